@@ -1,36 +1,38 @@
-/* kernels/cuda/cuda_attn.cu - attn: shapes, spans, memory, and the choice of the kernel.
+/* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and spans, and chooses the kernel.
  *
  *     cuda_attn_decode.cu  up to 32 queries of a KV head (decode): tensor cores, K and V straight from the planes
  *     cuda_attn_prefill.cu more queries (prefill): tensor cores, tiles of K and V in shared memory
  *     cuda_attn_f32.cu     f32 planes and other head_dims, computed in f32
  *
- * Launches: 1, or one for every 16 parts; selection of slots before it; with a probe, 1 per tile of measured tokens and
- * those of cuda_probe.cu. Columns are cut into spans until the device has enough blocks. The number of spans is rounded
- * to powers of two, so the grid stays the same from token to token; blocks of unused spans end at once. Where parts
- * have predicates, blocks read the flags and divide the remaining columns among all blocks.
+ * Launches: the selection of slots, if any; then one launch for every 16 parts. With a probe, one launch for each
+ * run of measured tokens, and those of cuda_probe.cu.
  *
- * Lists of slots lie on the device: out-of-range slots are clamped to the last one, not reported. */
+ * Spans (cuda_attn.cuh): columns are divided until the device has enough blocks. The number of spans is rounded to
+ * a power of two, so the grid stays the same from token to token; blocks without a span end at once. If parts have
+ * predicates, blocks read the flags and divide the remaining columns among all blocks.
+ *
+ * Lists of slots are on the device: slots outside of the plane are clamped to the last slot, not reported. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
-	BLOCKS_EACH = 2,       /* blocks wanted per multiprocessor */
-	MOST_LOOKED = 1 << 16, /* measured tokens of one launch, at most */
-	COUNTERS = 32768,      /* most tiles of one launch, of all KV heads */
+	BLOCKS_EACH = 2,       /* wanted blocks per multiprocessor */
+	MOST_LOOKED = 1 << 16, /* most measured tokens of one launch */
+	COUNTERS = 32768,      /* most tiles of one launch, over all KV heads */
 };
-#define SCORE_BYTES ((size_t)128 << 20) /* most memory for scores, while one token needs less */
+#define SCORE_BYTES ((size_t)128 << 20) /* most bytes of scores, unless one token needs more */
 
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
 	int32_t n, cols, group;
-	int maybe; /* parts have predicates */
+	int maybe; /* 1: some parts have predicates */
 };
 
 /* ---- spans ---- */
 
 typedef void start_fn(const struct attn_plan *);
 
-/* The first kernel that can compute this call. */
+/* Return the first kernel that can compute the call, and its shape. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
 	*shape = attn_decode_shape(p);
@@ -43,14 +45,14 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* The part after those from `part` on that one launch takes. */
+/* Return the part after the last one of a launch that begins with `part`. */
 static int32_t group_end(const struct attn_args *a, int32_t part)
 {
 	return a->n_part - part < ATTN_PARTS ? a->n_part : part + ATTN_PARTS;
 }
 
-/* What some tokens read of a part whose first slot is column `col`: all but its first slots, which lie before the
- * window of the first of them, and its last ones, which are later tokens. */
+/* The slots of a part that some tokens read: n slots from `first` on. Slots before the first token's window and the
+ * slots of later tokens are left out. */
 struct taken {
 	int32_t first, n;
 };
@@ -66,7 +68,8 @@ static struct taken part_taken(const struct attn_plan *p, const struct attn_args
 	return t;
 }
 
-/* Spans of a launch, the grid's x: a power of two <= limit, computed from the columns rounded up to a power of two. */
+/* Return the spans of a launch, which are the grid's x: a power of two <= limit, computed from the columns rounded
+ * up to a power of two. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
@@ -82,13 +85,13 @@ static int32_t round_up(int32_t n, int32_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Columns of a span when they are cut into `spans` pieces of whole steps. */
+/* Return the columns of a span, a multiple of step, if cols are divided into `spans` spans. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 {
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Counters for all attention kernels, and 16 bytes for those of a probe (attn_seen.zero). */
+/* Allocate the counters of the attention kernels, and 16 bytes for the probe's (attn_seen.zero). Return 0, or -1. */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
@@ -98,29 +101,30 @@ static int counters_alloc(struct cuda *c)
 	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
-/* Memory for counters and partial results. */
-static int slots_alloc(struct attn_plan *p, int64_t tiles, int64_t slot)
+/* Get memory for counters and partial results. Return 0, or -1 with the error set. */
+static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 {
 	struct cuda *c = p->c;
-	if (tiles > COUNTERS || p->a.slots > ATTN_SLOTS)
+	if (tiles > COUNTERS || p->a.partials > ATTN_PARTIALS)
 		return backend_fail(&c->base,
 		                    "internal: attention over so many parts takes at most %d tiles and %d launches",
-		                    COUNTERS, ATTN_SLOTS);
+		                    COUNTERS, ATTN_PARTIALS);
 	if (counters_alloc(c) < 0 ||
-	    cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.slots * slot) * sizeof(float)) < 0)
+	    cuda_buffer_grow(c, &c->attn, (size_t)(tiles * p->a.partials * floats) * sizeof(float)) < 0)
 		return -1;
 	p->a.left = (uint32_t *)c->counters.p;
 	p->a.state = (float *)c->attn.p;
 	return 0;
 }
 
-/* Attention of tokens t0 .. t1 - 1, few enough for one grid.  The first pass counts slots, the second one launches. */
+/* Compute attention of tokens t0 .. t1 - 1, few enough for one grid. The first pass counts partial results, the
+ * second pass launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
 	const struct attn_args *a = j->a;
 	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
-	int32_t col, read, slot = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
+	int32_t col, read, partials = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
 	int64_t tiles;
 
 	p->a.n = t1 - t0;
@@ -131,9 +135,9 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.out = (float *)a->out->data + (size_t)t0 * width;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
-		col = 0;  /* of the call; */
-		read = 0; /* columns that are read */
-		slot = 0;
+		col = 0;  /* columns of the call */
+		read = 0; /* columns that the tokens read */
+		partials = 0;
 		for (int32_t i = 0; i < a->n_part; i = end) {
 			int32_t cols = 0, col0 = col;
 
@@ -143,15 +147,15 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				cols += part_taken(p, a, k, col, cut).n;
 			if (cols <= 0)
 				continue;
-			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows, ATTN_SLOTS / groups);
+			p->grid_spans = grid_spans(j->c, tiles, cols, shape.least_rows, ATTN_PARTIALS / groups);
 			p->a.span = span_cols(cols, p->grid_spans, shape.least_rows);
 			p->a.spans = (cols - 1) / p->a.span + 1;
 			p->a.step = shape.least_rows;
-			p->a.slot0 = slot;
+			p->a.partial0 = partials;
 			p->a.col0 = read;
 			p->a.cols = cols;
 			read += cols;
-			slot += p->a.maybe ? p->grid_spans : p->a.spans;
+			partials += p->a.maybe ? p->grid_spans : p->a.spans;
 			p->a.n_part = end - i;
 			p->a.bias = NULL;
 			for (int32_t k = i; pass && k < end; col0 += a->part[k++].n_slots) {
@@ -170,7 +174,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 				to->slot0 = from->slot0 + taken.first;
 				to->n_slots = taken.n;
 				to->col = col0 + taken.first;
-				/* Field by field: the padding stays zero, and launch arguments are compared bytewise
+				/* By members, because the padding must stay zero: arguments are compared bytewise
 				 * for replay. */
 				to->when.flag = cuda_predicate_of(&from->when).flag;
 				to->when.is = from->when.is;
@@ -178,14 +182,14 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			if (pass)
 				start(p);
 		}
-		p->a.slots = slot;
-		if (!pass && slot > 1 && slots_alloc(p, tiles, (int64_t)shape.queries * (p->a.dims + 2)) < 0)
+		p->a.partials = partials;
+		if (!pass && partials > 1 && partials_alloc(p, tiles, (int64_t)shape.queries * (p->a.dims + 2)) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Attention of tokens t0 .. t1 - 1; seen = where their scores go, or NULL. */
+/* Compute attention of tokens t0 .. t1 - 1. seen: destination of their scores, or NULL. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -214,7 +218,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* Tokens that one grid has counters for: a few thousand at least. */
+	/* Tokens for which one grid has counters: a few thousand at least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	if (most < 1)
 		most = 1;
@@ -248,7 +252,7 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores of n tokens to -infinity: columns of parts that are skipped, and those before a window, then count as
+/* Set all scores of n tokens to -infinity, so that columns of skipped parts and columns before a window count as
  * probability 0. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
@@ -264,8 +268,8 @@ static size_t align256(size_t n)
 	return (n + 255) & ~(size_t)255;
 }
 
-/* Attention with a probe, by runs of tokens that are measured or not: attention, then mass and spread of the measured
- * ones. */
+/* Compute attention with a probe. Runs of measured and of unmeasured tokens alternate; after a run of measured
+ * tokens their mass and spread are computed. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

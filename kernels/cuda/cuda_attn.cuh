@@ -1,65 +1,69 @@
-/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - one call of attention as its kernels see it.
+/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - a call of attention as its kernels see it.
  *
- * Queries are the pairs (token, head of the group) of one KV head, token by token; a thread block computes a tile of
- * them. Columns are the KV slots of all parts in order; a block reads a span of them. With more than one span, each
- * block writes its partial result (max, sum, sums of V) to its place in `state`, and the block that finishes last
- * merges these in order: the bits do not depend on which block that is. "slot" in the names below is such a place, not
- * a slot of the cache.
+ * Terms:
+ * - Query: a pair (token, query head of the group) of one KV head, numbered token by token.
+ * - Tile: the queries that one thread block computes.
+ * - Column: a KV slot of the call; columns are numbered through the slots of all parts in order.
+ * - Span: the consecutive columns that one thread block reads.
+ * - Partial result: maximum, sum of exponentials and sums of V of a tile over one span.
  *
- * Exponentials are powers of 2: maxima are those of score * log2(e). */
+ * With more than one span, each block writes its partial result to `state`. The last block of a tile to finish
+ * merges the partial results in the order of spans, so the bits do not depend on which block is last.
+ *
+ * Exponentials are powers of 2: maxima are maxima of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH
 #define WEIR_CUDA_ATTN_CUH
 
 #include "kernels/cuda/cuda.cuh"
 
 enum {
-	ATTN_PARTS = 16,     /* of one launch */
-	ATTN_DIMS = 256,     /* dims of V that one block sums */
-	ATTN_SLOTS = 1024,   /* partial results of one tile, at most */
-	DECODE_QUERIES = 32, /* queries of a KV head up to which attn_decode is used */
+	ATTN_PARTS = 16,      /* parts of one launch, at most */
+	ATTN_DIMS = 256,      /* dimensions of V that one block sums, at most */
+	ATTN_PARTIALS = 1024, /* partial results of one tile, at most */
+	DECODE_QUERIES = 32,  /* most queries of a KV head for attn_decode; prefill takes more */
 };
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
 struct attn_seg {
 	const float *q;       /* f32 [n][n_head * head_dim] */
-	const int32_t *slots; /* [n_kv_head][ld], or NULL */
+	const int32_t *slots; /* [n_kv_head][ld], or NULL: slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col; /* the call's column of its first slot */
+	int32_t col; /* column of the part's first slot in the call */
 	struct cuda_predicate when;
 };
 
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	/* [KV head][tile][slot]: [queries of a tile][dims] sums, [queries of a tile][2] max and sum */
+	/* [KV head][tile][partial result]: [queries of a tile][dims] sums, [queries of a tile][2] maximum and sum */
 	float *state;
-	uint32_t *left;           /* [KV head][tile]: blocks that are done; zero between calls */
-	float *score, *max, *sum; /* for a probe, else NULL (struct attn_seen) */
-	int64_t stride;           /* of scores */
+	uint32_t *left;           /* [KV head][tile]: finished blocks; 0 between calls */
+	float *score, *max, *sum; /* what a probe needs, else NULL (struct attn_seen) */
+	int64_t stride;           /* floats of one row of scores */
 	int64_t row_bytes;
 	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n;   /* queries of a KV head; tokens */
-	int32_t tiles;        /* tiles of queries times chunks of head_dim */
-	int32_t dims;         /* of a chunk */
-	int32_t col0, cols;   /* the columns of this launch */
-	int32_t span, spans;  /* columns of a span, whole steps; number of spans */
-	int32_t slot0, slots; /* slot of the first span; slots of the whole call */
-	int32_t step;         /* a span is a multiple of this many columns */
-	int32_t n_part, last; /* last: part[n_part - 1] holds the call's own tokens, under the causal mask */
-	int32_t maybe;        /* parts have predicates: blocks read the flags before they know spans and slots */
-	float scale, softcap; /* scores become softcap * tanh(score / softcap); 0 = as they are */
-	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part, or NULL */
+	int32_t queries, n;         /* queries of a KV head; tokens */
+	int32_t tiles;              /* tiles of queries times chunks of head_dim */
+	int32_t dims;               /* dimensions of a chunk */
+	int32_t col0, cols;         /* first column and number of columns of this launch */
+	int32_t span, spans;        /* columns of a span, a multiple of step; number of spans */
+	int32_t partial0, partials; /* partial result of span 0; partial results of the whole call */
+	int32_t step;               /* columns; a span is a multiple of this */
+	int32_t n_part, last;       /* 1: part[n_part - 1] has the call's own tokens, with a causal mask */
+	int32_t maybe;              /* 1: some parts have predicates, so blocks read the flags to find their spans */
+	float scale, softcap;       /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
+	const float *bias;          /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
 	int32_t bias_ld, bias_part;
-	const float *sinks; /* f32 [n_head] scores of the sinks, or NULL */
-	/* each token sees so many columns, its own included, of all `total`; 0 = all of them */
+	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
+	/* A token sees the `window` columns up to its own; `total`: columns of all parts. 0 = no window */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees; max and
- * sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are zero between calls. first: these are the call's
- * first measured tokens. */
+/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees;
+ * maximum and sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are 0 between calls. first: 1 = these are
+ * the first measured tokens of the call. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -67,18 +71,18 @@ struct attn_seen {
 	int first;
 };
 
-/* Some tokens of a call whose shapes were checked. */
+/* An attention of consecutive tokens of a call, whose operands were checked. */
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
-	int exact;            /* a probe reads the scores: no rounding of queries to 16 bits */
-	int biased;           /* parts with biases: 1 at most */
-	struct attn_launch a; /* parts, spans and memory are filled in per launch */
-	int32_t grid_spans;   /* a power of two */
+	int exact;            /* 1: a probe reads the scores, so queries are not rounded to 16 bits */
+	int biased;           /* parts with a bias, 0 or 1 */
+	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
+	int32_t grid_spans;   /* spans of the grid, a power of two */
 };
 
-/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dims of a chunk, fewest
- * columns of a span. */
+/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dimensions of a
+ * chunk, fewest columns of a span. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };
@@ -89,7 +93,7 @@ void attn_decode_start(const struct attn_plan *);
 void attn_prefill_start(const struct attn_plan *);
 void attn_f32_start(const struct attn_plan *);
 
-/* 2^x by the device's instruction, within 2 units in the last place; results below the normal numbers are 0. */
+/* Return 2^x by the device's instruction: exact to 2 units in the last place; subnormal results are 0. */
 static __device__ inline float power2(float x)
 {
 #ifdef __CUDACC__
@@ -102,19 +106,19 @@ static __device__ inline float power2(float x)
 #endif
 }
 
-/* Index of a query's (token, head) in scores and in rows of head_dim. */
+/* Return the index of a query's (token, head), for scores and rows of head_dim. */
 static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
 {
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Slots of the launch's part p that a query sees. */
+/* Return how many slots of the launch's part p a query sees. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
 }
 
-/* The first slot of the launch's part p that a query's window has. */
+/* Return the first slot of the launch's part p that is in the query's window. */
 static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
@@ -125,22 +129,22 @@ static __device__ inline float attn_capped(const struct attn_launch &a, float sc
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
 }
 
-/* What is added to the score of slot i of the launch's part p. */
+/* Return the bias of slot i of the launch's part p. */
 static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p, int32_t kv, int32_t i)
 {
 	return a.bias && p == a.bias_part && i < a.part[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
-/* What the sink of the head at that place adds to the sum of exp(score - most). */
+/* Return the sink's share of the sum of exp(score - most), for the head at place `at`. */
 static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at, float most)
 {
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* Columns c0 .. c1 - 1 that a block reads, without the parts whose predicate is false, and the number of slots in
- * `state`. */
+/* Columns c0 .. c1 - 1 that a block reads, counted without the parts whose predicate is false; number of partial
+ * results. */
 struct attn_split {
-	int32_t c0, c1, slots;
+	int32_t c0, c1, partials;
 };
 
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
@@ -148,18 +152,18 @@ static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t
 	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
 }
 
-/* The split of span blockIdx.x; c0 = c1 where there is no such span and the block has nothing to do. */
+/* Return the columns of span blockIdx.x; c0 = c1 if there is no such span. */
 static __device__ inline struct attn_split attn_split_of(const struct attn_launch &a)
 {
 	int32_t cols = a.cols, span = a.span, i = (int32_t)blockIdx.x;
-	struct attn_split s = { 0, 0, a.slots };
+	struct attn_split s = { 0, 0, a.partials };
 
 	if (a.maybe) {
 		cols = 0;
 		for (int32_t p = 0; p < a.n_part; p++)
 			cols += attn_slots(a, p);
 		span = ((cols - 1) / (int32_t)gridDim.x / a.step + 1) * a.step;
-		s.slots = (cols - 1) / span + 1;
+		s.partials = (cols - 1) / span + 1;
 	}
 	if (i < (cols - 1) / span + 1) {
 		s.c0 = a.col0 + i * span;
@@ -168,8 +172,8 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Byte offset of slot i of a part in its plane. Lists are written by other kernels; entries outside of the cache are
- * clamped. */
+/* Return the byte offset of a part's slot i in its plane. Another kernel may have written the list, so slots
+ * outside of the plane are clamped to the last slot. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
 	int32_t slot = s.slot0 + i;
@@ -181,30 +185,31 @@ static __device__ inline int64_t attn_row(const struct attn_launch &a, const str
 	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
-static __device__ inline float *attn_slot(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
-                                          int32_t slot)
+static __device__ inline float *attn_partial(const struct attn_launch &a, int32_t tile_queries, int32_t kv,
+                                             int32_t tile, int32_t partial)
 {
-	return a.state + ((int64_t)(kv * a.tiles + tile) * a.slots + slot) * tile_queries * (a.dims + 2);
+	return a.state + ((int64_t)(kv * a.tiles + tile) * a.partials + partial) * tile_queries * (a.dims + 2);
 }
 
-/* The weight of each slot's partial result in a query's output, weight[slots]; for the lanes of a warp. */
+/* Compute weight[partials]: the factor of each partial result of a query. For all lanes of a warp. `seen`: also
+ * store maximum and sum for a probe. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
-                                           int64_t slot_size, int64_t at, int32_t slots, int seen)
+                                           int64_t partial_size, int64_t at, int32_t partials, int seen)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
 	float most = -INFINITY, sum = 0;
 
-	for (int32_t s = lane; s < slots; s += WARP)
-		most = fmaxf(most, weight[s] = __ldcg(ml + s * slot_size));
+	for (int32_t s = lane; s < partials; s += WARP)
+		most = fmaxf(most, weight[s] = __ldcg(ml + s * partial_size));
 	most = warp_max(most);
-	for (int32_t s = lane; s < slots; s += WARP) {
-		float l = __ldcg(ml + s * slot_size + 1);
+	for (int32_t s = lane; s < partials; s += WARP) {
+		float l = __ldcg(ml + s * partial_size + 1);
 
 		weight[s] = l == 0 ? 0 : power2(weight[s] - most);
 		sum += l * weight[s];
 	}
 	sum = warp_sum(sum) + attn_sink(a, at, most);
-	for (int32_t s = lane; s < slots; s += WARP)
+	for (int32_t s = lane; s < partials; s += WARP)
 		weight[s] /= sum;
 	if (seen && lane == 0) {
 		a.max[at] = most * LN_2;
@@ -212,52 +217,52 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* The end of every kernel, for all threads of a block, after its slot is written: the last block of the tile merges all
- * slots. query0: the tile's first query; d0, dims: the chunk of head_dim; slots: their number. */
+/* Merge the partial results of a tile in its last block, after every block has written its own: the end of every
+ * kernel, for all threads of a block. query0: first query of the tile; d0, dims: the chunk of head_dim. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
-                                         int32_t query0, int32_t d0, int32_t dims, int32_t slots)
+                                         int32_t query0, int32_t d0, int32_t dims, int32_t partials)
 {
 	SHARED(uint32_t, done, [1]);
-	SHARED(float, weight, [ATTN_SLOTS]);
-	int32_t n = min(tile_queries, a.queries - query0), each = ATTN_SLOTS / slots,
+	SHARED(float, weight, [ATTN_PARTIALS]);
+	int32_t n = min(tile_queries, a.queries - query0), each = ATTN_PARTIALS / partials,
 		warps = (int32_t)blockDim.x / WARP;
-	int64_t slot_size = (int64_t)tile_queries * (a.dims + 2);
-	const float *slot = attn_slot(a, tile_queries, kv, tile, 0);
+	int64_t partial_size = (int64_t)tile_queries * (a.dims + 2);
+	const float *partial = attn_partial(a, tile_queries, kv, tile, 0);
 
 	__threadfence();
 	__syncthreads();
 	if (threadIdx.x == 0) {
 		done[0] = atomicAdd(&a.left[kv * a.tiles + tile], 1u) + 1;
-		if (done[0] == (uint32_t)slots)
+		if (done[0] == (uint32_t)partials)
 			a.left[kv * a.tiles + tile] = 0;
 	}
 	__syncthreads();
-	if (done[0] != (uint32_t)slots)
+	if (done[0] != (uint32_t)partials)
 		return;
 	__threadfence();
-	/* As many queries at a time as there is shared memory for weights. */
+	/* Shared memory has the weights of `each` queries at a time. */
 	for (int32_t q0 = 0; q0 < n; q0 += each) {
 		int32_t some = min(each, n - q0), wide = a.head_dim % 4 ? 1 : 4, pieces = dims / wide;
 
 		for (int32_t q = (int32_t)threadIdx.x / WARP; q < some; q += warps)
-			attn_weights(a, weight + q * slots, slot + tile_queries * a.dims + 2 * (q0 + q), slot_size,
-			             attn_place(a, kv, query0 + q0 + q), slots, a.score && d0 == 0);
+			attn_weights(a, weight + q * partials, partial + tile_queries * a.dims + 2 * (q0 + q),
+			             partial_size, attn_place(a, kv, query0 + q0 + q), partials, a.score && d0 == 0);
 		__syncthreads();
 		for (int32_t i = (int32_t)threadIdx.x; i < some * pieces; i += (int32_t)blockDim.x) {
 			int32_t q = i / pieces, d = i % pieces * wide;
-			const float *from = slot + (q0 + q) * a.dims + d, *w = weight + q * slots;
+			const float *from = partial + (q0 + q) * a.dims + d, *w = weight + q * partials;
 			float *to = a.out + attn_place(a, kv, query0 + q0 + q) * a.head_dim + d0 + d;
 			float4 x = make_float4(0, 0, 0, 0);
 
 			if (wide == 1) {
-				for (int32_t s = 0; s < slots; s++)
-					x.x = fmaf(__ldcg(from + s * slot_size), w[s], x.x);
+				for (int32_t s = 0; s < partials; s++)
+					x.x = fmaf(__ldcg(from + s * partial_size), w[s], x.x);
 				*to = x.x;
 				continue;
 			}
 #pragma unroll 8
-			for (int32_t s = 0; s < slots; s++) {
-				float4 y = __ldcg((const float4 *)(from + s * slot_size));
+			for (int32_t s = 0; s < partials; s++) {
+				float4 y = __ldcg((const float4 *)(from + s * partial_size));
 
 				x.x = fmaf(y.x, w[s], x.x);
 				x.y = fmaf(y.y, w[s], x.y);

@@ -1,19 +1,20 @@
-/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): split over slots, operands straight from the
- * planes.
+/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): divided over slots, operands straight from
+ * the planes.
  *
- * A block of 4 warps computes up to 8 queries of a KV head (the heads of a group share one read of K and V) over a span
- * of columns; a warp reads 16 rows at a time. A tensor core product has room for 16 queries: the second half holds the
- * rounding residue of the first, of queries and of probabilities, so products with f16 planes are as exact as in f32,
- * at no cost (NMSE 1e-13; bf16 1e-11). q8_0 is converted to f16 in registers, which rounds (5e-8). Rows are read where
- * they lie (cuda_attn_rows.cuh), also those of a list.
+ * A block of 4 warps computes up to 8 queries of a KV head over a span of columns; the heads of a group share each
+ * read of K and V. A warp reads 16 rows (slots) at a time, in place (cuda_attn_rows.cuh), also those of a list.
  *
- * One launch. Bytes: K and V once per 8 queries (from L2 after the first eight), and the partial results. */
+ * Precision. A tensor core product has room for 16 queries. The second 8 hold the rounding residues of the first 8,
+ * for queries and for probabilities. So products with f16 planes are as exact as f32 (NMSE 1e-13; bf16 1e-11) at no
+ * extra cost. q8_0 is converted to f16 in registers, which rounds (NMSE 5e-8).
+ *
+ * One launch. Bytes: K and V once per 8 queries (from L2 after the first 8), and the partial results. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale over that
- * unit. */
+/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale divided by
+ * that unit. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -59,18 +60,19 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
-		STEPS = DIM / 16,                /* products of a score */
-		TILES = DIM / 8,                 /* of the sums of V */
-		AHEAD = DIM <= 128 && !P::CODED, /* registers hold the K of the next 16 rows and the V of these */
+		STEPS = DIM / 16,                /* products of one score */
+		TILES = DIM / 8,                 /* blocks of 8 dimensions of V */
+		AHEAD = DIM <= 128 && !P::CODED, /* 1: registers hold the K of the next 16 rows and the V of these */
 		PART = v_part<DIM>::DIMS,
 		PARTS = v_part<DIM>::COUNT,
 	};
 };
 
-/* The helpers below are parts of attn_decode, for all lanes of a warp. Lane 4 g + t has query g; `now`: where row lane
- * % 16 of the step lies; i: the step's first row; rows from `seen` on are hidden from this lane's query. */
+/* The helpers below are parts of attn_decode, for all lanes of a warp. Lane 4 g + t works for query g. `now`:
+ * offset of row lane % 16 of the step; i: first row of the step; rows from `seen` on are hidden from the lane's
+ * query. */
 
-/* Scores of 16 rows, without their scale: c[j] of rows 8 j .. 8 j + 7. */
+/* Compute the scores of 16 rows, without the attention scale: c[j] for rows 8 j .. 8 j + 7. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
                                                      const struct attn_launch &a, int64_t now)
@@ -93,8 +95,8 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 	}
 }
 
-/* acc += e times V. Only the step that ends beyond `all` has rows that some queries of the tile do not see; from i1 on
- * nobody does. */
+/* Compute acc += e times V. Only the step that ends beyond `all` has rows that some queries of the tile do not see;
+ * rows from i1 on are outside of the span. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -146,7 +148,7 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 	}
 }
 
-/* This warp's sums to shared memory. */
+/* Write this warp's sums to shared memory. */
 template <int DIM>
 static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
                                                     const float (&acc)[DIM / 8][4], float m, float l)
@@ -168,11 +170,11 @@ static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM],
 				sums[warp][g][v_dim<DIM>(n, 2 * t + b, j)] = acc[2 * n + j][b] + acc[2 * n + j][b + 2];
 }
 
-/* The warps' sums together, to the output or to this block's slot. */
+/* Add up the sums of the warps; write them to the output, or to this block's partial result. */
 template <int DIM>
 static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
                                                   const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
-                                                  int32_t slots)
+                                                  int32_t partials)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < n * DIM; i += THREADS) {
 		int32_t q = i / DIM, d = i % DIM;
@@ -188,7 +190,7 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 				all += ml[y][q][1] * w;
 				sum += sums[y][q][d] * w;
 			}
-		if (slots == 1) {
+		if (partials == 1) {
 			all += attn_sink(a, at, most);
 			a.out[at * DIM + d] = sum / all;
 			if (a.score && d == 0) {
@@ -196,16 +198,16 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 				a.sum[at] = all;
 			}
 		} else {
-			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x);
+			float *partial = attn_partial(a, QUERIES, kv, tile, a.partial0 + (int32_t)blockIdx.x);
 
-			slot[q * DIM + d] = sum;
+			partial[q * DIM + d] = sum;
 			if (d < 2)
-				slot[QUERIES * DIM + 2 * q + d] = d ? all : most;
+				partial[QUERIES * DIM + 2 * q + d] = d ? all : most;
 		}
 	}
 }
 
-/* The running softmax stays in here: as a function of its own it costs the widest kernels spilled registers (nvcc 13,
+/* The running softmax is inlined by hand: as a function it made the widest kernels spill registers (nvcc 13,
  * sm_90). */
 template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
@@ -243,8 +245,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* Lane r (and r + 16) knows where row r of a step lies, one step ahead: the numbers of a list are there
-		 * in time. */
+		/* Lanes r and r + 16 have the offset of row r of a step, computed one step ahead, so that the
+		 * list's numbers have arrived. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)
@@ -312,14 +314,14 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 	}
 	decode_store<DIM>(sums, ml, acc, m, l);
 	__syncthreads();
-	decode_end<DIM>(a, sums, ml, kv, tile, last_query - query0 + 1, split.slots);
-	if (split.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
+	decode_end<DIM>(a, sums, ml, kv, tile, last_query - query0 + 1, split.partials);
+	if (split.partials > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.partials);
 }
 
 struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
-	/* Two steps a warp: a span of one would be over before its merge. */
+	/* Two steps for a warp: a span of one step would take less time than its merge. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
@@ -329,13 +331,13 @@ struct attn_shape attn_decode_shape(const struct attn_plan *p)
 	return s;
 }
 
-template <int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void decode_start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
-	/* Blocks of 32 are never 80. */
+	/* q8_0 has blocks of 32, so head_dim 80 cannot occur: 64 stands in for it. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
 	case 80: cuda_launch(p->c, attn_decode < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, 0, *a); break;
@@ -348,8 +350,8 @@ template <int TYPE> static void start(const struct attn_plan *p)
 void attn_decode_start(const struct attn_plan *p)
 {
 	switch (p->type) {
-	case DT_F16: start<DT_F16>(p); break;
-	case DT_BF16: start<DT_BF16>(p); break;
-	default: start<DT_Q8_0>(p);
+	case DT_F16: decode_start<DT_F16>(p); break;
+	case DT_BF16: decode_start<DT_BF16>(p); break;
+	default: decode_start<DT_Q8_0>(p);
 	}
 }

@@ -1,17 +1,17 @@
 /* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of
  * tokens.
  *
- * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu) lack.
- * A block of 8 warps computes 8 or 32 queries; warp w owns queries w, w + 8 ... Each lane has the scores of one row of
- * a tile of 32, so maxima and sums stay within the warp. K and V pass through shared memory, 64 dims at a time. Dims of
- * V past 256 are chunks of their own, which compute the scores again.
+ * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu)
+ * lack. A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... A lane has the score of one
+ * row (slot) of a tile of 32, so maxima and sums stay within the warp. K and V pass through shared memory, 64
+ * dimensions at a time. Dimensions of V past 256 are separate chunks, which compute the scores again.
  *
  * One launch. Bytes: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
 
-template <int TYPE> static __device__ inline float value(const uint8_t *row, int32_t d)
+template <int TYPE> static __device__ inline float plane_value(const uint8_t *row, int32_t d)
 {
 	if (TYPE == DT_F32)
 		return ((const float *)row)[d];
@@ -23,7 +23,7 @@ template <int TYPE> static __device__ inline float value(const uint8_t *row, int
 	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
 }
 
-/* Load dims d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part; zeros beyond its rows and dims. */
+/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part; zeros beyond its rows and dimensions. */
 template <int TYPE>
 static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
                                         const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
@@ -31,14 +31,16 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 	int32_t r0 = (int32_t)threadIdx.x / PIECE, d = d0 + (int32_t)threadIdx.x % PIECE;
 
 	for (int32_t r = r0; r < TILE_ROWS; r += THREADS / PIECE)
-		to[r][d - d0] = i0 + r < i1 && d < a.head_dim ? value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
+		to[r][d - d0] =
+			i0 + r < i1 && d < a.head_dim ? plane_value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The helpers below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile; a lane has row i0 + lane of
- * scores, and dims 2 * lane and 2 * lane + 1 of each piece of the sums; rows from seen[j] on are hidden from query
- * j. */
+/* The helpers below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile. A lane has row i0 + lane
+ * of the scores, and dimensions 2 * lane and 2 * lane + 1 of each piece of the sums. Rows from seen[j] on are
+ * hidden from query j. */
 
-/* The tile's queries times rows i0 .. i0 + 32 of K, without their scale; for all threads of a block. */
+/* Compute the scores of the tile's queries with rows i0 .. i0 + 31 of K, without the attention scale. For all
+ * threads of a block. */
 template <int TYPE, int QUERIES>
 static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -75,8 +77,8 @@ static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS],
 	}
 }
 
-/* One step of the running softmax: ps = exp(score - m), the sums of before brought to the new maximum m; scores go to a
- * probe. */
+/* One step of the running softmax: ps = exp(score - m); earlier sums are rescaled to the new maximum m. Scores are
+ * stored for a probe. */
 template <int EACH, int PIECES>
 static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                    float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
@@ -110,7 +112,7 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 	}
 }
 
-/* acc += ps times rows i0 .. i0 + 32 of V, dims d0 .. d0 + dims; for all threads of a block. */
+/* Compute acc += ps times rows i0 .. i0 + 31 of V, dimensions d0 .. d0 + dims - 1. For all threads of a block. */
 template <int TYPE, int EACH, int PIECES>
 static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -127,7 +129,7 @@ static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2],
 		__syncthreads();
 		load_rows<TYPE>(rows, a, a.v, s, kv, i0, i1, d0 + piece * PIECE);
 		__syncthreads();
-		/* A hidden row has no part in the sum, not even as 0 * NaN. */
+		/* A hidden row is left out; multiplying by 0 would turn its NaN into NaN. */
 		for (int32_t r = 0; r < TILE_ROWS; r++) {
 			float2 v = *(const float2 *)&rows[r][2 * lane];
 
@@ -143,13 +145,13 @@ static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2],
 	}
 }
 
-/* This warp's sums, to the output or to this block's slot. */
+/* Write this warp's sums to the output, or to this block's partial result. */
 template <int QUERIES, int PIECES>
 static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
                                                const float (&acc)[QUERIES / WARPS][PIECES][2],
                                                const float (&m)[QUERIES / WARPS], const float (&l)[QUERIES / WARPS],
                                                int32_t kv, int32_t tile, int32_t query0, int32_t d0, int32_t dims,
-                                               int32_t slots)
+                                               int32_t partials)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
 
@@ -161,7 +163,7 @@ static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
 
 		if (query >= a.queries)
 			continue;
-		if (slots == 1) {
+		if (partials == 1) {
 			int64_t at = attn_place(a, kv, query);
 
 			sum += attn_sink(a, at, m[j]);
@@ -173,10 +175,10 @@ static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
 				a.sum[at] = sum;
 			}
 		} else {
-			float *slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x),
-			      *ml = slot + QUERIES * a.dims + 2 * q;
+			float *partial = attn_partial(a, QUERIES, kv, tile, a.partial0 + (int32_t)blockIdx.x),
+			      *ml = partial + QUERIES * a.dims + 2 * q;
 
-			to = slot + q * a.dims;
+			to = partial + q * a.dims;
 			if (lane == 0) {
 				ml[0] = m[j];
 				ml[1] = sum;
@@ -204,7 +206,7 @@ template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) vo
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
-	/* Read four values at a time: the float4 arrays give the alignment. */
+	/* Rows are read four values at a time: the float4 arrays provide the alignment. */
 	float(*qs)[PITCH] = (float(*)[PITCH])qs4, (*rows)[PITCH] = (float(*)[PITCH])rows4;
 
 	if (split.c0 >= split.c1)
@@ -237,9 +239,9 @@ template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) vo
 			f32_values<TYPE, EACH, PIECES>(acc, ps, rows, a, s, kv, d0, dims, i0, i1, low, seen);
 		}
 	}
-	f32_end<QUERIES, PIECES>(a, acc, m, l, kv, tile, query0, d0, dims, split.slots);
-	if (split.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, d0, dims, split.slots);
+	f32_end<QUERIES, PIECES>(a, acc, m, l, kv, tile, query0, d0, dims, split.partials);
+	if (split.partials > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, d0, dims, split.partials);
 }
 
 struct attn_shape attn_f32_shape(const struct attn_plan *p)
@@ -249,7 +251,7 @@ struct attn_shape attn_f32_shape(const struct attn_plan *p)
 	return s;
 }
 
-template <int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void f32_start(const struct attn_plan *p)
 {
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
@@ -263,9 +265,9 @@ template <int TYPE> static void start(const struct attn_plan *p)
 void attn_f32_start(const struct attn_plan *p)
 {
 	switch (p->type) {
-	case DT_F32: start<DT_F32>(p); break;
-	case DT_F16: start<DT_F16>(p); break;
-	case DT_BF16: start<DT_BF16>(p); break;
-	default: start<DT_Q8_0>(p);
+	case DT_F32: f32_start<DT_F32>(p); break;
+	case DT_F16: f32_start<DT_F16>(p); break;
+	case DT_BF16: f32_start<DT_BF16>(p); break;
+	default: f32_start<DT_Q8_0>(p);
 	}
 }

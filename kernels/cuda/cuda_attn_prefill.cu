@@ -1,26 +1,27 @@
-/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the tensor
- * cores.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the
+ * tensor cores.
  *
- * A block of 4 warps computes 64 queries of a KV head, a warp 16 of them. Rows pass through shared memory in tiles; the
- * next tile is loaded while one is computed with; q8_0 is converted to f16 on the way. The pitch of rows in shared
- * memory puts the 16 bytes of eight lanes in different banks. A warp whose tokens see no row of a tile skips it.
+ * A block of 4 warps computes 64 queries of a KV head, 16 per warp. Rows (slots) pass through shared memory in
+ * tiles; the next tile is loaded during the computation of this one; q8_0 is converted to f16 on the way. The pitch
+ * of rows in shared memory puts the 16 bytes of eight lanes into different banks. A warp whose tokens see no row of
+ * a tile skips the tile.
  *
- * Queries and probabilities are rounded to f16, 11 bits, which gives an error (NMSE) of about 1e-7. For a probe, and
- * with bf16 planes, the rounding residue is multiplied too.
+ * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe,
+ * and with bf16 planes, the rounding residues are multiplied too.
  *
  * One launch. Bytes: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
 
-/* The shape of tiles and of shared memory. */
+/* Shapes of tiles and of shared memory. */
 template <int DIM> struct tile_of {
 	enum {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
-		K_PITCH = (DIM + 31) / 64 * 64 + 32, /* values; bytes are 64 mod 128 */
-		V_PITCH = DIM + 8,                   /* 16-byte pieces are odd, or 3 mod 4 */
-		Q_BYTES = WARPS * STEPS * WARP * 16, /* of one half of the queries */
+		K_PITCH = (DIM + 31) / 64 * 64 + 32, /* values; as bytes 64 mod 128 */
+		V_PITCH = DIM + 8,                   /* values; the number of 16-byte pieces is odd, or 3 mod 4 */
+		Q_BYTES = WARPS * STEPS * WARP * 16, /* bytes of the rounded queries; their residues take as much */
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,
 	};
@@ -28,8 +29,8 @@ template <int DIM> struct tile_of {
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact;   /* multiply rounding residues too */
-	int32_t buffers; /* tiles in shared memory: 1 or 2 */
+	int32_t exact;   /* 1: multiply rounding residues too */
+	int32_t buffers; /* tiles in shared memory, 1 or 2 */
 };
 
 template <class F, int DIM>
@@ -76,7 +77,7 @@ static __device__ inline void load_queries(uint4 *qs, float *by, const struct at
 	__syncthreads();
 }
 
-/* Start loading rows i .. of a part to shared memory; zeros from row i1 on. */
+/* Start loading rows i .. i + ROWS - 1 of a part to shared memory; rows from i1 on become zeros. */
 template <class P, int DIM>
 static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a, const struct attn_seg &s,
                                         int32_t kv, int32_t i, int32_t i1)
@@ -101,7 +102,7 @@ static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct a
 	copies_end();
 }
 
-/* Scores of one warp's queries and a tile's rows: 8 rows per product. */
+/* Compute the scores of one warp's queries with a tile's rows: 8 rows per product. */
 template <class F, int DIM>
 static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                           int32_t t)
@@ -151,11 +152,11 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 	}
 }
 
-/* The helpers below are parts of attn_prefill, for all lanes of a warp. Lane 4 g + t has queries g and g + 8 of the
- * warp (r = 0, 1): c[n][b] belongs to query b / 2 and row i + 8 n + 2 t + b % 2; rows from seen[r] on are hidden from
- * query r. */
+/* The helpers below are parts of attn_prefill, for all lanes of a warp. Lane 4 g + t works for queries g + 8 r of
+ * the warp, r = 0, 1: c[n][b] belongs to r = b / 2 and to row i + 8 n + 2 t + b % 2. Rows before low[r] and from
+ * seen[r] on are hidden from query r. */
 
-/* Scaled, and capped where the model caps them. */
+/* Scale the scores, and cap them if the model does. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], const struct attn_launch &a,
                                                      const float (&scale)[2])
@@ -173,7 +174,7 @@ static __device__ __forceinline__ void prefill_scale(float (&c)[BLOCKS][4], cons
 				c[n][b] = attn_capped(a, c[n][b]);
 }
 
-/* Scores to where a probe reads them. */
+/* Store the scores for a probe. */
 template <int BLOCKS>
 static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4], const struct attn_launch &a,
                                                     const struct attn_seg &s, const int64_t (&place)[2], int32_t i,
@@ -190,7 +191,7 @@ static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4],
 		}
 }
 
-/* One step of the running softmax: c = exp(score - m); the sums of before are brought to the new maximum m. */
+/* One step of the running softmax: c = exp(score - m); earlier sums are rescaled to the new maximum m. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
                                                        float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all,
@@ -206,8 +207,8 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 			c[n][b] *= LOG2_E;
-	/* Only the call's own rows are seen by some of its tokens and not by others, and those where windows begin; and
-	 * the last tile has no more. */
+	/* Only three kinds of tiles have hidden rows: those with the call's own tokens, those where windows begin,
+	 * and the last tile. */
 	if (i + T::ROWS > min(i1, all) || i < high)
 #pragma unroll
 		for (int n = 0; n < BLOCKS; n++)
@@ -246,7 +247,7 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 		}
 }
 
-/* acc += c times the tile's V. */
+/* Compute acc += c times the tile's V. */
 template <class F, int DIM>
 static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
                                                       const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
@@ -301,24 +302,24 @@ static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
 	}
 }
 
-/* This warp's sums, to the output or to this block's slot. */
+/* Write this warp's sums to the output, or to this block's partial result. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4],
                                                    const float (&m)[2], float (&l)[2], const int64_t (&place)[2],
-                                                   int32_t kv, int32_t tile, int32_t slots, int32_t warp, int32_t g,
+                                                   int32_t kv, int32_t tile, int32_t partials, int32_t warp, int32_t g,
                                                    int32_t t)
 {
 	for (int r = 0; r < 2; r++) {
-		float by_sum, *to, *slot = NULL;
+		float by_sum, *to, *partial = NULL;
 
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 1);
 		l[r] += __shfl_xor_sync(FULL_WARP, l[r], 2);
 		if (place[r] < 0)
 			continue;
-		if (slots == 1)
+		if (partials == 1)
 			l[r] += attn_sink(a, place[r], m[r]);
-		by_sum = slots == 1 ? 1 / l[r] : 1;
-		if (slots == 1) {
+		by_sum = partials == 1 ? 1 / l[r] : 1;
+		if (partials == 1) {
 			to = a.out + place[r] * DIM;
 			if (a.score && t == 0) {
 				a.max[place[r]] = m[r] * LN_2;
@@ -327,11 +328,11 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 		} else {
 			int32_t q = warp * WARP_QUERIES + g + 8 * r;
 
-			slot = attn_slot(a, QUERIES, kv, tile, a.slot0 + (int32_t)blockIdx.x);
-			to = slot + q * DIM;
+			partial = attn_partial(a, QUERIES, kv, tile, a.partial0 + (int32_t)blockIdx.x);
+			to = partial + q * DIM;
 			if (t == 0) {
-				slot[QUERIES * DIM + 2 * q] = m[r];
-				slot[QUERIES * DIM + 2 * q + 1] = l[r];
+				partial[QUERIES * DIM + 2 * q] = m[r];
+				partial[QUERIES * DIM + 2 * q + 1] = l[r];
 			}
 		}
 #pragma unroll
@@ -417,9 +418,9 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			__syncthreads();
 		}
 	}
-	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.slots, warp, g, t);
-	if (split.slots > 1)
-		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.slots);
+	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.partials, warp, g, t);
+	if (split.partials > 1)
+		attn_merge(a, QUERIES, kv, tile, query0, 0, DIM, split.partials);
 }
 
 template <int DIM> static size_t shared_bytes_of(int exact, int buffers)
@@ -446,21 +447,21 @@ static int is_exact(const struct attn_plan *p)
 	return p->exact || p->type == DT_BF16;
 }
 
-/* Static shared memory of the kernel, at most. */
-enum { SHARED_REST = 1024 + ATTN_SLOTS * 4 };
+/* bytes of static shared memory of the kernel, at most */
+enum { SHARED_REST = 1024 + ATTN_PARTIALS * 4 };
 
 struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	/* Lists with biases are for single tokens. */
+	/* Only calls of few queries have lists with biases. */
 	if (p->type == DT_F32 || p->biased ||
 	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;
 	return s;
 }
 
-template <int TYPE> static void start(const struct attn_plan *p)
+template <int TYPE> static void prefill_start(const struct attn_plan *p)
 {
 	typedef typename plane_of<TYPE>::type P;
 	struct prefill_args m = {};
@@ -470,7 +471,7 @@ template <int TYPE> static void start(const struct attn_plan *p)
 	m.exact = is_exact(p);
 	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
-	/* Blocks of 32 are never 80. */
+	/* q8_0 has blocks of 32, so head_dim 80 cannot occur: 64 stands in for it. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
 	case 80: cuda_launch(p->c, attn_prefill < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, bytes, m); break;
@@ -483,8 +484,8 @@ template <int TYPE> static void start(const struct attn_plan *p)
 void attn_prefill_start(const struct attn_plan *p)
 {
 	switch (p->type) {
-	case DT_F16: start<DT_F16>(p); break;
-	case DT_BF16: start<DT_BF16>(p); break;
-	default: start<DT_Q8_0>(p);
+	case DT_F16: prefill_start<DT_F16>(p); break;
+	case DT_BF16: prefill_start<DT_BF16>(p); break;
+	default: prefill_start<DT_Q8_0>(p);
 	}
 }

@@ -1,16 +1,18 @@
 /* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - rows of K, V and queries as operands of the tensor
  * cores.
  *
- * The order of the dims in a product is free as long as both operands agree. Here a lane's operand is 16 contiguous
- * bytes of one row: of K (lane 4 g + t: row g, dims 32 i + 8 t ...) and of V (rows 2t, 2t + 1, 2t + 8, 2t + 9, dims 64
- * i + 8 g ...); words of two rows of V are combined in registers. */
+ * A product may take the dimensions in any order, if both operands use the same one. In the order chosen here a
+ * lane's operand is 16 contiguous bytes of a row:
+ *
+ *     K  lane 4 g + t: row g, dimensions 32 i + 8 t ..
+ *     V  lane 4 g + t: rows 2t, 2t + 1, 2t + 8, 2t + 9, dimensions 64 i + 8 g ..; words of two rows are combined in registers */
 #ifndef WEIR_CUDA_ATTN_ROWS_CUH
 #define WEIR_CUDA_ATTN_ROWS_CUH
 
 #include "kernels/cuda/cuda_attn.cuh"
 #include "kernels/cuda/cuda_mma.cuh"
 
-/* How rows of a plane are read as operands; CODED: they are blocks that must be converted. */
+/* How rows of a plane are read as operands. CODED: 1 = the rows are blocks that must be converted. */
 template <class F> struct plain {
 	typedef F format;
 	enum { CODED = 0 };
@@ -31,7 +33,7 @@ template <class F> struct plain {
 		return __ldg((const uint32_t *)(row + 2 * d));
 	}
 };
-/* Rows in shared memory, always f16 or bf16. */
+/* Rows in shared memory, which are f16 or bf16. */
 template <class F> struct shared_rows {
 	typedef F format;
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
@@ -66,8 +68,8 @@ struct blocks_q8_0 {
 	{
 		return make_uint2(load2(row, d), load2(row, d + 2));
 	}
-	/* Two codes as halves: the byte code + 128 below the byte 0x64 is the half 1024 + 128 + code; subtracting 1152
-	 * is exact, and the product rounds once. */
+	/* Convert two codes to halves. The bytes 0x64 and code + 128 are the half 1024 + 128 + code. Subtracting
+	 * 1152 is exact; the product with the scale rounds once. */
 	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
 	{
 		uint32_t w = __byte_perm(codes ^ 0x80808080u, 0x64646464u, pick);
@@ -99,7 +101,7 @@ template <> struct plane_of<DT_Q8_0> {
 	typedef blocks_q8_0 type;
 };
 
-/* Does one of the word's two values equal infinity or NaN? */
+/* 1 if one of the word's two values is infinity or NaN. */
 template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
@@ -109,13 +111,13 @@ template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
 }
 
-/* V is processed in pieces of DIMS dims that fit in registers. */
+/* V is processed in pieces of DIMS dimensions, which fit in registers. */
 template <int DIM> struct v_part {
 	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
 };
 
-/* One lane's words of one row of V: blocks of 64 dims with 8 per lane, then 32 dims with 4, then 16 dims with 2 per
- * lane. */
+/* One lane's words of one row of V: blocks of 64 dimensions, 8 per lane; then 32 dimensions, 4 per lane; then 16, 2
+ * per lane. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
@@ -144,7 +146,7 @@ template <class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v
 		v.w[V::COUNT - 1] = P::load2(row, DIM - 16 + 2 * g);
 }
 
-/* The dim of value j of word w in lane g. */
+/* Return the dimension of value j of word w in lane g. */
 template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, int32_t g, int32_t j)
 {
 	typedef v_words<DIM> V;
@@ -156,7 +158,7 @@ template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, in
 	return DIM - 16 + 2 * g + j;
 }
 
-/* One lane's words of one row of K: blocks of 32 dims with 8 per lane, then 16 dims with 4 per lane. */
+/* One lane's words of one row of K: blocks of 32 dimensions, 8 per lane; then 16 dimensions, 4 per lane. */
 template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
@@ -180,15 +182,15 @@ template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k
 	}
 }
 
-/* The first of the four dims of lane t in step s of a product with K. */
+/* Return the first of the four dimensions of lane t in step s of a product with K. */
 template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
 {
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
 
-/* For 16 rows of V of which queries g and g + 8 see only the first seen0 and seen1. Infinities and NaN of hidden rows
- * would reach the sums as 0 * NaN: they are removed from the operand and added separately, for the queries that see
- * them. Rare; for all lanes. */
+/* Prepare 16 rows of V of which query g sees only the first seen0, query g + 8 only the first seen1. An infinity or
+ * NaN in a hidden row would turn its product with probability 0 into NaN. So such values are set to 0 in the
+ * operand, and added to acc only for queries that see them. They are rare. For all lanes. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {
@@ -226,8 +228,8 @@ static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t 
 			v[r].w[n] = without_odd<F>(v[r].w[n]);
 }
 
-/* The power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow nor
- * underflow, whatever the model. For the lanes of a warp. */
+/* Return the power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow
+ * nor underflow. For all lanes of a warp. */
 static __device__ inline float query_unit(const float *q, int32_t dim)
 {
 	float most = 0;

@@ -16,7 +16,7 @@
 #include <cuda_bf16.h>
 #endif
 
-/* The two 16-bit formats, two values to a word. */
+/* The two 16-bit formats; a word has two values. */
 struct as_f16 {
 	static __device__ inline uint32_t pack(float lo, float hi)
 	{
@@ -31,7 +31,7 @@ struct as_f16 {
 		return make_float2(__half2float(__ushort_as_half((unsigned short)(w & 0xffff))),
 		                   __half2float(__ushort_as_half((unsigned short)(w >> 16))));
 	}
-	/* The exponent bits of infinities and NaN. */
+	/* exponent bits of infinity and NaN */
 	enum { ODD = 0x7c00 };
 };
 struct as_bf16 {
@@ -68,7 +68,7 @@ static __device__ inline void mma16(as_bf16, float c[4], const uint32_t a[4], ui
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Copy 16 bytes from device to shared memory asynchronously, complete after copies_wait(); zeros unless `there`. */
+/* Start copying 16 bytes from device to shared memory; complete after copies_wait(). Writes zeros unless `there`. */
 static __device__ inline void copy16(void *shared, const void *from, int there)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
@@ -80,7 +80,8 @@ static __device__ inline void copies_end(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Wait until all but the last LEFT groups of this thread's copies are complete; other threads know after a barrier. */
+/* Wait until at most the last LEFT groups of this thread's copies are incomplete. A barrier makes them visible to
+ * other threads. */
 template <int LEFT> static __device__ inline void copies_wait(void)
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
@@ -113,7 +114,7 @@ template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], 
 	__syncwarp();
 }
 
-/* The emulator completes a copy as late as allowed: in copies_wait(). */
+/* The emulator completes a copy as late as allowed, in copies_wait(). */
 static inline void copy16(void *shared, const void *from, int there)
 {
 	host_copy(shared, from, there);

@@ -1,16 +1,16 @@
 /* kernels/cuda/cuda_probe.cu - attention mass and spread, from the scores that attention wrote.
  *
- * Mass: a thread has a column; it reduces the heads of each token and adds, in token order. 1 launch, which reads the
- * scores once.
+ * Mass, 1 launch: a thread has a column. For each token in order, it reduces the heads to one number and adds it.
  *
- * Spread, the number of slots that hold a share of the probability: a block has a (token, head). It counts and sums
- * probabilities in bins of 1/64 octave, in integers (so the order of additions does not matter), and walks down the
- * bins until the share is reached; inside the last bin the mean probability decides. 1 launch. */
+ * Spread, the number of slots that hold a share of the probability, 1 launch: a block has a (token, head). It
+ * counts and sums the probabilities in bins of 1/64 octave, in integers, so the order of additions does not matter.
+ * It then adds up the bins from the highest one until the share is reached. Within the last bin all probabilities
+ * count as their mean. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	THREADS = 256,
-	FEW_HEADS = 16, /* heads up to which a median is found in registers */
+	FEW_HEADS = 16, /* most heads whose median is found in registers */
 	STEPS = 64,
 	OCTAVES = 32,
 	BINS = STEPS * OCTAVES,
@@ -22,16 +22,16 @@ enum {
 
 struct mass_args {
 	const float *score, *max, *sum, *weight;
-	const float *from; /* where sums start; NULL = from `out` */
+	const float *from; /* initial values of the sums; NULL = from `out` */
 	float *out;
-	/* own: with from, the first column of the call's own tokens, whose sums start at 0 */
+	/* own: if `from` is set, the first column of the call's own tokens, whose sums start at 0 */
 	int64_t stride, ld, own;
-	int32_t cols, skip; /* columns that get mass; columns before them */
-	int32_t n;          /* tokens; the last sees all columns but the last `hidden` */
+	int32_t cols, skip; /* columns with mass; columns before these */
+	int32_t n;          /* tokens; the last token sees all columns except the last `hidden` */
 	int32_t hidden;
-	int32_t n_head, heads; /* of the model; of one reduction */
+	int32_t n_head, heads; /* heads of the model; heads of one reduction */
 	int32_t reduce;
-	float one; /* the weight of a single token, where `weight` is NULL */
+	float one; /* weight of a single token, if `weight` is NULL */
 };
 
 static __device__ inline float share_of(float score, float max, float sum)
@@ -39,8 +39,8 @@ static __device__ inline float share_of(float score, float max, float sum)
 	return expf(score - max) / sum;
 }
 
-/* Median of p[0 .. n), which it sorts. */
-static __device__ inline float middle(float *p, int32_t n)
+/* Sort p[0 .. n - 1] and return the median. */
+static __device__ inline float median_of(float *p, int32_t n)
 {
 	for (int32_t i = 1; i < n; i++)
 		for (int32_t k = i; k > 0 && p[k] < p[k - 1]; k--) {
@@ -52,7 +52,7 @@ static __device__ inline float middle(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* HEADS: most heads of a median; 1 = not a median. */
+/* HEADS: most heads of a median; 1 = no median is needed. */
 template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
@@ -78,7 +78,7 @@ template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mas
 				p[h] = y;
 		}
 		if (HEADS > 1)
-			most = middle(p, a.heads);
+			most = median_of(p, a.heads);
 		x += (a.weight ? a.weight[i] : a.one) * (a.reduce == REDUCE_MEAN ? sum / (float)a.heads : most);
 	}
 	*to = x;
@@ -126,16 +126,16 @@ static void mass_run(struct cuda *c, const struct attn_args *a, int32_t n, int32
 
 struct spread_args {
 	const float *score, *max, *sum;
-	unsigned long long *total; /* columns of all (token, head); zero between calls */
-	uint32_t *left;            /* blocks that are done; zero between calls */
+	unsigned long long *total; /* columns counted for all (token, head); 0 between calls */
+	uint32_t *left;            /* finished blocks; 0 between calls */
 	float *out;
 	int64_t stride;
 	int32_t cols, n, n_head;
 	float share;
 };
 
-/* Columns that hold the share: n columns with sum `below`, then the bins from b on; inside the last one as on the
- * CPU. */
+/* Return the number of columns that hold the share: n columns with the sum `below`, and columns of the bins from b
+ * on. Within the last bin it computes as the CPU does. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {
@@ -196,7 +196,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen; /* all bins together do not reach the share */
+		n = seen; /* all bins together are less than the share */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)
