@@ -72,6 +72,33 @@ template <class P, int DIM> struct decode_of {
  * offset of row lane % 16 of the step; i: first row of the step; rows from `seen` on are hidden from the lane's
  * query. */
 
+/* Load the K of the 16 rows at offsets `at`: lane 4 g + t gets its dimensions of rows g and g + 8. */
+template <class P, int DIM>
+static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const struct attn_launch &a, int64_t at)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP;
+
+#pragma unroll
+	for (int j = 0; j < 2; j++)
+		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
+}
+
+/* Load PART dimensions of the V of the 16 rows at offsets `at`, from dimension d on: lane 4 g + t gets rows 2t, 2t
+ * + 1, 2t + 8, 2t + 9. */
+template <class P, int PART>
+static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], const struct attn_launch &a, int64_t at,
+                                                     int32_t d)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, t = lane % 4;
+
+#pragma unroll
+	for (int r = 0; r < 4; r++) {
+		int64_t row = __shfl_sync(FULL_WARP, at, 2 * t + r % 2 + r / 2 * 8);
+
+		load_v<P, PART>(v[r], a.v + row + P::bytes(d), lane / 4);
+	}
+}
+
 /* Compute the scores of 16 rows, without the attention scale: c[j] for rows 8 j .. 8 j + 7. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
@@ -105,7 +132,7 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 	typedef decode_of<P, DIM> D;
 	typedef typename D::F F;
 	enum { PART = D::PART };
-	int32_t lane = (int32_t)threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+	int32_t t = (int32_t)threadIdx.x % 4;
 	uint32_t pr[4];
 
 #pragma unroll
@@ -121,12 +148,7 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 		float(*to)[4] = acc + part * (PART / 8);
 
 		if (!D::AHEAD)
-#pragma unroll
-			for (int r = 0; r < 4; r++) {
-				int64_t at = __shfl_sync(FULL_WARP, now, 2 * t + r % 2 + r / 2 * 8);
-
-				load_v<P, PART>(v[r], a.v + at + P::bytes(part * PART), g);
-			}
+			decode_load_v<P, PART>(v, a, now, part * PART);
 		if (i + STEP > min(i1, all)) {
 #pragma unroll
 			for (int r = 0; r < 4; r++) {
@@ -207,8 +229,63 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* The running softmax is inlined by hand: as a function it made the widest kernels spill registers (nvcc 13,
- * sm_90). */
+/* The rows of a part that a tile reads, from .. i1 - 1. Rows from `all` on are hidden from some queries of the
+ * tile; this lane's query sees rows low .. seen - 1. */
+struct decode_rows {
+	int32_t from, i1, all, low, seen;
+};
+
+static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct attn_launch &a, int32_t p,
+                                                                    const struct attn_split &split, int32_t at0,
+                                                                    int32_t query0, int32_t query)
+{
+	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
+	struct decode_rows r;
+
+	r.from = max(max(0, split.c0 - at0), attn_first(a, p, query0));
+	r.i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+	r.all = attn_limit(a, p, query0);
+	r.low = attn_first(a, p, query);
+	r.seen = query < a.queries ? min(r.i1, attn_limit(a, p, query)) : 0;
+	return r;
+}
+
+/* Turn the products c into x, scores times log2(e), -infinity for hidden rows. Return the largest one of the query, m
+ * included. Scores are stored for a probe. */
+static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
+                                                    const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
+                                                    const struct decode_rows &r, int64_t place, float scale)
+{
+	int32_t t = (int32_t)threadIdx.x % 4;
+
+#pragma unroll
+	for (int j = 0; j < 2; j++)
+#pragma unroll
+		for (int b = 0; b < 2; b++) {
+			int32_t at = i + 8 * j + 2 * t + b;
+
+			x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) + attn_bias(a, p, kv, at);
+			if (a.score && at >= r.low && at < r.seen)
+				a.score[place * a.stride + a.part[p].col + at] = x[j][b];
+			x[j][b] = at >= r.low && at < r.seen ? x[j][b] * LOG2_E : -INFINITY;
+			m = fmaxf(m, x[j][b]);
+		}
+	m = fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 1));
+	return fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 2));
+}
+
+/* Bring earlier sums to a new maximum: multiply by w, mostly 1. */
+template <int DIM> static __device__ __forceinline__ void decode_rescale(float (&acc)[DIM / 8][4], float w)
+{
+	if (!__any_sync(FULL_WARP, w != 1))
+		return;
+#pragma unroll
+	for (int n = 0; n < DIM / 8; n++)
+#pragma unroll
+		for (int b = 0; b < 4; b++)
+			acc[n][b] *= w;
+}
+
 template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
 	typedef decode_of<P, DIM> D;
@@ -231,15 +308,12 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0),
-			i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t seen = place < 0 ? 0 : min(i1, attn_limit(a, p, query)), all = attn_limit(a, p, query0),
-			low = attn_first(a, p, query);
+		struct decode_rows r = decode_rows_of(a, p, split, at0, query0, query);
+		int32_t from = r.from, i1 = r.i1;
 		int64_t now, next;
 		k_words<DIM> k[2];
 		float scale;
 
-		from = max(from, attn_first(a, p, query0));
 		if (from >= i1)
 			continue;
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
@@ -250,44 +324,18 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-				load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, now, 8 * j + g), t);
+			decode_load_k<P, DIM>(k, a, now);
 		for (int32_t i = from; i < i1; i += WARPS * STEP) {
 			v_words<D::PART> v[4];
 			float c[2][4], x[2][2], e[2][2], most, base, w;
 
-			if (D::AHEAD) {
-#pragma unroll
-				for (int r = 0; r < 4; r++) {
-					int32_t row = 2 * t + r % 2 + r / 2 * 8;
-					int64_t at = __shfl_sync(FULL_WARP, now, row);
-
-					load_v<P, D::PART>(v[r], a.v + at, g);
-				}
-			}
+			if (D::AHEAD)
+				decode_load_v<P, D::PART>(v, a, now, 0);
 			decode_scores<P, DIM>(c, k, qs, a, now);
-			if (D::AHEAD && i + WARPS * STEP < i1) {
-#pragma unroll
-				for (int j = 0; j < 2; j++)
-					load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, next, 8 * j + g), t);
-			}
-			most = m;
-#pragma unroll
-			for (int j = 0; j < 2; j++)
-#pragma unroll
-				for (int b = 0; b < 2; b++) {
-					int32_t at = i + 8 * j + 2 * t + b;
-
-					x[j][b] = attn_capped(a, (c[j][b] + c[j][b + 2]) * scale) +
-					          attn_bias(a, p, kv, at);
-					if (a.score && at >= low && at < seen)
-						a.score[place * a.stride + s.col + at] = x[j][b];
-					x[j][b] = at >= low && at < seen ? x[j][b] * LOG2_E : -INFINITY;
-					most = fmaxf(most, x[j][b]);
-				}
-			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 1));
-			most = fmaxf(most, __shfl_xor_sync(FULL_WARP, most, 2));
+			if (D::AHEAD && i + WARPS * STEP < i1)
+				decode_load_k<P, DIM>(k, a, next);
+			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
+			/* Inlined by hand: as a function these sums make head_dim 256 spill more registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);
 			l *= w;
@@ -297,17 +345,12 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 				for (int b = 0; b < 2; b++) {
 					int32_t at = i + 8 * j + 2 * t + b;
 
-					e[j][b] = at >= low && at < seen ? power2(x[j][b] - base) : 0;
+					e[j][b] = at >= r.low && at < r.seen ? power2(x[j][b] - base) : 0;
 					l += e[j][b];
 				}
-			if (__any_sync(FULL_WARP, w != 1))
-#pragma unroll
-				for (int n = 0; n < D::TILES; n++)
-#pragma unroll
-					for (int b = 0; b < 4; b++)
-						acc[n][b] *= w;
+			decode_rescale<DIM>(acc, w);
 			m = most;
-			decode_values<P, DIM>(acc, v, e, a, now, i, i1, all, seen);
+			decode_values<P, DIM>(acc, v, e, a, now, i, i1, r.all, r.seen);
 			now = next;
 			next = attn_row(a, s, kv, min(i + 2 * WARPS * STEP + lane % STEP, i1 - 1));
 		}

@@ -344,6 +344,58 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
+/* The rows of a part that a tile reads, from .. i1 - 1. Rows before `high` and from `all` on are hidden from some
+ * queries of the tile. Query r of this lane sees rows low[r] .. seen[r] - 1; no query of the warp sees rows from
+ * `end` on. */
+struct prefill_rows {
+	int32_t from, i1, high, all, end, low[2], seen[2];
+};
+
+static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const struct attn_launch &a, int32_t p,
+                                                                      const struct attn_split &split, int32_t at0,
+                                                                      int32_t query0, int32_t first)
+{
+	int32_t last_query = min(query0 + QUERIES, a.queries) - 1, g = (int32_t)threadIdx.x % WARP / 4;
+	struct prefill_rows rows;
+
+	rows.from = max(max(0, split.c0 - at0), attn_first(a, p, query0));
+	rows.i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
+	rows.high = attn_first(a, p, last_query);
+	rows.all = attn_limit(a, p, query0);
+	rows.end = 0;
+	if (first < a.queries)
+		rows.end = min(rows.i1, attn_limit(a, p, min(first + WARP_QUERIES, a.queries) - 1));
+	for (int r = 0; r < 2; r++) {
+		int32_t query = first + g + 8 * r;
+
+		rows.low[r] = attn_first(a, p, query);
+		rows.seen[r] = query < a.queries ? min(rows.i1, attn_limit(a, p, query)) : 0;
+	}
+	return rows;
+}
+
+/* Make the tile of rows i .. of a part available: with one buffer load it, with two start loading the next tile
+ * into the other buffer. Then wait for this tile. For all threads of a block, which need a barrier before they read
+ * it. */
+template <class P, int DIM>
+static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
+                                                    const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1,
+                                                    int32_t buffers, int32_t buffer)
+{
+	typedef tile_of<DIM> T;
+	int32_t other = buffer ^ 1;
+
+	if (buffers == 1) {
+		load_tile<P, DIM>(ks, vs, a, s, kv, i, i1);
+		copies_wait<0>();
+	} else if (i + T::ROWS < i1) {
+		load_tile<P, DIM>(ks + other * T::K_BYTES, vs + other * T::V_BYTES, a, s, kv, i + T::ROWS, i1);
+		copies_wait<1>();
+	} else {
+		copies_wait<0>();
+	}
+}
+
 template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_prefill(struct prefill_args args)
 {
 	typedef typename P::format F;
@@ -356,7 +408,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, g = lane / 4, t = lane % 4;
 	int32_t query0 = tile * QUERIES, at0 = a.col0;
 	struct attn_split split = attn_split_of(a);
-	int32_t first = query0 + warp * WARP_QUERIES, last_query = min(query0 + QUERIES, a.queries) - 1;
+	int32_t first = query0 + warp * WARP_QUERIES;
 	uint4 *qs = (uint4 *)memory;
 	uint8_t *ks = memory + T::Q_BYTES * (args.exact ? 2 : 1), *vs = ks + args.buffers * T::K_BYTES;
 	float acc[TILES][4], m[2] = { -INFINITY, -INFINITY }, l[2] = { 0, 0 };
@@ -371,51 +423,34 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
 	for (int32_t p = 0; p < a.n_part; at0 += attn_slots(a, p), p++) {
 		const struct attn_seg &s = a.part[p];
-		int32_t from = max(0, split.c0 - at0),
-			i1 = min(min(attn_slots(a, p), split.c1 - at0), attn_limit(a, p, last_query));
-		int32_t all = attn_limit(a, p, query0), high = attn_first(a, p, last_query), low[2], seen[2],
-			most_seen = 0, buffer = 0;
+		struct prefill_rows rows = prefill_rows_of(a, p, split, at0, query0, first);
+		int32_t buffer = 0;
 		float scale[2];
 
-		from = max(from, attn_first(a, p, query0));
-		if (from >= i1)
+		if (rows.from >= rows.i1)
 			continue;
-		for (int r = 0; r < 2; r++) {
-			seen[r] = place[r] < 0 ? 0 : min(i1, attn_limit(a, p, first + g + 8 * r));
-			low[r] = attn_first(a, p, first + g + 8 * r);
-		}
-		if (first < a.queries)
-			most_seen = min(i1, attn_limit(a, p, min(first + WARP_QUERIES, a.queries) - 1));
 		load_queries<F, DIM>(qs, by, a, s, kv, query0, args.exact);
 		for (int r = 0; r < 2; r++)
 			scale[r] = by[warp * WARP_QUERIES + g + 8 * r];
 		if (args.buffers > 1)
-			load_tile<P, DIM>(ks, vs, a, s, kv, from, i1);
-		for (int32_t i = from; i < i1; i += T::ROWS) {
-			uint8_t *k = ks + buffer * T::K_BYTES, *v = vs + buffer * T::V_BYTES;
+			load_tile<P, DIM>(ks, vs, a, s, kv, rows.from, rows.i1);
+		for (int32_t i = rows.from; i < rows.i1; i += T::ROWS) {
+			const uint8_t *k = ks + buffer * T::K_BYTES, *v = vs + buffer * T::V_BYTES;
 			float c[BLOCKS][4];
 
-			if (args.buffers == 1) {
-				load_tile<P, DIM>(k, v, a, s, kv, i, i1);
-				copies_wait<0>();
-			} else if (i + T::ROWS < i1) {
-				buffer ^= 1;
-				load_tile<P, DIM>(ks + buffer * T::K_BYTES, vs + buffer * T::V_BYTES, a, s, kv,
-				                  i + T::ROWS, i1);
-				copies_wait<1>();
-			} else {
-				copies_wait<0>();
-			}
+			prefill_tile<P, DIM>(ks, vs, a, s, kv, i, rows.i1, args.buffers, buffer);
 			__syncthreads();
-			if (i < most_seen) {
+			if (i < rows.end) {
 				tile_scores<F, DIM>(c, qs + warp * STEPS * WARP, k, args.exact, g, t);
 				prefill_scale<BLOCKS>(c, a, scale);
 				if (a.score)
-					prefill_keep<BLOCKS>(c, a, s, place, i, low, seen, t);
-				prefill_softmax<DIM>(c, acc, m, l, i, i1, all, high, low, seen, t);
-				prefill_values<F, DIM>(acc, c, v, args.exact, i, all, seen, g, t);
+					prefill_keep<BLOCKS>(c, a, s, place, i, rows.low, rows.seen, t);
+				prefill_softmax<DIM>(c, acc, m, l, i, rows.i1, rows.all, rows.high, rows.low, rows.seen,
+				                     t);
+				prefill_values<F, DIM>(acc, c, v, args.exact, i, rows.all, rows.seen, g, t);
 			}
 			__syncthreads();
+			buffer ^= args.buffers > 1;
 		}
 	}
 	prefill_end<DIM>(a, acc, m, l, place, kv, tile, split.partials, warp, g, t);

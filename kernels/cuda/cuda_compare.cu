@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the drift
- * of a layer's query (refresh).
+/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the
+ * drift of a layer's query (refresh).
  *
  *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)

@@ -1,10 +1,10 @@
-/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of the
- * host.
+/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of
+ * the host.
  *
- * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which entries
- * a token selects: fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots and gives
- * rows to the missing ones; fetch_copy, a warp per entry, copies their keys and values. Where they are fetched ahead,
- * both run in the queue beside (gpu.h), while other kernels compute. */
+ * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which
+ * entries a token selects: fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots
+ * and gives rows to the missing ones; fetch_copy, a warp per entry, copies their keys and values. Where they are
+ * fetched ahead, both run in the queue beside (gpu.h), while other kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };

@@ -1,20 +1,21 @@
 /* kernels/cuda/cuda_gemv.cu - products of one to eight tokens: each weight is read once, at the speed of memory.
  *
- * A warp computes two rows for all tokens. Lanes read 16 contiguous bytes of each row each; two to four such reads per
- * row are in flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy. Rows of
- * several products (q, k, v), and gate and up, are one launch: a block finds its product by its number.
+ * A warp computes two rows for all tokens. Lanes read 16 contiguous bytes of each row each; two to four such reads
+ * per row are in flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy.
+ * Rows of several products (q, k, v), and gate and up, are one launch: a block finds its product by its number.
  *
  * Float weights: one conversion and one multiply-add per token, in f32; x is read from L1.
  *
  * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than
- * five operations per weight, too few to convert it to a float. So x is quantised: per block of 32 a scale and 16-bit
- * integers, |q| <= 32,639, as two bytes (q = 256 high + low) for __dp4a(). Four weights then cost two __dp4a() and
- * about two operations to unpack levels. Sums of a block are exact; rounding x to q adds noise of some 4e-10 (NMSE). A
- * block of x with NaN or infinity gets the scale NaN, so only that token's outputs are affected. One token: every
- * thread block quantises x itself, in shared memory, while its first weights are prefetched to L2. More tokens:
- * acts_quantise() does it once.
+ * five operations per weight, too few to convert it to a float. So x is quantised: per block of 32 a scale and
+ * 16-bit integers, |q| <= 32,639, as two bytes (q = 256 high + low) for __dp4a(). Four weights then cost two
+ * __dp4a() and about two operations to unpack levels. Sums of a block are exact; rounding x to q adds noise of some
+ * 4e-10 (NMSE). A block of x with NaN or infinity gets the scale NaN, so only that token's outputs are affected.
+ * One token: every thread block quantises x itself, in shared memory, while its first weights are prefetched to L2.
+ * More tokens: acts_quantise() does it once.
  *
- * Launches: 1, or 2 for several tokens and quantised weights. Grids depend on shapes and the number of tokens alone. */
+ * Launches: 1, or 2 for several tokens and quantised weights. Grids depend on shapes and the number of tokens
+ * alone. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS }; /* rows of a block at a time */
@@ -53,8 +54,8 @@ static __device__ __forceinline__ void prefetch(const uint8_t *p)
 
 /* ---- x in integers ----
  *
- * `blocks` blocks of 32 of one token are five arrays of 16 bytes a block: high bytes of the first and of the second 16
- * values, low bytes of both, and act_meta: lanes that take neighbouring blocks read without conflicts. */
+ * `blocks` blocks of 32 of one token are five arrays of 16 bytes a block: high bytes of the first and of the second
+ * 16 values, low bytes of both, and act_meta: lanes that take neighbouring blocks read without conflicts. */
 
 struct __align__(16) act_meta
 {

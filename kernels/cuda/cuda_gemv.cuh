@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_gemv.cuh (private to kernels/cuda/) - products of at most eight tokens, between cuda_matmul.cu and
- * cuda_gemv.cu. */
+/* kernels/cuda/cuda_gemv.cuh (private to kernels/cuda/) - products of at most eight tokens, between cuda_matmul.cu
+ * and cuda_gemv.cu. */
 #ifndef WEIR_CUDA_GEMV_CUH
 #define WEIR_CUDA_GEMV_CUH
 

@@ -1,9 +1,9 @@
 /* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: the operations on heads of queries, keys and values.
  *
- * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations, two
- * writes to the cache). Each moves a few KiB, so its cost is the launch. So calls on heads are jobs of one kernel, a
- * warp per head, and a call joins the launch before it (gpu_last) where possible: as one more job, or, where it reads
- * what a job writes, as a further step of that job. A job is
+ * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations,
+ * two writes to the cache). Each moves a few KiB, so its cost is the launch. So calls on heads are jobs of one
+ * kernel, a warp per head, and a call joins the launch before it (gpu_last) where possible: as one more job, or,
+ * where it reads what a job writes, as a further step of that job. A job is
  *
  *     read the head, [norm it, [write that],] [rotate it by up to three tables, each to its own place,] [put it into the cache]
  *

@@ -36,8 +36,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* A lane of a panel and its scale, by four threads: thread j has values j, j + 4, ... of the transformed key x. there:
- * it is to be stored; else x is any key. */
+/* A lane of a panel and its scale, by four threads: thread j has values j, j + 4, ... of the transformed key x.
+ * there: it is to be stored; else x is any key. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {

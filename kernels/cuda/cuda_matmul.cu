@@ -1,11 +1,11 @@
 /* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu: few tokens by kernels that read quantised weights
  * (cuda_gemv.cu), many by cuBLAS.
  *
- * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values would
- * leave the range of f16. f16 weights are used as they are; all others are converted, a piece of rows at a time (mostly
- * a whole matrix), scaled by one power of two per matrix, which load_weight found. cuBLAS multiplies and sums in f32.
- * One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns at once where there
- * is nothing to do.
+ * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values
+ * would leave the range of f16. f16 weights are used as they are; all others are converted, a piece of rows at a
+ * time (mostly a whole matrix), scaled by one power of two per matrix, which load_weight found. cuBLAS multiplies
+ * and sums in f32. One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns
+ * at once where there is nothing to do.
  *
  * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
  *

@@ -1,15 +1,16 @@
-/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads it.
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads
+ * it.
  *
- * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So every row
- * of a quantised weight is stored as planes, each 16-byte aligned:
+ * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So every
+ * row of a quantised weight is stored as planes, each 16-byte aligned:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
  *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block
  *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
  *     head2     factors that all scales of 256 weights share, where these are not in `head`
  *
- * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes) and
- * MXFP4 (whose scales, powers of two, are the upper halves of floats).
+ * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes)
+ * and MXFP4 (whose scales, powers of two, are the upper halves of floats).
  *
  * A block of 32 is read as eight words of four levels, the operands of __dp4a(); word k holds weights 4k .. 4k+3:
  *
@@ -19,8 +20,8 @@
  *     2 bits    bits 2 (k & 3) of every byte of main word k >> 2
  *     extra     bit k of every byte (1 bit), or bits 2 (k & 3) of every byte of word k >> 2 (2 bits)
  *
- * Weight = scale * (level - offset), or scale * level + minimum, with one scale and minimum per 32 or per 16 weights.
- * Float weights keep their values; rows are padded to 16 bytes. */
+ * Weight = scale * (level - offset), or scale * level + minimum, with one scale and minimum per 32 or per 16
+ * weights. Float weights keep their values; rows are padded to 16 bytes. */
 #ifndef WEIR_CUDA_QUANT_CUH
 #define WEIR_CUDA_QUANT_CUH
 

@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory. 1 launch
- * each. */
+/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory. 1
+ * launch each. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- sums ---- */

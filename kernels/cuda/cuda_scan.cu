@@ -4,10 +4,10 @@
  * query head and its reduction over the group. page_scan (cuda_compare.cu) uses the same launches.
  *
  * A sketch is read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits; 4 bytes per
- * query head are written and read again. Products run on the tensor cores, a panel of 16 keys times 8 queries in bytes.
- * A lane's word of a panel, shifted and masked, is the operand, so a key costs a few instructions and the scan runs at
- * the speed of memory. Dots are integers, and later steps are done as on the CPU, so raw scores from a sketch have the
- * CPU's bits.
+ * query head are written and read again. Products run on the tensor cores, a panel of 16 keys times 8 queries in
+ * bytes. A lane's word of a panel, shifted and masked, is the operand, so a key costs a few instructions and the
+ * scan runs at the speed of memory. Dots are integers, and later steps are done as on the CPU, so raw scores from a
+ * sketch have the CPU's bits.
  *
  * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
  *
@@ -105,8 +105,8 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult. hi, lo:
- * [groups * 64]; sum [groups][SCAN_HEADS]: of each group, times the largest code. */
+/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult. hi,
+ * lo: [groups * 64]; sum [groups][SCAN_HEADS]: of each group, times the largest code. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
@@ -255,25 +255,112 @@ template <int BITS> constexpr int scan_blocks()
 }
 enum { ROWS_BLOCKS = 2 };
 
+/* Shared memory of scan_sketch, beside its fixed arrays. */
+struct sketch_memory {
+	uint2 *frag;        /* [groups][planes][2][WARP]: queries as operands of products */
+	int32_t *sum;       /* [groups][SCAN_HEADS]: sums of a query's bytes, times the largest code */
+	int8_t *bytes;      /* [planes][SCAN_HEADS][stride]: queries as bytes */
+	float *transformed; /* [SCAN_HEADS][dim]: queries after the Hadamard transform */
+	float *base;        /* [blocks of the tile][SCAN_HEADS]: scores of the blocks' means */
+	int32_t groups, stride;
+};
+
+static __device__ __forceinline__ struct sketch_memory sketch_memory_of(uint2 *frag, int32_t dim, int32_t planes)
+{
+	struct sketch_memory m;
+
+	m.groups = (dim - 1) / SKETCH_GROUP + 1;
+	m.stride = m.groups * SKETCH_GROUP;
+	m.frag = frag;
+	m.sum = (int32_t *)(frag + m.groups * planes * 2 * WARP);
+	m.bytes = (int8_t *)(m.sum + m.groups * SCAN_HEADS);
+	m.transformed = (float *)(m.bytes + planes * SCAN_HEADS * m.stride);
+	m.base = m.transformed + SCAN_HEADS * dim;
+	return m;
+}
+
+/* Prepare one query for each warp, zeros beyond the n_q queries: its bytes and their factor mult, and the scores of
+ * the means of the blocks in k0 .. k1 - 1. */
+template <int BITS>
+static __device__ __forceinline__ void sketch_queries(const struct sketch_memory &m, const struct scan_launch &a,
+                                                      const uint8_t *keys, float *mult, int32_t head0, int32_t n_q,
+                                                      int32_t k0, int32_t k1)
+{
+	constexpr int PLANES = BITS == 2 ? 1 : 2;
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP;
+	const float *q = a.q + (int64_t)(head0 + warp) * a.dim;
+	float *x = m.transformed + warp * a.dim, d;
+
+	for (int32_t i = lane; i < a.dim; i += WARP)
+		x[i] = warp < n_q ? q[i] : 0;
+	sketch_hadamard_warp(x, a.dim);
+	d = query_bytes(x, m.bytes + warp * m.stride, m.bytes + (SCAN_HEADS * (PLANES - 1) + warp) * m.stride,
+	                m.sum + warp, a.dim, a.scale, PLANES == 2, (1 << BITS) - 1);
+	if (lane == 0)
+		mult[warp] = d;
+	for (int32_t k = k0; k < k1; k += SKETCH_BLOCK) {
+		const float *mean = (const float *)(keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes);
+		float score = 0;
+
+		if (warp < n_q)
+			score = mean_score(q, mean, a.dim, d > 0 ? __fdiv_rn(a.scale, d) : 0);
+		if (lane == 0)
+			m.base[(k - k0) / SKETCH_BLOCK * SCAN_HEADS + warp] = score;
+	}
+}
+
+/* Arrange the bytes of the queries as operands; for all threads of a block. */
+template <int BITS> static __device__ __forceinline__ void sketch_operands(const struct sketch_memory &m)
+{
+	constexpr int PLANES = BITS == 2 ? 1 : 2;
+
+	for (int32_t i = (int32_t)threadIdx.x; i < m.groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
+		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
+		const int8_t *from = m.bytes + (p * SCAN_HEADS + l / 4) * m.stride + g * SKETCH_GROUP;
+
+		m.frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
+		                       *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
+	}
+}
+
+/* Store the scores of two panels from panel_scores() and add them to this lane's running softmax of queries 2t, 2t
+ * + 1. Keys from k1 on do not count. */
+static __device__ __forceinline__ void sketch_panels_end(const struct scan_launch &a, float (&s)[2][4],
+                                                         struct softmax (&soft)[2], const float *mult, int32_t head0,
+                                                         int32_t n_q, int32_t k, int32_t k1)
+{
+	int32_t lane = (int32_t)threadIdx.x % WARP, t = lane % 4;
+
+	for (int i = 0; i < 8; i++) {
+		int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
+
+		if (key < k1 && r < n_q)
+			a.score[(int64_t)(head0 + r) * a.ld + key] = s[i / 4][i % 4];
+		if (key >= k1)
+			s[i / 4][i % 4] = -INFINITY;
+	}
+	for (int i = 0; i < 2; i++) {
+		float m = mult[2 * t + i], top;
+
+		top = fmaxf(soft[i].max, fmaxf(fmaxf(s[0][i], s[0][2 + i]), fmaxf(s[1][i], s[1][2 + i])));
+		soft[i].sum = soft[i].sum * scan_exp(soft[i].max - top, m) + scan_exp(s[0][i] - top, m) +
+		              scan_exp(s[0][2 + i] - top, m) + scan_exp(s[1][i] - top, m) +
+		              scan_exp(s[1][2 + i] - top, m);
+		soft[i].max = top;
+	}
+}
+
 template <int BITS>
 static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan_sketch(struct scan_launch a)
 {
-	constexpr int PLANES = BITS == 2 ? 1 : 2;
-	SHARED_DYNAMIC(uint2, frag); /* [groups][PLANES][2][WARP] */
+	SHARED_DYNAMIC(uint2, frag);
 	SHARED(struct softmax, part, [SCAN_HEADS][SCAN_WARPS]);
 	SHARED(float, mult, [SCAN_HEADS]);
-	int32_t groups = (a.dim - 1) / SKETCH_GROUP + 1, thread = (int32_t)threadIdx.x, lane = thread % WARP,
-		warp = thread / WARP;
+	struct sketch_memory m = sketch_memory_of(frag, a.dim, BITS == 2 ? 1 : 2);
+	int32_t lane = (int32_t)threadIdx.x % WARP, warp = (int32_t)threadIdx.x / WARP, t = lane % 4;
 	int32_t r0 = (int32_t)blockIdx.z * SCAN_HEADS, n_q = min(a.group - r0, (int32_t)SCAN_HEADS),
 		head0 = (int32_t)blockIdx.y * a.group + r0;
-	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n), t = lane % 4;
-	int32_t *sum = (int32_t *)(frag + groups * PLANES * 2 * WARP); /* [groups][SCAN_HEADS] */
-	/* [PLANES][SCAN_HEADS][groups * SKETCH_GROUP] */
-	int8_t *bytes = (int8_t *)(sum + groups * SCAN_HEADS);
-	int32_t stride = groups * SKETCH_GROUP;
-	float *transformed = (float *)(bytes + PLANES * SCAN_HEADS * stride) + warp * a.dim;
-	/* [blocks of the tile][SCAN_HEADS] */
-	float *base = (float *)(bytes + PLANES * SCAN_HEADS * stride) + SCAN_HEADS * a.dim;
+	int32_t k0 = (int32_t)blockIdx.x * a.tile, k1 = min(k0 + a.tile, a.n);
 	const uint8_t *keys = a.keys + (int64_t)blockIdx.y * a.head_bytes;
 	struct softmax soft[2] = { { -INFINITY, 0 }, { -INFINITY, 0 } };
 
@@ -282,64 +369,21 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 	scan_clear(a);
 	if (k0 >= a.n)
 		return;
-	/* Each warp prepares one query. */
-	for (int32_t i = lane; i < a.dim; i += WARP)
-		transformed[i] = warp < n_q ? a.q[(int64_t)(head0 + warp) * a.dim + i] : 0;
-	sketch_hadamard_warp(transformed, a.dim);
-	{
-		float m = query_bytes(transformed, bytes + warp * stride,
-		                      bytes + (SCAN_HEADS * (PLANES - 1) + warp) * stride, sum + warp, a.dim, a.scale,
-		                      PLANES == 2, (1 << BITS) - 1);
-
-		if (lane == 0)
-			mult[warp] = m;
-		for (int32_t k = k0; k < k1; k += SKETCH_BLOCK) {
-			float score = 0;
-
-			if (warp < n_q)
-				score = mean_score(a.q + (int64_t)(head0 + warp) * a.dim,
-				                   (const float *)(keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes),
-				                   a.dim, m > 0 ? __fdiv_rn(a.scale, m) : 0);
-			if (lane == 0)
-				base[(k - k0) / SKETCH_BLOCK * SCAN_HEADS + warp] = score;
-		}
-	}
+	sketch_queries<BITS>(m, a, keys, mult, head0, n_q, k0, k1);
 	__syncthreads();
-	for (int32_t i = thread; i < groups * PLANES * 2 * WARP; i += SCAN_THREADS) {
-		int32_t l = i % WARP, h = i / WARP % 2, p = i / (2 * WARP) % PLANES, g = i / (2 * WARP * PLANES);
-		const int8_t *from = bytes + (p * SCAN_HEADS + l / 4) * stride + g * SKETCH_GROUP;
-
-		frag[i] = make_uint2(*(const uint32_t *)(from + query_place<BITS>(h, 0, l % 4)),
-		                     *(const uint32_t *)(from + query_place<BITS>(h, 1, l % 4)));
-	}
+	sketch_operands<BITS>(m);
 	__syncthreads();
 	for (int32_t k = k0 + warp * 2 * SKETCH_PANEL; k < k1; k += SCAN_WARPS * 2 * SKETCH_PANEL) {
 		const uint8_t *block = keys + (int64_t)(k / SKETCH_BLOCK) * a.block_bytes;
 		const uint16_t *scales = (const uint16_t *)(block + a.mean_bytes);
 		const uint8_t *panel = block + a.mean_bytes + 2 * SKETCH_BLOCK +
 		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
-		float s[2][4], top[2];
+		float s[2][4];
 
 		/* Past the last panel: the same panel again, whose scores are dropped. */
-		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK, frag,
-		                   sum, base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
-		for (int i = 0; i < 8; i++) {
-			int32_t key = k + i / 4 * SKETCH_PANEL + i / 2 % 2 * 8 + lane / 4, r = 2 * t + i % 2;
-
-			if (key < k1 && r < n_q)
-				a.score[(int64_t)(head0 + r) * a.ld + key] = s[i / 4][i % 4];
-			if (key >= k1)
-				s[i / 4][i % 4] = -INFINITY;
-		}
-		for (int i = 0; i < 2; i++) {
-			float m = mult[2 * t + i];
-
-			top[i] = fmaxf(soft[i].max, fmaxf(fmaxf(s[0][i], s[0][2 + i]), fmaxf(s[1][i], s[1][2 + i])));
-			soft[i].sum = soft[i].sum * scan_exp(soft[i].max - top[i], m) + scan_exp(s[0][i] - top[i], m) +
-			              scan_exp(s[0][2 + i] - top[i], m) + scan_exp(s[1][i] - top[i], m) +
-			              scan_exp(s[1][2 + i] - top[i], m);
-			soft[i].max = top[i];
-		}
+		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK,
+		                   m.frag, m.sum, m.base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
+		sketch_panels_end(a, s, soft, mult, head0, n_q, k, k1);
 	}
 	for (int i = 0; i < 2; i++) {
 		for (int d = 4; d < WARP; d *= 2)
@@ -354,8 +398,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one, the
- * same in 8 / R lanes). Returns the index of the lane's first total. */
+/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one,
+ * the same in 8 / R lanes). Returns the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;

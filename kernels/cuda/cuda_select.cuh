@@ -75,8 +75,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads of a
- * block. Ends with a barrier. */
+/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads
+ * of a block. Ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -102,8 +102,8 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over the
- * group. All scores of a query head are loaded before any is used. */
+/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over
+ * the group. All scores of a query head are loaded before any is used. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -132,8 +132,8 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Checks, memory and the first launch of key_scan(). 0; -1 with the error set; 1 when there is nothing to score. zero:
- * words that the launch clears, [n_kv_head][n_zero], or NULL. */
+/* Checks, memory and the first launch of key_scan(). 0; -1 with the error set; 1 when there is nothing to score.
+ * zero: words that the launch clears, [n_kv_head][n_zero], or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
 /* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were

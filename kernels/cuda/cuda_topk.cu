@@ -2,9 +2,9 @@
  * (cuda_select).
  *
  * Scores are sorted into bins by a monotonic function. Counting finds the bin of the k-th highest score; only the
- * members of this bin are compared further, by the digits of their scores, then of those before pooling, then by slot
- * numbers, until the lowest selected slot is known. In this order no two slots are equal, so the result does not depend
- * on the order of threads.
+ * members of this bin are compared further, by the digits of their scores, then of those before pooling, then by
+ * slot numbers, until the lowest selected slot is known. In this order no two slots are equal, so the result does
+ * not depend on the order of threads.
  *
  *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
  *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
@@ -13,9 +13,9 @@
  *                          more: blocks sort TILE slots each, and launches merge pairs of runs until one is left
  *     wide pools           1 more for each doubling of the window
  *
- * Scores are read twice, from L2. cuda_select(), for policies that select in every step: the scan's first launch also
- * clears, a second one computes the scan's output and counts (up to SMALL slots: does everything), then `take`: 2 or 3
- * launches. */
+ * Scores are read twice, from L2. cuda_select(), for policies that select in every step: the scan's first launch
+ * also clears, a second one computes the scan's output and counts (up to SMALL slots: does everything), then
+ * `take`: 2 or 3 launches. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */

@@ -84,8 +84,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again). All scores are loaded
- * before one is used. */
+/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again). All scores are
+ * loaded before one is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -97,8 +97,8 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number. All keys differ, and all
- * are above the padding, 0. */
+/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number. All keys differ, and
+ * all are above the padding, 0. */
 struct ranked {
 	uint64_t high, low;
 };
@@ -151,8 +151,8 @@ template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 	return FAR ? __ldcg(p) : *p;
 }
 
-/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared memory.
- * Ends with a barrier. */
+/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared
+ * memory. Ends with a barrier. */
 template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);

@@ -11,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window: the maximum of w values from i on and of w values from i + step on. The first time, w = 1 and the
- * values are scores, shifted by `half`. */
+/* Double the window: the maximum of w values from i on and of w values from i + step on. The first time, w = 1 and
+ * the values are scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -174,8 +174,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank before
- * it. */
+/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank
+ * before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;

@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
- * As on the CPU (cpu/topk.c): every slot is taken with a probability in proportion to exp(score), the probabilities are
- * added up slot by slot, and a slot at which the sum, rounded, steps is taken. A block per KV head; a thread has a
- * range of neighbouring slots, and the sums of all threads before it come from one scan of the block. */
+ * As on the CPU (cpu/topk.c): every slot is taken with a probability in proportion to exp(score), the probabilities
+ * are added up slot by slot, and a slot at which the sum, rounded, steps is taken. A block per KV head; a thread
+ * has a range of neighbouring slots, and the sums of all threads before it come from one scan of the block. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };

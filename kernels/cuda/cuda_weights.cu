@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes: cuda_quant.cuh).
- * Then its largest magnitude is stored in front of it, on the device: from it a conversion to f16 derives its scale,
- * without a host round trip.
+ * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes:
+ * cuda_quant.cuh). Then its largest magnitude is stored in front of it, on the device: from it a conversion to f16
+ * derives its scale, without a host round trip.
  *
  * An embedding that is also the output weight is loaded twice from the same host address; the device holds it once.
  *
