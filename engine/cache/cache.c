@@ -216,7 +216,7 @@ static void attend_each(struct cache *c, struct step st, int32_t layer, const st
 	struct step at[VERIFY_MOST];
 	struct qkv one[VERIFY_MOST];
 	struct reading reads[VERIFY_MOST];
-	struct kv_call call[VERIFY_MOST];
+	struct kv_call call[VERIFY_MOST] = { { 0 } };
 
 	for (int32_t i = 0; i < n; i++, st.index++, st.pos++) {
 		at[i] = st;
