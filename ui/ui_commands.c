@@ -1,5 +1,6 @@
 /* ui/ui_commands.c - the screen's own commands: panes, the cache beside the transcript, search, copying, themes. */
 #include "ui/screen/theme.h"
+#include "engine/base/utf8.h"
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -148,7 +149,7 @@ static long number(const char *text)
 
 	if (!*text)
 		return -1;
-	for (; *text >= '0' && *text <= '9' && v < 1000000; text++)
+	for (; byte_is_digit(*text) && v < 1000000; text++)
 		v = v * 10 + (*text - '0');
 	return *text || !v ? -1 : v;
 }

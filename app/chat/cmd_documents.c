@@ -1,5 +1,6 @@
 /* app/chat/cmd_documents.c - the commands about documents: /open, /docs, /drop and /pin. */
 #include "app/chat/chat_private.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -170,7 +171,7 @@ void slash_pin(struct chat *c, char *arg)
 	to = dash ? number_of(dash + 1) : from;
 	if (dash)
 		*dash = '-';
-	if (*arg == 'p' && arg[1] >= '0' && arg[1] <= '9')
+	if (*arg == 'p' && byte_is_digit(arg[1]))
 		err_set(&e, ERR_USAGE, "pages of documents are never evicted anyway; /pin N pins message N");
 	else if (!c->t.n_msg)
 		err_set(&e, ERR_USAGE, "there is no message to pin yet");

@@ -1,5 +1,6 @@
 /* app/chat/cmd_sessions.c - the commands about sessions. */
 #include "app/chat/chat_private.h"
+#include "engine/base/utf8.h"
 #include "app/retrieval/retrieval.h"
 
 #include <errno.h>
@@ -196,9 +197,8 @@ static void default_name(struct chat *c, const char *ending, struct str *out)
 	str_adds(out, "weir-");
 	for (size_t i = 0; i < title.n && i < 40; i++) {
 		char ch = title.p[i];
-		int plain = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9');
 
-		if (plain)
+		if (byte_is_alnum(ch))
 			str_add(out, &ch, 1);
 		else if (out->p[out->n - 1] != '-')
 			str_adds(out, "-");

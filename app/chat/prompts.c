@@ -3,6 +3,7 @@
  * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message. The words after the command
  * replace each {} in the text; if there is no {}, they are added below the text. */
 #include "app/chat/chat_private.h"
+#include "engine/base/utf8.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -17,8 +18,7 @@ static const char ending[] = ".md";
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!((name[i] | 32) >= 'a' && (name[i] | 32) <= 'z') && !(name[i] >= '0' && name[i] <= '9') &&
-		    !strchr("-_", name[i]))
+		if (!byte_is_alnum(name[i]) && !strchr("-_", name[i]))
 			return 0;
 	return n > 0 && n <= NAME_MOST;
 }

@@ -1,5 +1,6 @@
 /* app/conversation/reasoning.c - tells a model's reasoning from its answer (conversation.h). */
 #include "app/conversation/conversation.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 
@@ -7,11 +8,6 @@ enum {
 	HEAD_BYTES = 200, /* of what names a channel, at most */
 	MARK_BYTES = 32,  /* of a mark, at most */
 };
-
-static int is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
 
 void reasoning_free(struct reasoning *t)
 {
@@ -22,7 +18,7 @@ void reasoning_free(struct reasoning *t)
 static void count(struct reasoning *t, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		int in = !is_blank(p[i]);
+		int in = !byte_is_xml_blank(p[i]);
 
 		t->words += in && !t->in_word;
 		t->in_word = in;
@@ -107,7 +103,7 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 		return 0;
 	switch (t->at) {
 	case REASONING_BEGIN:
-		for (i = t->blanks; i < n && is_blank(p[i]); i++)
+		for (i = t->blanks; i < n && byte_is_xml_blank(p[i]); i++)
 			t->blanks++;
 		if (i == n)
 			return 0;
@@ -142,7 +138,7 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 	case REASONING_CHANNEL: return step_channel(t, p, n);
 	case REASONING_NEXT: return step_next(t, p, n);
 	case REASONING_MARGIN:
-		while (i < n && is_blank(p[i]))
+		while (i < n && byte_is_xml_blank(p[i]))
 			i++;
 		if (i < n)
 			t->at = REASONING_AFTER;
@@ -278,11 +274,6 @@ static int ends_with_one(const char *p, size_t n, const char *list)
 	return 0;
 }
 
-static int is_lower(char c)
-{
-	return c >= 'a' && c <= 'z';
-}
-
 /* A mark that ends reasoning ends a sentence, a line or a word of it, and the answer begins behind it, mostly on a line
  * of its own. One that is only mentioned stands within a sentence, in quotes or in code. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
@@ -298,10 +289,10 @@ static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 		;
 	own = text == line;
 	glued = text == at && !own;
-	while (own && text && is_blank(p[text - 1]))
+	while (own && text && byte_is_xml_blank(p[text - 1]))
 		text--;
 	stopped = own || ends_with_one(p, text, stops);
-	while (next < n && is_blank(p[next]))
+	while (next < n && byte_is_xml_blank(p[next]))
 		newlines += p[next++] == '\n';
 	c = next < n ? p[next] : 0;
 	if (own && (at - line > 3 || (text && p[text - 1] == ':')))
@@ -313,8 +304,8 @@ static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 	if (!c || newlines > 1)
 		return 1;
 	if (newlines)
-		return !own || !is_lower(c);
-	return !strchr(".,;:!?)]}'\"", c) && (!is_lower(c) || (stopped && next == end)) &&
+		return !own || !byte_is_lower(c);
+	return !strchr(".,;:!?)]}'\"", c) && (!byte_is_lower(c) || (stopped && next == end)) &&
 	       !(c & 0x80 && next + 3 <= n && ends_with_one(p, next + 3, "” ’ 」"));
 }
 

@@ -401,14 +401,6 @@ int given_one_line(const struct given_set *s)
 
 /* ---- prompts ---- */
 
-/* The last place at or before p[at] that cuts no character. */
-static size_t character_start(const char *p, size_t at)
-{
-	while (at && utf8_continues(p[at]))
-		at--;
-	return at;
-}
-
 int given_build(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                 struct err *e)
 {
@@ -420,8 +412,8 @@ int given_build(const struct corpus *m, struct rng r, int32_t units, int32_t len
 	if (most >= n) {
 		str_add(&s->prompt, it->prompt.p, n);
 	} else {
-		front = character_start(it->prompt.p, most / 2);
-		back = character_start(it->prompt.p, n - (most - most / 2));
+		front = utf8_back(it->prompt.p, most / 2);
+		back = utf8_back(it->prompt.p, n - (most - most / 2));
 		str_add(&s->prompt, it->prompt.p, front);
 		str_add(&s->prompt, it->prompt.p + back, n - back);
 	}

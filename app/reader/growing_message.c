@@ -22,29 +22,12 @@
 /* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
-/* Only what is a letter in every edition of Unicode and in every tokenizer. */
-static int is_letter(int32_t cp)
-{
-	static const int32_t range[][2] = {
-		{ 'A', 'Z' },     { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },     { 0xf8, 0x24f },
-		{ 0x391, 0x3a1 }, { 0x3a3, 0x3c9 },   { 0x400, 0x481 },   { 0x48a, 0x52f },   { 0x5d0, 0x5ea },
-		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
-	};
-
-	for (size_t i = 0; i < LEN(range); i++)
-		if (cp >= range[i][0] && cp <= range[i][1])
-			return 1;
-	return 0;
-}
-
 /* The character that ends at p[end], end > 0; where it begins in *from. */
 static int32_t char_before(const char *p, size_t end, size_t *from)
 {
-	size_t at = end - 1;
+	size_t at = utf8_prev(p, 0, end);
 	int32_t cp;
 
-	while (at && end - at < 4 && utf8_continues(p[at]))
-		at--;
 	*from = at;
 	return utf8_decode(p + at, end - at, &cp) == (int)(end - at) ? cp : -1;
 }
@@ -71,12 +54,12 @@ size_t text_cut(const char *p, size_t from, size_t n)
 			if (left + 1 == n)
 				continue;
 			utf8_decode(p + left + 1, n - left - 1, &next);
-			if (!is_letter(next))
+			if (!utf8_is_letter(next))
 				continue;
 		} else if (!marks || !is_mark(cp)) {
 			continue;
 		}
-		if (is_letter(char_before(p, left, &before)))
+		if (utf8_is_letter(char_before(p, left, &before)))
 			return left;
 	}
 	if (n - from <= CARRY_MOST)

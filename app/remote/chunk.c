@@ -4,6 +4,7 @@
  * {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such
  * an object in a list. */
 #include "app/remote/remote.h"
+#include "engine/base/utf8.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ static int32_t context_in(const struct str *text)
 				at += strlen(between[k]), k = 0;
 			else
 				k++;
-		n = *at >= '0' && *at <= '9' ? strtol(at, NULL, 10) : 0;
+		n = byte_is_digit(*at) ? strtol(at, NULL, 10) : 0;
 		if (n > 0 && n <= INT32_MAX)
 			return (int32_t)n;
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval.h"
+#include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 
@@ -175,19 +176,14 @@ static size_t punctuation(const char *s, size_t n)
 	return n >= 3 && (unsigned char)s[0] == 0xe2 && (unsigned char)s[1] == 0x80 ? 3 : 0;
 }
 
-static int is_word(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (unsigned char)c & 0x80;
-}
-
 /* The next word of a question from *at on, in lower case; 0: there is none, -1: it is too long for the lists. */
 static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
 
-	for (; i < n && ((skip = punctuation(s + i, n - i)) || !is_word(s[i])); i += skip ? skip : 1)
+	for (; i < n && ((skip = punctuation(s + i, n - i)) || !byte_is_word(s[i])); i += skip ? skip : 1)
 		;
-	for (; i < n && is_word(s[i]) && !punctuation(s + i, n - i) && len < WORD_MOST; i++) {
+	for (; i < n && byte_is_word(s[i]) && !punctuation(s + i, n - i) && len < WORD_MOST; i++) {
 		int capital =
 			(s[i] >= 'A' && s[i] <= 'Z') || (len && (unsigned char)s[i - 1] == 0xc3 &&
 		                                         (unsigned char)s[i] >= 0x80 && (unsigned char)s[i] <= 0x9e);
@@ -249,7 +245,8 @@ static int take_name(char *question, const char *name)
 
 	for (size_t len = n;; len = stem) {
 		for (char *p = question; len >= NAME_LEAST && *p; p++)
-			if (!strncasecmp(p, name, len) && !is_word(p[len]) && (p == question || !is_word(p[-1]))) {
+			if (!strncasecmp(p, name, len) && !byte_is_word(p[len]) &&
+			    (p == question || !byte_is_word(p[-1]))) {
 				memset(p, ' ', len);
 				return 1;
 			}
@@ -343,10 +340,10 @@ static int is_prose(const char *p, size_t n, size_t least)
 	    has_any(p, MIN(n, BEGINNING_MOST), imprint))
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		small += (p[i] >= 'a' && p[i] <= 'z') || (unsigned char)p[i] & 0x80;
+		small += (byte_is_lower(p[i])) || (unsigned char)p[i] & 0x80;
 		stops += i + 1 < n && strchr(".!?:;,", p[i]) && p[i] && (unsigned char)p[i + 1] <= ' ';
 		lines += p[i] == '\n';
-		items += (!i || p[i - 1] == '\n') && p[i] >= '0' && p[i] <= '9';
+		items += (!i || p[i - 1] == '\n') && byte_is_digit(p[i]);
 	}
 	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/utf8.h"
 #include "app/conversation/conversation.h"
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
@@ -31,16 +32,6 @@ static const struct {
 	const char *unit;
 	int page;
 } units[] = { { "页", 1 }, { "頁", 1 }, { "ページ", 1 }, { "章", 0 }, { "节", 0 }, { "節", 0 }, { "回", 0 } };
-
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static int is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (unsigned char)c & 0x80;
-}
 
 static int same(const char *s, size_t n, const char *word)
 {
@@ -75,21 +66,21 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 
 	out->n = 0;
 	while (out->n < PARTS) {
-		for (first = i, value = 0; i < n && is_digit(s[i]) && i - first < 6; i++)
+		for (first = i, value = 0; i < n && byte_is_digit(s[i]) && i - first < 6; i++)
 			value = 10 * value + s[i] - '0';
 		if (i == first)
 			break;
 		out->part[out->n++] = value;
-		if (i + 1 >= n || s[i] != '.' || !is_digit(s[i + 1]))
+		if (i + 1 >= n || s[i] != '.' || !byte_is_digit(s[i + 1]))
 			break;
 		i++;
 	}
 	/* "In this chapter I want" names none. */
 	if (!out->n && (i = (size_t)roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
 		out->part[out->n++] = value;
-	return out->n && (i == n || !(is_letter(s[i]) || is_digit(s[i]))) ? i
-	       : out->n && i < n && (unsigned char)s[i] >= 0xe3           ? i
-	                                                                  : 0;
+	return out->n && (i == n || !(byte_is_letter(s[i]) || byte_is_digit(s[i]))) ? i
+	       : out->n && i < n && (unsigned char)s[i] >= 0xe3                     ? i
+	                                                                            : 0;
 }
 
 /* A name that begins at s: 1, or 0. */
@@ -107,7 +98,7 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	}
 	if (n > 3 && !memcmp(s, "第", 3))
 		s += 3, n -= 3;
-	else if (!n || !is_digit(*s))
+	else if (!n || !byte_is_digit(*s))
 		return 0;
 	for (size_t k = read_number(s, n, out), u = 0; k && u < LEN(units); u++)
 		if (same(s + k, n - k, units[u].unit)) {
@@ -188,7 +179,8 @@ size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 	return from + utf8_complete(body + from, most);
 }
 
-static int is_blank(char c)
+/* 1 for space and control characters. */
+static int is_blank_or_control(char c)
 {
 	return (unsigned char)c <= ' ';
 }
@@ -201,8 +193,8 @@ int named_place(const struct conversation *t, const char *question, size_t n, st
 	for (size_t i = 0; i < n && !found; i++) {
 		/* Not inside of a word or a number; Chinese and Japanese have no blanks. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
-		    ((is_letter(question[i]) && is_letter(question[i - 1])) ||
-		     (is_digit(question[i]) && (is_digit(question[i - 1]) || question[i - 1] == '.'))))
+		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
+		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))
 			continue;
 		if (!read_name(question + i, n - i, &want))
 			continue;
@@ -211,17 +203,17 @@ int named_place(const struct conversation *t, const char *question, size_t n, st
 
 			if (!find_in(&t->doc[k], &want, &from, &to) || found++)
 				continue;
-			while (from < to && is_blank(body[from]))
+			while (from < to && is_blank_or_control(body[from]))
 				from++;
 			*end = to;
 			to = cut_end(body, from, to, PASSAGE_BYTES);
-			while (to > from && is_blank(body[to - 1]))
+			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
 			/* A title says less than what follows it. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
-			     out->quote < to && is_blank(body[out->quote]); out->quote++)
+			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)
 				;
 			out->quote_end = cut_end(body, out->quote, to, QUOTE_BYTES);
 			if (from >= to || out->quote >= out->quote_end)

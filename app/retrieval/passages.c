@@ -25,9 +25,10 @@ struct cutter {
 	size_t n_out, cap;
 };
 
-static int is_blank(char c)
+/* 1 for white space but the vertical tab. */
+static int is_text_blank(char c)
 {
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+	return byte_is_blank(c) && c != '\v';
 }
 
 /* A capital letter, or one and another letter, as in "J. S. Bach" and "St. Peter". */
@@ -35,7 +36,7 @@ static int is_short(const char *text, size_t end)
 {
 	size_t n = 0;
 
-	while (n < end && n < 3 && !is_blank(text[end - 1 - n]) && text[end - 1 - n] != '.')
+	while (n < end && n < 3 && !is_text_blank(text[end - 1 - n]) && text[end - 1 - n] != '.')
 		n++;
 	return n && n < 3 && text[end - n] >= 'A' && text[end - n] <= 'Z';
 }
@@ -50,7 +51,7 @@ static int ends_sentence(const char *text, size_t at)
 	for (size_t i = 0; at >= 3 && i < LEN(wide); i++)
 		if (!memcmp(text + at - 3, wide[i], 3))
 			return 1;
-	while (end && is_blank(text[end - 1]))
+	while (end && is_text_blank(text[end - 1]))
 		end--;
 	if (end == at)
 		return 0;
@@ -65,7 +66,7 @@ static int ends_paragraph(const char *text, size_t at)
 {
 	int lines = 0;
 
-	while (at && is_blank(text[at - 1]))
+	while (at && is_text_blank(text[at - 1]))
 		lines += text[--at] == '\n';
 	return lines > 1;
 }
@@ -79,20 +80,20 @@ static enum place place_at(const struct cutter *c, size_t at)
 		return PLACE_NONE;
 	if (c->marks < c->n_mark && c->mark[c->marks].at == at)
 		return PLACE_SECTION;
-	if (is_blank(s[at]))
+	if (is_text_blank(s[at]))
 		return PLACE_CHAR;
 	if (s[at - 1] == '\n' && ends_paragraph(s, at))
 		return PLACE_PARAGRAPH;
 	if (ends_sentence(s, at))
 		return PLACE_SENTENCE;
-	return s[at - 1] == '\n' ? PLACE_LINE : is_blank(s[at - 1]) ? PLACE_WORD : PLACE_CHAR;
+	return s[at - 1] == '\n' ? PLACE_LINE : is_text_blank(s[at - 1]) ? PLACE_WORD : PLACE_CHAR;
 }
 
 static void add_passage(struct cutter *c, size_t from, size_t to)
 {
-	while (from < to && is_blank(c->text[from]))
+	while (from < to && is_text_blank(c->text[from]))
 		from++;
-	while (to > from && is_blank(c->text[to - 1]))
+	while (to > from && is_text_blank(c->text[to - 1]))
 		to--;
 	if (from == to)
 		return;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
+#include "engine/base/utf8.h"
 #include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
@@ -187,7 +188,7 @@ static size_t item_mark(const char *p, size_t n)
 {
 	size_t digits = 0, mark;
 
-	while (digits < n && digits < 3 && p[digits] >= '0' && p[digits] <= '9')
+	while (digits < n && digits < 3 && byte_is_digit(p[digits]))
 		digits++;
 	mark = digits < n && strchr(digits ? ".)" : "-*+", p[digits]) && p[digits] ? digits + 1 : 0;
 	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;

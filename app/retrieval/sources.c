@@ -200,9 +200,7 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	for (size_t i = end; i < n && i < end + PART_MORE; i++)
 		if (p[i] == '\n')
 			return i + 1;
-	while (end < n && utf8_continues(p[end]))
-		end++;
-	return MIN(end, n);
+	return MIN(utf8_forward(p, n, end), n);
 }
 
 /* The passages of the documents that have words of the question, the best first: how many, or -1. */

@@ -11,9 +11,10 @@ enum {
 	TRIES = 12, /* of sizes, until one has the tokens that are asked for */
 };
 
-static int is_blank(char c)
+/* 1 for white space but the vertical tab. */
+static int is_text_blank(char c)
 {
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f';
+	return byte_is_blank(c) && c != '\v';
 }
 
 static int is_stop(const char *text, size_t end)
@@ -36,11 +37,11 @@ static enum place place_at(const char *s, size_t at)
 
 	if (utf8_continues(s[at]))
 		return PLACE_NONE;
-	while (end && is_blank(s[end - 1]))
+	while (end && is_text_blank(s[end - 1]))
 		lines += s[--end] == '\n';
 	if (end == at)
 		return is_stop(s, at) && (unsigned char)s[at - 1] >= 0x80 ? PLACE_SENTENCE : PLACE_CHAR;
-	if (is_blank(s[at]))
+	if (is_text_blank(s[at]))
 		return PLACE_CHAR;
 	if (lines > 1)
 		return PLACE_PARAGRAPH;
@@ -126,7 +127,7 @@ static int bytes_of(const struct engine *engine, const struct summary_text *t, s
 
 static int has_text(const struct summary_text *t, size_t from, size_t to)
 {
-	while (from < to && is_blank(t->text[from]))
+	while (from < to && is_text_blank(t->text[from]))
 		from++;
 	return from < to;
 }
@@ -136,7 +137,7 @@ static const char *heading_of(const struct summary_text *t, size_t from)
 {
 	size_t i;
 
-	while (from < t->n && is_blank(t->text[from]))
+	while (from < t->n && is_text_blank(t->text[from]))
 		from++;
 	i = heading_from(t, from + 1);
 	return i ? t->heading[i - 1].text : NULL;

@@ -3,6 +3,7 @@
  * Error messages quote file names, keys and other untrusted text, and are printed on a terminal. So err_set() escapes
  * unsafe bytes, for all callers. */
 #include "engine/base/base.h"
+#include "engine/base/utf8.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -356,6 +357,20 @@ size_t utf8_complete(const char *s, size_t n)
 		return n;
 	}
 	return n;
+}
+
+int utf8_is_letter(int32_t cp)
+{
+	static const int32_t range[][2] = {
+		{ 'A', 'Z' },     { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },     { 0xf8, 0x24f },
+		{ 0x391, 0x3a1 }, { 0x3a3, 0x3c9 },   { 0x400, 0x481 },   { 0x48a, 0x52f },   { 0x5d0, 0x5ea },
+		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
+	};
+
+	for (size_t i = 0; i < LEN(range); i++)
+		if (cp >= range[i][0] && cp <= range[i][1])
+			return 1;
+	return 0;
 }
 
 /* ---- counts ---- */

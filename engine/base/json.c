@@ -1,5 +1,6 @@
 /* engine/base/json.c - reads JSON of other programs, and writes JSON (json.h). */
 #include "engine/base/json.h"
+#include "engine/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 static const char *skip_space(const char *p, const char *end)
 {
-	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+	while (p < end && byte_is_xml_blank(*p))
 		p++;
 	return p;
 }
@@ -108,7 +109,7 @@ static const char *valid_digits(const char *p, const char *end)
 {
 	const char *from = p;
 
-	while (p < end && *p >= '0' && *p <= '9')
+	while (p < end && byte_is_digit(*p))
 		p++;
 	return p > from ? p : NULL;
 }

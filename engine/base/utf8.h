@@ -1,11 +1,92 @@
-/* engine/base/utf8.h - the bytes of UTF-8 text. */
+/* engine/base/utf8.h - classes of bytes, and steps between the characters of UTF-8 text.
+ *
+ * The classes speak of ASCII. Only byte_is_letter() and byte_is_word() also accept the bytes 0x80 to 0xff, which are
+ * parts of characters beyond ASCII. base.h decodes and encodes whole characters. */
 #ifndef WEIR_UTF8_H
 #define WEIR_UTF8_H
 
-/* 1 if byte c is inside a UTF-8 character, behind its first byte. */
+#include <stddef.h>
+#include <stdint.h>
+
+/* 1 for space, \t, \n, \v, \f and \r. */
+static inline int byte_is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* 1 for space, \t, \n and \r: the white space of XML and JSON. */
+static inline int byte_is_xml_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+static inline int byte_is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static inline int byte_is_upper(char c)
+{
+	return c >= 'A' && c <= 'Z';
+}
+
+static inline int byte_is_lower(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
+/* 1 for ASCII letters and digits. */
+static inline int byte_is_alnum(char c)
+{
+	return byte_is_upper(c) || byte_is_lower(c) || byte_is_digit(c);
+}
+
+/* 1 for ASCII letters and bytes beyond ASCII. */
+static inline int byte_is_letter(char c)
+{
+	return byte_is_upper(c) || byte_is_lower(c) || (unsigned char)c >= 0x80;
+}
+
+/* 1 for ASCII letters, digits and bytes beyond ASCII. */
+static inline int byte_is_word(char c)
+{
+	return byte_is_letter(c) || byte_is_digit(c);
+}
+
+/* 1 if byte c is inside a UTF-8 character, after its first byte. */
 static inline int utf8_continues(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
+
+/* Return the start of the character that contains byte p[at]; `at` if it is the start of a character. */
+static inline size_t utf8_back(const char *p, size_t at)
+{
+	while (at && utf8_continues(p[at]))
+		at--;
+	return at;
+}
+
+/* Return the start of the first character at or after byte `at` of p[0..n), or n. */
+static inline size_t utf8_forward(const char *p, size_t n, size_t at)
+{
+	while (at < n && utf8_continues(p[at]))
+		at++;
+	return at;
+}
+
+/* Return the start of the character that ends at byte `at` > from, at least `from`. In invalid UTF-8 that is at most 4
+ * bytes before `at`. */
+static inline size_t utf8_prev(const char *p, size_t from, size_t at)
+{
+	size_t i = at - 1;
+
+	while (i > from && at - i < 4 && utf8_continues(p[i]))
+		i--;
+	return i;
+}
+
+/* 1 for code points that are letters in every version of Unicode and for every tokenizer (base.c). */
+int utf8_is_letter(int32_t cp);
 
 #endif

@@ -1,5 +1,6 @@
 /* engine/gguf/gguf_foreign.c - names what a file is that is no GGUF, for an error message (gguf.h). */
 #include "engine/gguf/gguf.h"
+#include "engine/base/utf8.h"
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 {
@@ -48,7 +49,7 @@ const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 	for (size_t i = 0; i < LEN(known); i++)
 		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
 			return known[i].what;
-	while (skip < n && skip < 64 && (p[skip] == ' ' || p[skip] == '\n' || p[skip] == '\r' || p[skip] == '\t'))
+	while (skip < n && skip < 64 && byte_is_xml_blank((char)p[skip]))
 		skip++;
 	for (size_t i = 0; i < LEN(html); i++) {
 		size_t len = strlen(html[i]), k = 0;

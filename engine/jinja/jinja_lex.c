@@ -5,6 +5,7 @@
  * line and a block tag (lstrip_blocks). A "-" in a tag removes all white space on its side, a "+" keeps all. One
  * newline at the end of the template is removed. */
 #include "engine/jinja/jinja_private.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -161,13 +162,10 @@ static int lex_raw(struct lexer *x)
 
 /* ---- inside of tags ---- */
 
-static int is_letter(unsigned char c)
+/* 1 for bytes that a name may begin with: letters and '_'. */
+static int is_name_start(char c)
 {
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
-}
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
+	return byte_is_letter(c) || c == '_';
 }
 
 static int hex_digits(const char *p, const char *end, int n, uint32_t *out)
@@ -239,7 +237,7 @@ static size_t count_digits(const char *p, const char *end)
 {
 	const char *s = p;
 
-	while (s < end && (is_digit(*s) || (*s == '_' && s > p && s + 1 < end && is_digit(s[1]))))
+	while (s < end && (byte_is_digit(*s) || (*s == '_' && s > p && s + 1 < end && byte_is_digit(s[1]))))
 		s++;
 	return (size_t)(s - p);
 }
@@ -251,12 +249,12 @@ static void lex_number(struct lexer *x)
 	size_t n = 0;
 	struct token *t;
 
-	if (real + 1 < x->end && *real == '.' && is_digit(real[1]))
+	if (real + 1 < x->end && *real == '.' && byte_is_digit(real[1]))
 		real += 1 + count_digits(real + 1, x->end);
 	if (real + 1 < x->end && (*real | 32) == 'e') {
 		const char *e = real + 1 + (real[1] == '+' || real[1] == '-');
 
-		if (e < x->end && is_digit(*e))
+		if (e < x->end && byte_is_digit(*e))
 			real = e + count_digits(e, x->end);
 	}
 	for (const char *c = x->p; c < real; c++) {
@@ -334,12 +332,12 @@ static void lex_tag(struct lexer *x, const char *end_mark, enum token_kind end_k
 		}
 		if (c == '\'' || c == '"') {
 			lex_string(x);
-		} else if (is_digit(c)) {
+		} else if (byte_is_digit(c)) {
 			lex_number(x);
-		} else if (is_letter((unsigned char)c)) {
+		} else if (is_name_start(c)) {
 			const char *s = x->p;
 
-			while (s < x->end && (is_letter((unsigned char)*s) || is_digit(*s)))
+			while (s < x->end && (is_name_start(*s) || byte_is_digit(*s)))
 				s++;
 			token_add(x, T_NAME, x->p, (size_t)(s - x->p));
 			lexer_skip(x, (size_t)(s - x->p));

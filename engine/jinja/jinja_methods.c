@@ -3,6 +3,7 @@
  * Methods that change a value in place (append, update, pop, ...) are refused, as in the sandbox of the transformers
  * library. */
 #include "engine/jinja/jinja_private.h"
+#include "engine/base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -407,51 +408,35 @@ static struct value m_join(struct run *r, struct value v, struct call *c)
 	return text_pieces(&r->w, &o);
 }
 
-static int text_every(struct run *r, struct value v, int (*is)(unsigned char))
+static int text_every(struct run *r, struct value v, int (*is)(char))
 {
 	const char *p = text_flat(&r->w, v);
 
 	work_spend(&r->w, v.text->n / 32);
 	for (size_t i = 0; i < v.text->n; i++)
-		if (!is((unsigned char)p[i]))
+		if (!is(p[i]))
 			return 0;
 	return v.text->n > 0;
-}
-static int digit(unsigned char c)
-{
-	return c >= '0' && c <= '9';
-}
-static int letter(unsigned char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c >= 0x80;
-}
-static int either(unsigned char c)
-{
-	return digit(c) || letter(c);
-}
-static int blank(unsigned char c)
-{
-	return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
 }
 static struct value m_isdigit(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(text_every(r, v, digit));
+	return v_bool(text_every(r, v, byte_is_digit));
 }
 static struct value m_isalpha(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(text_every(r, v, letter));
+	return v_bool(text_every(r, v, byte_is_letter));
 }
 static struct value m_isalnum(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(text_every(r, v, either));
+	return v_bool(text_every(r, v, byte_is_word));
 }
 static struct value m_isspace(struct run *r, struct value v, struct call *c)
 {
 	(void)c;
-	return v_bool(text_every(r, v, blank));
+	return v_bool(text_every(r, v, byte_is_python_blank));
 }
 static struct value m_islower(struct run *r, struct value v, struct call *c)
 {

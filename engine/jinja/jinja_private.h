@@ -152,6 +152,11 @@ int text_is(struct work *, struct value, const char *word);
 char *text_zero(struct work *, struct value);
 /* Return the bytes of the white space character at the start of p[0..n), as Python defines white space; 0 = none. */
 size_t blank_at(const char *p, size_t n);
+/* 1 for ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, and the separators 0x1c to 0x1f. */
+static inline int byte_is_python_blank(char c)
+{
+	return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
+}
 
 /* ---- other values (jinja_value.c) ---- */
 

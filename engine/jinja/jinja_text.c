@@ -173,7 +173,7 @@ size_t blank_at(const char *p, size_t n)
 	if (!n)
 		return 0;
 	if ((unsigned char)*p < 0x80)
-		return (*p >= 9 && *p <= 13) || (*p >= 28 && *p <= 32);
+		return byte_is_python_blank(*p);
 	len = (size_t)utf8_decode(p, n, &cp);
 	return cp == 0x85 || cp == 0xa0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200a) || cp == 0x2028 ||
 	                       cp == 0x2029 || cp == 0x202f || cp == 0x205f || cp == 0x3000
@@ -210,10 +210,8 @@ struct value text_strip(struct work *w, struct value v, int sides, struct value 
 	}
 	/* From the right: find the first byte of the last character, then test the character. */
 	while ((sides & 2) && to > from) {
-		size_t first = to - 1;
+		size_t first = utf8_prev(p, from, to);
 
-		while (first > from && to - first < 4 && utf8_continues(p[first]))
-			first--;
 		if (char_bytes(p + first, to - first) != to - first)
 			first = to - 1;
 		if (!stripped_at(p + first, to - first, chars, n_chars))
@@ -263,11 +261,6 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 
 /* ---- upper and lower case: of ASCII letters ---- */
 
-static int is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c & 0x80);
-}
-
 struct value text_case(struct work *w, struct value v, char how)
 {
 	struct pieces o = { .n = 0 };
@@ -287,7 +280,7 @@ struct value text_case(struct work *w, struct value v, char how)
 			else if (!upper && s[i] >= 'A' && s[i] <= 'Z')
 				s[i] += 32, changed = 1;
 			inside = how == 'c' ||
-			         (how == 't' ? is_letter(s[i]) : !strchr("-({[< \t\n\r\v\f", s[i]) || !s[i]);
+			         (how == 't' ? byte_is_letter(s[i]) : !strchr("-({[< \t\n\r\v\f", s[i]) || !s[i]);
 		}
 		pieces_add(w, &o, changed ? s : x->p, x->n, changed && x->from >= 0 ? JINJA_MIXED : x->from);
 	}

@@ -5,6 +5,7 @@
  * computes with W + scale * alpha / rank * B A. The product B A is never computed, because W may be quantized and
  * rank is small: the forward pass applies A, then B. The factor is multiplied into B when the adapter is loaded. */
 #include "engine/model/lora.h"
+#include "engine/base/utf8.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -98,7 +99,7 @@ static int layer_of(struct view name, struct view *rest)
 
 	if (name.n < p + s || memcmp(name.p, prefix, p) || memcmp(name.p + name.n - s, suffix, s))
 		return -1;
-	while (i < name.n && name.p[i] >= '0' && name.p[i] <= '9' && layer < 100000)
+	while (i < name.n && byte_is_digit(name.p[i]) && layer < 100000)
 		layer = layer * 10 + (name.p[i++] - '0');
 	if (i == p || i >= name.n - s || name.p[i] != '.')
 		return -1;

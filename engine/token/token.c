@@ -153,36 +153,19 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 
 /* ---- where a text may be split ---- */
 
-/* 1 for characters that are letters in every version of Unicode and for every tokenizer. */
-static int is_letter(int32_t cp)
-{
-	static const int32_t range[][2] = {
-		{ 'A', 'Z' },     { 'a', 'z' },       { 0xc0, 0xd6 },     { 0xd8, 0xf6 },     { 0xf8, 0x24f },
-		{ 0x391, 0x3a1 }, { 0x3a3, 0x3c9 },   { 0x400, 0x481 },   { 0x48a, 0x52f },   { 0x5d0, 0x5ea },
-		{ 0x620, 0x64a }, { 0x3041, 0x3096 }, { 0x30a1, 0x30fa }, { 0x4e00, 0x9fa5 }, { 0xac00, 0xd7a3 },
-	};
-
-	for (size_t i = 0; i < LEN(range); i++)
-		if (cp >= range[i][0] && cp <= range[i][1])
-			return 1;
-	return 0;
-}
-
 int vocab_cuts(const struct vocab *v, const char *text, size_t len, size_t at)
 {
-	size_t from = at;
+	size_t from;
 	int32_t cp;
 
 	if (!v->cuts || !at || at + 1 >= len ||
 	    (v->spm ? text[at] != ' ' || !v->words_apart : text[at] != ' ' && text[at] != '\n'))
 		return 0;
-	do
-		from--;
-	while (from && at - from < 4 && utf8_continues(text[from]));
-	if (utf8_decode(text + from, at - from, &cp) != (int)(at - from) || !is_letter(cp))
+	from = utf8_prev(text, 0, at);
+	if (utf8_decode(text + from, at - from, &cp) != (int)(at - from) || !utf8_is_letter(cp))
 		return 0;
 	utf8_decode(text + at + 1, len - at - 1, &cp);
-	return is_letter(cp);
+	return utf8_is_letter(cp);
 }
 
 int vocab_is_control(const struct vocab *v, int32_t id)

@@ -474,7 +474,7 @@ static void write_text(struct html *h, const char *s, size_t n)
 	if (h->raise && (unsigned char)*s > ' ') {
 		struct frame *f = raised_frame(h);
 
-		if (h->raise == 2 && *s >= '0' && *s <= '9' && f) {
+		if (h->raise == 2 && byte_is_digit(*s) && f) {
 			writer_text(h->w, "[", 1);
 			f->link_note = 1;
 		} else {

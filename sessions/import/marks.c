@@ -212,19 +212,6 @@ static struct line line_at(const struct str *t, size_t at, size_t *next)
 	return l;
 }
 
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-static int is_upper(char c)
-{
-	return c >= 'A' && c <= 'Z';
-}
-static int is_lower(char c)
-{
-	return c >= 'a' && c <= 'z';
-}
-
 /* 1 for a capital of the Latin, Greek or Cyrillic script, or a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
 {
@@ -233,7 +220,7 @@ static int begins_title(const char *s, size_t n)
 	if (!n)
 		return 0;
 	if ((unsigned char)*s < 0x80)
-		return is_upper(*s);
+		return byte_is_upper(*s);
 	utf8_decode(s, n, &cp);
 	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) ||
 	       (cp >= 0x400 && cp <= 0x42f) || (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
@@ -258,9 +245,9 @@ static int word_division(const char *s, size_t n)
 		size_t k = strlen(words[i].word), at;
 		if (n < k + 2 || strncasecmp(s, words[i].word, k) || s[k] != ' ' || !begins_title(s, n))
 			continue;
-		for (at = k + 1; at < n && (is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
+		for (at = k + 1; at < n && (byte_is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
-		if (at == k + 1 && n == k + 2 && is_upper(s[at])) /* "Appendix B" */
+		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
 			return words[i].level;
@@ -320,11 +307,11 @@ static int numbered_level(const char *s, size_t n)
 	size_t i = 0, digits = 0;
 	int level = 1;
 
-	for (; i < n && (is_digit(s[i]) || (s[i] == '.' && i && is_digit(s[i - 1]))); i++) {
-		digits = is_digit(s[i]) ? digits + 1 : 0;
+	for (; i < n && (byte_is_digit(s[i]) || (s[i] == '.' && i && byte_is_digit(s[i - 1]))); i++) {
+		digits = byte_is_digit(s[i]) ? digits + 1 : 0;
 		if (digits > 2)
 			return 0;
-		if (s[i] == '.' && i + 1 < n && is_digit(s[i + 1]))
+		if (s[i] == '.' && i + 1 < n && byte_is_digit(s[i + 1]))
 			level++;
 	}
 	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0')
@@ -352,7 +339,7 @@ static int known_heading(const char *s, size_t n)
 	};
 
 	for (size_t i = 0; i < LEN(known); i++)
-		if (strlen(known[i]) == n && is_upper(*s) && !strncasecmp(s, known[i], n))
+		if (strlen(known[i]) == n && byte_is_upper(*s) && !strncasecmp(s, known[i], n))
 			return 1;
 	return 0;
 }
@@ -378,11 +365,11 @@ int heading_number_level(const char *s, size_t n)
 		return words < 2 || (words == 2 && !memcmp(s, "제", 3)) ? level : 0;
 	}
 	/* "3.1", "3.1.2.", "A.2" */
-	if (is_upper(s[0]) && n > 2 && s[1] == '.')
+	if (byte_is_upper(s[0]) && n > 2 && s[1] == '.')
 		i = 2, parts = 1;
 	while (i < n) {
 		size_t digits = 0;
-		while (i < n && is_digit(s[i]))
+		while (i < n && byte_is_digit(s[i]))
 			i++, digits++;
 		if (!digits || digits > 2)
 			return 0;
@@ -412,8 +399,8 @@ int heading_level(const char *s, size_t n)
 		return 1;
 	/* Only capitals, as in old books. */
 	for (size_t i = 0; i < n; i++) {
-		letters += is_upper(s[i]) || is_lower(s[i]);
-		small += is_lower(s[i]);
+		letters += byte_is_upper(s[i]) || byte_is_lower(s[i]);
+		small += byte_is_lower(s[i]);
 	}
 	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) ? 2 : 0;
 }

@@ -148,11 +148,6 @@ void odf_paragraph_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-static int is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 /* Write text with kept white space.  Runs of XML white space count as one blank; further blanks come from
  * <text:s>. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
@@ -160,11 +155,11 @@ static void shown_kept(struct odf *x, const char *s, size_t n)
 	for (size_t i = 0; i < n;) {
 		size_t from = i;
 
-		while (i < n && !is_blank(s[i]))
+		while (i < n && !byte_is_xml_blank(s[i]))
 			i++;
 		if (i > from)
 			writer_text(x->w, s + from, i - from), x->flow.blank = 0;
-		for (; i < n && is_blank(s[i]); i++) {
+		for (; i < n && byte_is_xml_blank(s[i]); i++) {
 			if (!x->flow.blank)
 				writer_text(x->w, " ", 1);
 			x->flow.blank = 1;

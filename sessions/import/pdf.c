@@ -136,7 +136,7 @@ static uint64_t line_shape(const struct pdf *f, size_t l)
 
 	for (size_t i = 0; i < f->line[l].n; i++) {
 		unsigned char c = (unsigned char)p[i];
-		int d = c >= '0' && c <= '9';
+		int d = byte_is_digit(p[i]);
 		if ((d && digits) || c == ' ') {
 			digits = d;
 			continue;
@@ -164,7 +164,7 @@ static int is_number(const struct pdf *f, size_t l)
 	if (is_roman(p, n))
 		return 1;
 	for (size_t i = 0; i < n; i++) {
-		digits += p[i] >= '0' && p[i] <= '9';
+		digits += byte_is_digit(p[i]);
 		letters += (p[i] | 32) >= 'a' && (p[i] | 32) <= 'z';
 	}
 	return digits && n <= 20 && digits <= 8 && (!letters || (letters <= 6 && !strncasecmp(p, "page ", 5)));
@@ -239,7 +239,7 @@ static int is_capital_head(const struct pdf *f, size_t l)
 	const char *p = f->raw.p + f->line[l].at;
 	size_t n = f->line[l].n, i = 0, letters = 0;
 
-	while (i < n && ((p[i] >= '0' && p[i] <= '9') || p[i] == '.'))
+	while (i < n && (byte_is_digit(p[i]) || p[i] == '.'))
 		i++;
 	if (i < 2 || i == n || p[i] != ' ')
 		return 0;
@@ -306,7 +306,8 @@ static void drop_heads_and_feet(struct pdf *f)
 
 /* ---- words divided at the end of a line ---- */
 
-static int is_letter(const char *p, size_t n)
+/* 1 if p[0..n) begins with a letter: ASCII, or a code point from U+00C0 to U+1FFF but U+00D7 and U+00F7. */
+static int begins_with_letter(const char *p, size_t n)
 {
 	int32_t cp;
 
@@ -403,10 +404,10 @@ static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const 
 	a = l->n - mark;
 	while (a && utf8_continues(p[a - 1]))
 		a--;
-	if (!a || !is_letter(p + a - 1, l->n - mark - a + 1) || !next->n)
+	if (!a || !begins_with_letter(p + a - 1, l->n - mark - a + 1) || !next->n)
 		return 0;
 	if (!small_letter(q, next->n)) {
-		*keep = is_letter(q, next->n);
+		*keep = begins_with_letter(q, next->n);
 		return *keep ? mark : 0;
 	}
 	a = word_before(p, l->n - mark);

@@ -1,6 +1,7 @@
 /* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines that stand alone, after a
  * number or with a second line. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static int is_section_number(const char *s, size_t n)
 {
 	size_t digits = 0;
 
-	while (digits < n && s[digits] >= '0' && s[digits] <= '9')
+	while (digits < n && byte_is_digit(s[digits]))
 		digits++;
 	return digits && digits <= 2 && n == digits + 1 && s[digits] == '.' && s[0] != '0';
 }
@@ -53,7 +54,7 @@ static int continues_title(const char *p, size_t n)
 {
 	static const char small[] = " a an and at by for from in into of on or the to with ";
 
-	if (!n || n > HEADING_LINE_BYTES || (p[0] >= '0' && p[0] <= '9') || strchr(".,;:?!", p[n - 1]))
+	if (!n || n > HEADING_LINE_BYTES || byte_is_digit(p[0]) || strchr(".,;:?!", p[n - 1]))
 		return 0;
 	for (size_t i = 0; i < n;) {
 		size_t len = 0;
@@ -61,7 +62,7 @@ static int continues_title(const char *p, size_t n)
 
 		while (i + len < n && p[i + len] != ' ')
 			len++;
-		if (len && p[i] >= 'a' && p[i] <= 'z') {
+		if (len && byte_is_lower(p[i])) {
 			snprintf(word, sizeof word, " %.*s ", len < 10 ? (int)len : 0, p + i);
 			if (len >= 10 || !strstr(small, word))
 				return 0;
@@ -76,7 +77,7 @@ static int continues_title(const char *p, size_t n)
 static int in_capitals(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (p[i] >= 'a' && p[i] <= 'z')
+		if (byte_is_lower(p[i]))
 			return 0;
 	return 1;
 }
@@ -110,10 +111,10 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	int parts = 0;
 	size_t i = 0;
 
-	while (i < len && parts < PARTS_MOST && s[i] >= '0' && s[i] <= '9') {
+	while (i < len && parts < PARTS_MOST && byte_is_digit(s[i])) {
 		size_t from = i;
 
-		for (part[parts] = 0; i < len && s[i] >= '0' && s[i] <= '9' && i - from < 3; i++)
+		for (part[parts] = 0; i < len && byte_is_digit(s[i]) && i - from < 3; i++)
 			part[parts] = 10 * part[parts] + (s[i] - '0');
 		parts++;
 		if (i == len || s[i] != '.')

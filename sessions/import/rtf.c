@@ -4,6 +4,7 @@
  * list items are taken as stored. Footnotes are numbered where they are referred to, "[1]", and follow at the end. RTF
  * does not store where pages end. */
 #include "sessions/import/rtf.h"
+#include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -410,7 +411,7 @@ static void word_read(struct rtf *x, const char *word, int has_number, long n)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
+	return byte_is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
 /* Read a control word or symbol, after its backslash. */
@@ -448,7 +449,7 @@ static void read_control(struct rtf *x)
 	word[n] = 0;
 	if (x->p < x->end && *x->p == '-')
 		minus = 1, x->p++;
-	for (; x->p < x->end && *x->p >= '0' && *x->p <= '9'; x->p++, has_number = 1)
+	for (; x->p < x->end && byte_is_digit(*x->p); x->p++, has_number = 1)
 		number = number < 100000000 ? 10 * number + (*x->p - '0') : number;
 	if (x->p < x->end && *x->p == ' ')
 		x->p++;

@@ -4,6 +4,7 @@
  * before the next one. Cells of a table are written as lines and joined when the row ends, because only then it is
  * known whether the table contains data or lays out a page. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,11 +69,6 @@ static void begin_text(struct writer *w)
 	w->gap = GAP_NONE;
 }
 
-static int is_space(char c)
-{
-	return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == '\f' || c == '\v';
-}
-
 /* Length of the white space or invisible character at s; 0: none.  *space = 1 if it is white space (including
  * no-break spaces). */
 static size_t blank_at(const char *s, size_t n, int *space)
@@ -86,7 +82,7 @@ static size_t blank_at(const char *s, size_t n, int *space)
 	};
 
 	*space = 1;
-	if (is_space(*s))
+	if (byte_is_blank(*s))
 		return 1;
 	if ((unsigned char)*s < 0xc2)
 		return 0;
@@ -143,11 +139,6 @@ void writer_text(struct writer *w, const char *s, size_t n)
 
 /* ---- formulas ---- */
 
-static int is_word(char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (unsigned char)c >= 0x80;
-}
-
 void writer_raise(struct writer *w, const char *s, size_t n)
 {
 	const struct str *t = &w->doc->text;
@@ -157,7 +148,7 @@ void writer_raise(struct writer *w, const char *s, size_t n)
 	if (first >= n || s[first] < '0' || s[first] > '9' || !t->n || w->gap || w->prefix.n)
 		return;
 	/* Superscript text in several runs gets one '^'. */
-	if (t->n != w->raised_end && (is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')'))
+	if (t->n != w->raised_end && (byte_is_word(t->p[t->n - 1]) || t->p[t->n - 1] == ')'))
 		writer_text(w, "^", 1);
 	w->raised_end = t->n + n;
 }
@@ -176,10 +167,10 @@ void writer_part_end(struct writer *w, size_t begin)
 	struct str *t = &w->doc->text;
 	size_t at = begin;
 
-	while (at < t->n && is_word(t->p[at]))
+	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
 	/* Inserting would shift offsets that others have stored if a block, cell or page began since `begin`. */
-	if (at >= t->n || is_space(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
+	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;
 	append_text(w, "()", 2);
@@ -289,7 +280,7 @@ static void add_cell(struct str *out, const char *s, size_t n)
 	size_t at = out->n;
 
 	for (size_t i = 0; i < n; i++) {
-		if (is_space(s[i])) {
+		if (byte_is_blank(s[i])) {
 			gap = 1;
 			continue;
 		}

@@ -9,6 +9,7 @@
  * Hashing the weights of a large file takes seconds. The result is stored under the file's device, inode, size and
  * times, and recomputed when one of them differs. */
 #include "sessions/snap/snap_private.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -236,7 +237,7 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	size_t at = n, place = 1;
 	int64_t v = 0;
 
-	for (; at && p[at - 1] >= '0' && p[at - 1] <= '9' && n - at < 10; place *= 10)
+	for (; at && byte_is_digit(p[at - 1]) && n - at < 10; place *= 10)
 		v += (p[--at] - '0') * (int64_t)place;
 	if (at == n || at < sizeof until || memcmp(p + at - (sizeof until - 1), until, sizeof until - 1) || v <= 0 ||
 	    v > INT32_MAX)

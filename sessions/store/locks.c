@@ -9,6 +9,7 @@
  * stores its pid there. Bytes 0 and 1 are the gates of chat.db and kv.db (db.h). The kernel drops all locks when a
  * process ends. */
 #include "sessions/store/store_private.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ static long number_at(int fd, int64_t at)
 	ssize_t n = pread(fd, text, RANGE, at);
 	long pid = 0;
 
-	for (ssize_t i = 0; i < n && text[i] >= '0' && text[i] <= '9' && pid < 100000000; i++)
+	for (ssize_t i = 0; i < n && byte_is_digit(text[i]) && pid < 100000000; i++)
 		pid = pid * 10 + (text[i] - '0');
 	return pid;
 }

@@ -4,6 +4,7 @@
  * come from files of two types; the first one with marks wins. A damaged row loses little: marks are then found again
  * in the text, as far as the text shows them. */
 #include "sessions/store/store_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 	if (n < 3 || (*p != 'p' && (*p < '1' || *p > '6')))
 		return 0;
 	*m = (struct mark){ .kind = *p == 'p' ? MARK_PAGE : MARK_HEADING, .level = *p == 'p' ? 0 : *p - '0' };
-	for (; i < n && p[i] >= '0' && p[i] <= '9' && m->at < (size_t)1 << 40; i++)
+	for (; i < n && byte_is_digit(p[i]) && m->at < (size_t)1 << 40; i++)
 		m->at = m->at * 10 + (size_t)(p[i] - '0');
 	*text = i + 1;
 	return i > 1 && i < n && p[i] == ' ';

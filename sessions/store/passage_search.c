@@ -105,8 +105,7 @@ static void word_query(const struct question_word *w, int related, struct str *o
 	if (n_char < PREFIX_LEAST || is_asking(w) || strpbrk(w->stem, "\"0123456789"))
 		return;
 	for (int less = 0; less < PREFIX_LESS && n_char > PREFIX_LEAST; less++, n_char--)
-		while (n && utf8_continues(w->stem[--n]))
-			;
+		n = n ? utf8_back(w->stem, n - 1) : 0;
 	str_adds(out, "\"");
 	str_add(out, w->stem, n);
 	str_adds(out, "\" *");

@@ -50,34 +50,12 @@ static int is_thai(int32_t cp)
 	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
 }
 
-static int is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-static int is_capital(char c)
-{
-	return c >= 'A' && c <= 'Z';
-}
-
-static int is_letter(char c)
-{
-	return is_capital(c) || (c >= 'a' && c <= 'z') || ((unsigned char)c & 0x80);
-}
-
 /* Decode the character before byte `at`; *from = its first byte.  -1: malformed. */
 static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size_t *from)
 {
 	int32_t cp;
-	size_t i = at - 1;
+	size_t i = utf8_prev(c->p, begin, at);
 
-	while (i > begin && at - i < 4 && utf8_continues(c->p[i]))
-		i--;
 	*from = i;
 	return i + (size_t)utf8_decode(c->p + i, at - i, &cp) == at ? cp : (*from = at - 1, -1);
 }
@@ -121,17 +99,17 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	size_t from = dot, n, dots = 0;
 	char word[8];
 
-	while (from > begin && (is_letter(p[from - 1]) || p[from - 1] == '.') && dot - from < 12)
+	while (from > begin && (byte_is_letter(p[from - 1]) || p[from - 1] == '.') && dot - from < 12)
 		dots += p[--from] == '.';
 	n = dot - from;
 	if (n == 1)
-		return is_capital(p[from]); /* an initial */
-	if (n > 1 && dots && n <= 2 * dots + 1 && is_capital(p[from]))
+		return byte_is_upper(p[from]); /* an initial */
+	if (n > 1 && dots && n <= 2 * dots + 1 && byte_is_upper(p[from]))
 		return 1; /* U.S., J.R.R. */
 	if (!n || n >= sizeof word)
 		return 0;
 	for (size_t i = 0; i < n; i++)
-		word[i] = (char)(is_capital(p[from + i]) ? p[from + i] + 32 : p[from + i]);
+		word[i] = (char)(byte_is_upper(p[from + i]) ? p[from + i] + 32 : p[from + i]);
 	word[n] = 0;
 	for (size_t i = 0; i < LEN(abbreviations); i++)
 		if (!strcmp(word, abbreviations[i]))
@@ -144,7 +122,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 {
 	size_t i = dot;
 
-	while (i > begin && is_digit(p[i - 1]))
+	while (i > begin && byte_is_digit(p[i - 1]))
 		i--;
 	return i < dot && dot - i <= 3 && i == begin;
 }
@@ -181,7 +159,7 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	int32_t cp;
 	size_t from;
 
-	while (at > begin && is_blank(c->p[at - 1]))
+	while (at > begin && byte_is_blank(c->p[at - 1]))
 		at--;
 	if (at == begin)
 		return 1;
@@ -204,13 +182,13 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	if (i + 1 >= end)
 		return 0;
 	if (strchr("-*+|>#", p[i]) && p[i])
-		return is_blank(p[i + 1]) || p[i] == '#' || p[i] == '|';
+		return byte_is_blank(p[i + 1]) || p[i] == '#' || p[i] == '|';
 	if (i + 3 < end && (unsigned char)p[i] == 0xe2 && (unsigned char)p[i + 1] == 0x80 &&
 	    (unsigned char)p[i + 2] == 0xa2)
 		return 1; /* a bullet */
-	for (line = i; i < end && is_digit(p[i]) && i - line < 6; i++)
+	for (line = i; i < end && byte_is_digit(p[i]) && i - line < 6; i++)
 		count = 10 * count + p[i] - '0';
-	if (i == line || i + 1 >= end || (p[i] != '.' && p[i] != ')') || !is_blank(p[i + 1]))
+	if (i == line || i + 1 >= end || (p[i] != '.' && p[i] != ')') || !byte_is_blank(p[i + 1]))
 		return 0;
 	if (count > *number + 1 && !ends_marked(c, begin, at))
 		return 0;
@@ -225,7 +203,7 @@ static size_t count_separators(const char *p, size_t at, size_t end, size_t *nex
 	size_t n = 0;
 
 	for (; at < end && p[at] != '\n'; at++)
-		n += p[at] == '\t' || ((p[at] == ',' || p[at] == ';') && at + 1 < end && !is_blank(p[at + 1]));
+		n += p[at] == '\t' || ((p[at] == ',' || p[at] == ';') && at + 1 < end && !byte_is_blank(p[at + 1]));
 	*next = at + (at < end);
 	return n;
 }
@@ -241,9 +219,9 @@ static int between_rows(const char *p, size_t line, size_t at, size_t end)
 
 static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 {
-	while (from < to && is_blank(c->p[from]))
+	while (from < to && byte_is_blank(c->p[from]))
 		from++;
-	while (to > from && is_blank(c->p[to - 1]))
+	while (to > from && byte_is_blank(c->p[to - 1]))
 		to--;
 	if (from == to)
 		return;
@@ -255,7 +233,7 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
 	for (size_t i = at; i > begin + (at - begin) / 2; i--)
-		if (is_blank(c->p[i - 1]))
+		if (byte_is_blank(c->p[i - 1]))
 			return i;
 	return at;
 }
@@ -273,11 +251,11 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 		size_t len = (size_t)utf8_decode(c->p + at, end - at, &cp), next = at;
 		int cut = 0;
 
-		if (cp >= 0 && cp < 0x80 && is_blank((char)cp)) {
+		if (cp >= 0 && cp < 0x80 && byte_is_blank((char)cp)) {
 			int lines = 0;
 
 			in_word = 0;
-			for (; next < end && is_blank(c->p[next]); next++)
+			for (; next < end && byte_is_blank(c->p[next]); next++)
 				if (c->p[next] == '\n') {
 					lines++;
 					cut |= next - line >= LINE_LONG || between_rows(c->p, line, next + 1, end) ||
@@ -364,9 +342,9 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 	size_t before = c->count;
 	int heading;
 
-	while (from < to && is_blank(c->p[from]))
+	while (from < to && byte_is_blank(c->p[from]))
 		from++;
-	while (to > from && is_blank(c->p[to - 1]))
+	while (to > from && byte_is_blank(c->p[to - 1]))
 		to--;
 	if (from == to)
 		return;
@@ -428,7 +406,7 @@ size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing
 		stop = line_stop(&c, at, &next);
 		page = stop < c.n && c.p[stop] == '\f';
 		heading = !page && c.p[at] == '#' && stop - at > 1 && strchr("# \t", c.p[at + 1]) && c.p[at + 1];
-		while (words < stop && is_blank(c.p[words]))
+		while (words < stop && byte_is_blank(c.p[words]))
 			words++;
 		if (words < stop && !page && !heading)
 			continue;

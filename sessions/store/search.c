@@ -4,6 +4,7 @@
  * and is rebuilt from the messages if it turns out to be wrong. Search words reach the query language only in quotes,
  * so they contain no operators. */
 #include "sessions/store/store_private.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 
@@ -79,11 +80,6 @@ int index_purge(struct store *s, struct err *e)
 	return many ? index_rebuild(&s->db, e) : db_run(&s->db, e, "INSERT INTO find(find) VALUES('optimize')", "");
 }
 
-static int is_blank(char c)
-{
-	return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 /* Write each word or "phrase" as a quoted string; FTS5 requires all of them. */
 static int build_query(const char *words, struct str *out, struct err *e)
 {
@@ -95,11 +91,11 @@ static int build_query(const char *words, struct str *out, struct err *e)
 	for (size_t i = 0; i < n;) {
 		int phrase = words[i] == '"';
 		size_t start = i += (size_t)phrase;
-		if (!phrase && is_blank(words[i])) {
+		if (!phrase && byte_is_blank(words[i])) {
 			i++;
 			continue;
 		}
-		while (i < n && (phrase ? words[i] != '"' : !is_blank(words[i]) && words[i] != '"'))
+		while (i < n && (phrase ? words[i] != '"' : !byte_is_blank(words[i]) && words[i] != '"'))
 			i++;
 		if (i > start) {
 			if (++count > WORDS_MOST)

@@ -7,6 +7,7 @@
  * appending takes, too. After waiting for the lock the file is opened again, because another file may have replaced
  * it. */
 #include "ui/input/input_private.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int is_stamp(const char *line, size_t n)
 {
 	size_t i = 1;
 
-	while (i < n && line[i] >= '0' && line[i] <= '9')
+	while (i < n && byte_is_digit(line[i]))
 		i++;
 	return n > 1 && line[0] == '#' && i == n;
 }

@@ -57,7 +57,8 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int is_blank(char c)
+/* 1 for space, tab and newline. */
+static int is_input_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n';
 }
@@ -188,7 +189,7 @@ static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 		}
 		if (c == '\\' && w->quote != '\'' && i + 1 < n) {
 			c = s[++i];
-		} else if (!w->quote && stop_blank && is_blank(c)) {
+		} else if (!w->quote && stop_blank && is_input_blank(c)) {
 			w->blank = 1;
 			return;
 		}
@@ -297,7 +298,7 @@ static size_t at_word(const char *text, size_t at)
 		struct word w;
 		int blank;
 
-		if (text[i - 1] != '@' || (i > 1 && !is_blank(text[i - 2])))
+		if (text[i - 1] != '@' || (i > 1 && !is_input_blank(text[i - 2])))
 			continue;
 		word_read(&w, text + i, at - i, 1);
 		blank = w.blank;
@@ -322,7 +323,7 @@ static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 			q = q ? 0 : text[i];
 		else if (text[i] == '\\' && q != '\'')
 			i++;
-		else if (!q && is_blank(text[i]))
+		else if (!q && is_input_blank(text[i]))
 			word = i + 1;
 	}
 	if (word == arg || word > at)
@@ -342,7 +343,7 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 
 	offers_close(o);
 	o->to = at;
-	while (name < n && !is_blank(text[name]))
+	while (name < n && !is_input_blank(text[name]))
 		name++;
 	if (commands && text[0] == '/' && at && at <= name && !(n > 1 && text[1] == '/')) {
 		o->kind = OFFER_COMMANDS;
@@ -358,7 +359,7 @@ enum offer_kind offers_find(struct offers *o, const char *text, size_t n, size_t
 	}
 	if (!commands || !n || text[0] != '/' || at <= name || !(c = command_of(commands, text, name)))
 		return OFFER_NOTHING;
-	for (arg = name; arg < at && is_blank(text[arg]); arg++)
+	for (arg = name; arg < at && is_input_blank(text[arg]); arg++)
 		;
 	o->from = arg;
 	switch (c->arg) {

@@ -4,6 +4,7 @@
  * this file remembers the words after an @ in all such text until the program ends, because undo, the kill ring and the
  * history can bring them back. */
 #include "ui/ui.h"
+#include "engine/base/utf8.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -64,11 +65,6 @@ static void words_add(uint64_t h)
 	set.hash[i] = h;
 }
 
-static int is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 /* Find the next word after an @, from byte *end on: bytes [*from, *end).  0 = none. */
 static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 {
@@ -76,9 +72,9 @@ static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 
 	while (*end < n && (at = memchr(text + *end, '@', n - *end))) {
 		*from = *end = (size_t)(at - text) + 1;
-		if (*from > 1 && !is_blank(text[*from - 2]))
+		if (*from > 1 && !byte_is_xml_blank(text[*from - 2]))
 			continue;
-		while (*end < n && !is_blank(text[*end]))
+		while (*end < n && !byte_is_xml_blank(text[*end]))
 			++*end;
 		if (*end > *from)
 			return 1;

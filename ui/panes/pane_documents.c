@@ -8,6 +8,7 @@
  * a few are cached. A position is a byte of the text, not a wrapped line, so opening a document and changing the width
  * cost the same for every length. */
 #include "ui/panes/pane_documents.h"
+#include "engine/base/utf8.h"
 #include "ui/text/text.h"
 
 #include <stdlib.h>
@@ -140,7 +141,7 @@ void documents_pane_goto(struct pane *pane, const char *where)
 	doc_text_ready(d, p->ascii);
 	p->outline = 0;
 	p->asking = NOTHING;
-	if (*s >= '0' && *s <= '9' && strlen(s) < 32) {
+	if (byte_is_digit(*s) && strlen(s) < 32) {
 		number = strtod(s, &end);
 		if (end[0] == '%' && !end[1]) {
 			documents_go_to_percent(p, number);
@@ -158,7 +159,7 @@ void documents_pane_goto(struct pane *pane, const char *where)
 			k += 3;
 		while (*k == '.' || *k == ' ')
 			k++;
-		number = *k >= '0' && *k <= '9' && strlen(k) < 16 ? strtod(k, &end) : -1;
+		number = byte_is_digit(*k) && strlen(k) < 16 ? strtod(k, &end) : -1;
 		if (number >= 0 && !*end) {
 			documents_go_to_page(p, number < 1e9 ? (int64_t)number : 1000000000);
 			return;

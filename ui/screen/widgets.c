@@ -236,9 +236,7 @@ static size_t step_left(const struct edit *e, size_t at)
 	int32_t cp;
 
 	while (at > 0) {
-		do
-			at--;
-		while (at > 0 && utf8_continues(e->text.p[at]));
+		at = utf8_back(e->text.p, at - 1);
 		utf8_decode(e->text.p + at, e->text.n - at, &cp);
 		if (char_width(cp) != 0)
 			break;
@@ -406,7 +404,8 @@ int has_capitals(const char *s, size_t n)
 	return 0;
 }
 
-static int is_blank(char c)
+/* 1 for space and newline. */
+static int is_space_or_newline(char c)
 {
 	return c == ' ' || c == '\n';
 }
@@ -419,12 +418,12 @@ static size_t match_words(const char *s, size_t n, const char *words, size_t n_w
 	for (size_t j = 0; j < n_words;) {
 		int32_t want, have;
 
-		if (is_blank(words[j])) {
-			while (j < n_words && is_blank(words[j]))
+		if (is_space_or_newline(words[j])) {
+			while (j < n_words && is_space_or_newline(words[j]))
 				j++;
-			if (i >= n || !is_blank(s[i]))
+			if (i >= n || !is_space_or_newline(s[i]))
 				return 0;
-			while (i < n && is_blank(s[i]))
+			while (i < n && is_space_or_newline(s[i]))
 				i++;
 			continue;
 		}
@@ -443,11 +442,11 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 	unsigned char may_begin[256] = { 0 };
 	int32_t first;
 
-	while (n_words && is_blank(words[0])) {
+	while (n_words && is_space_or_newline(words[0])) {
 		words++;
 		n_words--;
 	}
-	while (n_words && is_blank(words[n_words - 1]))
+	while (n_words && is_space_or_newline(words[n_words - 1]))
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;

@@ -3,6 +3,7 @@
  * One row of the table describes a language's comments, strings and keywords; code_token() cuts a line into tokens by
  * it. Block comments, some strings and tags continue on the next line; struct code remembers them. */
 #include "ui/transcript/code.h"
+#include "engine/base/utf8.h"
 
 #include "ui/screen/grid.h"
 
@@ -138,16 +139,10 @@ void code_start(struct code *c, const char *name, size_t n)
 			c->lang = (uint8_t)i;
 }
 
-static int is_digit(char ch)
-{
-	return ch >= '0' && ch <= '9';
-}
-
 /* 1 for characters of names, including everything beyond ASCII. */
 static int is_name(char ch)
 {
-	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || is_digit(ch) || ch == '_' ||
-	       (unsigned char)ch >= 0x80;
+	return byte_is_word(ch) || ch == '_';
 }
 
 static int starts_with(const char *s, size_t n, const char *with)
@@ -327,9 +322,9 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		*style = ST_CODE_STRING;
 		return open_string(c, l, line, n, at);
 	}
-	if (is_digit(*s)) {
+	if (byte_is_digit(*s)) {
 		*style = ST_CODE_NUMBER;
-		while (i < n && (is_name(line[i]) || (line[i] == '.' && i + 1 < n && is_digit(line[i + 1]))))
+		while (i < n && (is_name(line[i]) || (line[i] == '.' && i + 1 < n && byte_is_digit(line[i + 1]))))
 			i++;
 		return i;
 	}

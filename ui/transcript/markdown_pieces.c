@@ -5,6 +5,7 @@
  * text reaches the nonlinear parts of md4c only in pieces of PIECE_MOST bytes. A piece that is full of marks is shown
  * as plain text. Cuts depend on whole lines only, so they are the same however the text arrives. */
 #include "ui/transcript/lines.h"
+#include "engine/base/utf8.h"
 
 #include <md4c.h>
 #include <stdlib.h>
@@ -18,11 +19,6 @@ enum {
 
 /* ---- kinds of lines ---- */
 
-static int is_digit(char ch)
-{
-	return ch >= '0' && ch <= '9';
-}
-
 /* Length of the list item's mark at p, or 0.  *number: -1 for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
@@ -33,7 +29,7 @@ static size_t item_mark(const char *p, const char *end, long *number)
 		n = 1;
 	} else {
 		long v = 0;
-		for (; p + n < end && n < 9 && is_digit(p[n]); n++)
+		for (; p + n < end && n < 9 && byte_is_digit(p[n]); n++)
 			v = v * 10 + (p[n] - '0');
 		if (!n || p + n == end || (p[n] != '.' && p[n] != ')'))
 			return 0;
@@ -188,7 +184,7 @@ int piece_is_hostile(const char *p, size_t n)
 		if (head && c != ' ') {
 			if (c == '>' || (i + 1 < n && p[i + 1] == ' ' && strchr("-+*.)", c)))
 				nested++;
-			else if (!is_digit(c))
+			else if (!byte_is_digit(c))
 				head = 0;
 		}
 		marks += may_mean[(unsigned char)c];
@@ -201,11 +197,6 @@ int piece_is_hostile(const char *p, size_t n)
 	}
 	/* Short rows in a wide table: md4c gives each as many cells as the widest. */
 	return rows * most > 2 * n;
-}
-
-static int is_letter(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c);
 }
 
 /* Number of dashes missing in a cell of a delimiter row: md4c requires three characters, others one.  -1: not such
@@ -311,7 +302,7 @@ void piece_copy(struct piece *c, const char *p, size_t n)
 	for (size_t i = 1; i < c->n; i++) {
 		if (c->p[i] == ':' && c->p[i - 1] == ']')
 			c->p[i] = PATCH_COLON;
-		else if (c->p[i] == '*' && i + 1 < c->n && is_letter(c->p[i - 1]) && is_letter(c->p[i + 1]))
+		else if (c->p[i] == '*' && i + 1 < c->n && byte_is_alnum(c->p[i - 1]) && byte_is_alnum(c->p[i + 1]))
 			c->p[i] = PATCH_STAR;
 	}
 }

@@ -273,9 +273,7 @@ static size_t forced_cut(const struct transcript *t, const struct entry *e, cons
 		;
 	if (at > 1 && text[at - 1] == ' ')
 		return at;
-	for (at = left; at < n && utf8_continues(text[at]); at++)
-		;
-	return at;
+	return utf8_forward(text, n, left);
 }
 
 static void more_text(struct transcript *t, const char *text, size_t n)

@@ -130,8 +130,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 		const struct entry *e = &t->entry[entry];
 		size_t end = e->clean.n - at > step ? at + step : e->clean.n;
 
-		while (end < e->clean.n && utf8_continues(e->clean.p[end]))
-			end++;
+		end = utf8_forward(e->clean.p, e->clean.n, end);
 		if (end > at)
 			str_add(&s, e->clean.p + at, end - at);
 		found = match_at(&t->find, s.n ? s.p : "", s.n, marks);

@@ -1,6 +1,7 @@
 /* ui/transcript/transcript_sources.c - sources of answers: which turn has which, and which one a row of the screen
  * names (transcript.h). */
 #include "ui/transcript/transcript_private.h"
+#include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +69,7 @@ static size_t number_in(const struct lines *l, size_t line, int x)
 	for (size_t i = 0; i + 2 < s.n; i++) {
 		size_t n = 0, k = i + 1;
 
-		for (; s.p[i] == '[' && k < s.n && k < i + 3 && s.p[k] >= '0' && s.p[k] <= '9'; k++)
+		for (; s.p[i] == '[' && k < s.n && k < i + 3 && byte_is_digit(s.p[k]); k++)
 			n = 10 * n + (size_t)(s.p[k] - '0');
 		if (n && k < s.n && s.p[k] == ']' && (!found || (int)text_width(s.p, i) <= x))
 			found = n;
