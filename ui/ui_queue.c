@@ -137,7 +137,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	/* A refused command replaces the draft, so put the user's draft back. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
-	input_restore(draft.n ? draft.p : "");
+	input_restore(str_text(&draft));
 	str_free(&draft);
 }
 

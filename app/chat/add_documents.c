@@ -13,7 +13,7 @@ void document_notices(const struct doc *doc)
 	struct clean clean;
 	struct str text = { 0 };
 
-	for (const char *p = doc->notices.n ? doc->notices.p : ""; *p;) {
+	for (const char *p = str_text(&doc->notices); *p;) {
 		size_t n = strcspn(p, "\n");
 		say("document '%s': %.*s", doc->name, (int)n, p);
 		p += n + (p[n] == '\n');
@@ -178,9 +178,9 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 		         list->other, list->n_other == 1 ? "" : " and others");
 	if (!c->o.quiet && failed)
 		say("%zu of %zu files of '%.100s' are documents now, %zu could not be read%s", added, list->n, what,
-		    failed, left_out.n ? left_out.p : "");
+		    failed, str_text(&left_out));
 	else if (!c->o.quiet)
-		say("%zu documents of '%.100s'%s", added, what, left_out.n ? left_out.p : "");
+		say("%zu documents of '%.100s'%s", added, what, str_text(&left_out));
 	str_free(&left_out);
 	if (tells_at_once(c))
 		say_searched(c, first);

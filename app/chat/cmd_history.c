@@ -116,7 +116,7 @@ static void edit_question(struct chat *c, long n, struct err *e)
 		return;
 	}
 	from = question_at(&c->t.msg[i]);
-	str_add(&text, c->t.msg[i].text.p ? c->t.msg[i].text.p + from : "", c->t.msg[i].text.n - from);
+	str_add(&text, str_text(&c->t.msg[i].text) + from, c->t.msg[i].text.n - from);
 	conversation_undo(&c->t, (size_t)n);
 	if (i < c->n_came_back) {
 		untyped_note(text.p, text.n);

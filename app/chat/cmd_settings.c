@@ -303,7 +303,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 		return 1;
 	}
 	conversation_server_models(&c->t, &models);
-	for (const char *p = models.n ? models.p : ""; *p && !known; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
+	for (const char *p = str_text(&models); *p && !known; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
 		known = strcspn(p, "\n") == strlen(arg) && !memcmp(p, arg, strlen(arg));
 	str_free(&models);
 	if (known) {

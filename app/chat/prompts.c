@@ -54,7 +54,7 @@ int user_prompt_text(const char *word, size_t n, const char *arg, struct str *ou
 	} else {
 		while (text.n && strchr(" \t\r\n", text.p[text.n - 1]))
 			text.p[--text.n] = 0;
-		for (at = text.n ? text.p : ""; (hole = strstr(at, "{}")); at = hole + 2) {
+		for (at = str_text(&text); (hole = strstr(at, "{}")); at = hole + 2) {
 			str_add(out, at, (size_t)(hole - at));
 			str_adds(out, arg);
 		}

@@ -162,7 +162,7 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 	if (m->role == ROLE_ASSISTANT) {
 		size_t from = m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
 
-		str_add(own, m->text.p ? m->text.p + from : "", m->text.n - from);
+		str_add(own, str_text(&m->text) + from, m->text.n - from);
 	} else {
 		for (size_t i = 0; first && i < t->n_doc; i++)
 			if (t->doc[i].whole)

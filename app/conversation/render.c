@@ -85,7 +85,7 @@ static int render(const struct conversation *t, const struct message *msg, size_
 		}
 		list[n++] = (struct chat_msg){
 			.role = m->role,
-			.text = text->p ? text->p + cut : "",
+			.text = str_text(text) + cut,
 			.len = text->n - cut,
 			.id = m->id.id,
 			.n_id = cut ? 0 : m->id.n,

@@ -133,7 +133,7 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	int rc;
 
 	session_log_title(c->log, &session);
-	conversation_json(&c->t, turn, session.n ? session.p : "", &s);
+	conversation_json(&c->t, turn, str_text(&session), &s);
 	rc = print_json(&s, e);
 	str_free(&s);
 	str_free(&session);

@@ -286,7 +286,7 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
-	const char *text = c->error.n ? c->error.p : "";
+	const char *text = str_text(&c->error);
 	unsigned lacks = 0;
 
 	if (!c->fault || (reply->status != 400 && reply->status != 422 && reply->status != 500 && reply->status != 200))

@@ -169,7 +169,7 @@ int server_refuses(struct remote *r, int status, const struct chunk *c, const st
 		quote(r, &c->error, &text);
 	else if (!next)
 		page_words(r, page, &text);
-	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", text.n ? text.p : "",
+	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", str_text(&text),
 	        next ? next : "");
 	str_free(&text);
 	return -1;

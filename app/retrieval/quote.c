@@ -206,7 +206,7 @@ static void quote_in_marks(const struct conversation *t, const struct source *s,
 	for (size_t i = 0; i < quote.n; i++)
 		if (quote.p[i] == '"')
 			quote.p[i] = '\'';
-	str_add(out, quote.p ? quote.p + skip : "", quote.n - skip);
+	str_add(out, str_text(&quote) + skip, quote.n - skip);
 	str_free(&quote);
 }
 

@@ -216,7 +216,7 @@ static int import_message(struct importing *x, struct store *store, struct jv v,
 	m.n_text = b->text.n;
 	m.token = b->token.id;
 	m.n_token = b->token.n;
-	m.stats = b->stats.n ? b->stats.p : "";
+	m.stats = str_text(&b->stats);
 	x->message = xrealloc(x->message, (x->n_message + 1) * sizeof *x->message);
 	return message_append(store, x->session, &m, &x->message[x->n_message++], e);
 }

@@ -124,7 +124,7 @@ static void propose(struct tui *t, const char *draft)
 		say_step(t, e.msg);
 	} else {
 		str_add(&text, draft, mark ? (size_t)(mark - draft) : strlen(draft));
-		str_adds(&text, path.n ? path.p : "");
+		str_adds(&text, str_text(&path));
 		ui_draft(t->ui, text.p, text.n);
 	}
 	str_free(&text);

@@ -166,7 +166,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 			e = event_new(EV_MESSAGE, "", 0);
 			chat_message(w->c, m, &e->text, &e->note);
 		} else {
-			e = event_new(EV_MESSAGE, m->text.p ? m->text.p + from : "", m->text.n - from);
+			e = event_new(EV_MESSAGE, str_text(&m->text) + from, m->text.n - from);
 		}
 		reasoning_note(&e->note);
 		if (resting || i + 1 < t->n_msg)

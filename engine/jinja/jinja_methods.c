@@ -678,7 +678,7 @@ static struct value g_strftime(struct run *r, struct call *c)
 		default: bad = *f ? *f : '%';
 		}
 	}
-	v = text_value(w, work_copy(w, o.n ? o.p : "", o.n), o.n, JINJA_TEMPLATE);
+	v = text_value(w, work_copy(w, str_text(&o), o.n), o.n, JINJA_TEMPLATE);
 	str_free(&o);
 	if (bad)
 		jinja_fail(w, "the date format %%%c is not supported", bad);

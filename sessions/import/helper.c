@@ -318,7 +318,7 @@ static char *find_program(const char *name)
 
 static int pdf_refused(const struct child *c, const char *name, struct err *e)
 {
-	const char *said = c->message.p ? c->message.p : "";
+	const char *said = str_text(&c->message);
 	char why[160];
 
 	if (strstr(said, "ncorrect password") || strstr(said, "nsupported security") || strstr(said, "ncrypted"))

@@ -37,7 +37,7 @@ static void add_more(const struct exporting *x, const struct stored_message *m)
 
 	if (x->more)
 		x->more(m->role, m->stats, 0, &lines);
-	for (const char *p = lines.n ? lines.p : "", *end; *p; p = end + (*end != 0)) {
+	for (const char *p = str_text(&lines), *end; *p; p = end + (*end != 0)) {
 		end = p + strcspn(p, "\n");
 		str_addf(x->out, "%s%s%.*s\n", p == lines.p ? "\n" : "", x->format == EXPORT_MARKDOWN ? "- " : "",
 		         (int)(end - p), p);

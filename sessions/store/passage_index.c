@@ -215,7 +215,7 @@ static int sentences_write(const struct passage_index *x, struct db *d, const ch
 		}
 		words_fold(text + r->at[i].from, r->at[i].to - r->at[i].from, &folded);
 		sqlite3_bind_int64(st, 1, r->id + (int64_t)i);
-		sqlite3_bind_text64(st, 2, folded.n ? folded.p : "", folded.n, SQLITE_STATIC, SQLITE_UTF8);
+		sqlite3_bind_text64(st, 2, str_text(&folded), folded.n, SQLITE_STATIC, SQLITE_UTF8);
 		rc = db_step(d, st, e);
 		sqlite3_reset(st);
 	}

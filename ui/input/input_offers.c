@@ -250,7 +250,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	o->from = from;
 	o->to = from + n;
 	o->quote = w.quote;
-	last = w.path.p ? w.path.p + w.slash_raw : "";
+	last = str_text(&w.path) + w.slash_raw;
 	o->typed = w.path.n - w.slash_raw;
 	if (n >= 2 && s[0] == '~' && s[1] == '/' && home) {
 		str_adds(&where, home);

@@ -214,7 +214,7 @@ static int edit_insert(struct edit *e, const char *s, size_t n)
 	}
 	str_add(&all, str_text(&e->text), e->at);
 	str_add(&all, str_text(&in), in.n);
-	str_add(&all, e->text.p ? e->text.p + e->at : "", e->text.n - e->at);
+	str_add(&all, str_text(&e->text) + e->at, e->text.n - e->at);
 	str_free(&e->text);
 	e->text = all;
 	e->at += in.n;
@@ -326,7 +326,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 	if (w <= 0)
 		return;
 	clean_line(str_text(&e->text), e->at, &left);
-	clean_line(e->text.p ? e->text.p + e->at : "", e->text.n - e->at, &right);
+	clean_line(str_text(&e->text) + e->at, e->text.n - e->at, &right);
 	/* Cut text before the cursor at the left so that the cursor is visible. */
 	for (cols = text_width(str_text(&left), left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
@@ -337,7 +337,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 		from += len;
 	}
 	area_fill(&field, 0, 0, w, style, ' ');
-	at = area_text(&field, 0, 0, style, left.p ? left.p + from : "", left.n - from);
+	at = area_text(&field, 0, 0, style, str_text(&left) + from, left.n - from);
 	area_text(&field, at, 0, style, str_text(&right), right.n);
 	area_cursor(&field, at < w ? at : w - 1, 0);
 	str_free(&left);

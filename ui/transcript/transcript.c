@@ -381,7 +381,7 @@ void transcript_raw(struct transcript *t, int raw)
 			e->state = t->entry[i - 1].state;
 		else
 			clean_init(&e->state, t->raw ? CLEAN_SHOW : 0);
-		clean_text(&e->state, e->raw.n ? e->raw.p : "", e->raw.n, &e->clean);
+		clean_text(&e->state, str_text(&e->raw), e->raw.n, &e->clean);
 		if (e->ended && !e->more)
 			clean_end(&e->state, &e->clean);
 		count_newlines(e, 0);

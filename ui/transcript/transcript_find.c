@@ -133,7 +133,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 		end = utf8_forward(e->clean.p, e->clean.n, end);
 		if (end > at)
 			str_add(&s, e->clean.p + at, end - at);
-		found = match_at(&t->find, s.n ? s.p : "", s.n, marks);
+		found = match_at(&t->find, str_text(&s), s.n, marks);
 		at = end;
 		if (at < e->clean.n)
 			continue;
@@ -244,7 +244,7 @@ static int set_pattern(struct find *f, const char *text)
 	int fold, other;
 
 	clean_line(text, strlen(text), &clean);
-	fold = !has_capitals(clean.n ? clean.p : "", clean.n);
+	fold = !has_capitals(str_text(&clean), clean.n);
 	for (size_t i = 0, len; i < clean.n && s.n < PATTERN_MOST; i += len) {
 		int32_t cp;
 		char out[4];
@@ -265,7 +265,7 @@ static int set_pattern(struct find *f, const char *text)
 		f->has_shown = has_shown;
 		f->fold = fold;
 		str_clear(&f->pattern);
-		str_add(&f->pattern, s.n ? s.p : "", s.n);
+		str_add(&f->pattern, str_text(&s), s.n);
 	}
 	str_free(&clean);
 	str_free(&s);

@@ -31,7 +31,7 @@ static size_t text_end(const struct transcript *t, const struct entry *e)
 void entry_lay_out(struct transcript *t, struct entry *e)
 {
 	size_t n = text_end(t, e);
-	const char *text = e->clean.n ? e->clean.p : "";
+	const char *text = str_text(&e->clean);
 	unsigned style = e->role == UI_USER     ? ST_QUESTION
 	                 : e->role == UI_NOTICE ? ST_NOTICE
 	                 : e->role == UI_ERROR  ? ST_ERROR
