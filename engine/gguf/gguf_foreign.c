@@ -1,9 +1,23 @@
 /* engine/gguf/gguf_foreign.c - names what a file is that is no GGUF, for an error message (gguf.h). */
 #include "engine/gguf/gguf.h"
+
 #include "engine/base/utf8.h"
+
+#include <strings.h>
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 {
+	/* Magics of old formats: in files the bytes are in this order or reversed, in upper or lower case. */
+	static const struct {
+		char magic[5];
+		const char *what;
+	} old[] = {
+		{ "GGML", "an old GGML file: convert it to GGUF" },
+		{ "GGMF", "an old GGML file (GGMF): convert it to GGUF" },
+		{ "GGJT", "an old GGML file (GGJT): convert it to GGUF" },
+		{ "GGLA", "a GGML adapter (GGLA), not a model" },
+		{ "GGSN", "a saved session (GGSN), not a model" },
+	};
 	static const struct {
 		const char *magic;
 		uint8_t at, len;
@@ -11,15 +25,6 @@ const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 	} known[] = {
 		{ "FUGG", 0, 4, "a byte-swapped GGUF file" },
 		{ "gguf", 0, 4, "a GGUF file with its magic in lower case" },
-		{ "lmgg", 0, 4, "an old GGML file: convert it to GGUF" },
-		{ "fmgg", 0, 4, "an old GGML file (GGMF): convert it to GGUF" },
-		{ "tjgg", 0, 4, "an old GGML file (GGJT): convert it to GGUF" },
-		{ "algg", 0, 4, "a GGML adapter (GGLA), not a model" },
-		{ "nsgg", 0, 4, "a saved session (GGSN), not a model" },
-		{ "GGML", 0, 4, "an old GGML file: convert it to GGUF" },
-		{ "GGMF", 0, 4, "an old GGML file (GGMF): convert it to GGUF" },
-		{ "GGJT", 0, 4, "an old GGML file (GGJT): convert it to GGUF" },
-		{ "GGLA", 0, 4, "a GGML adapter (GGLA), not a model" },
 		{ "PK\3\4", 0, 4, "a zip archive (a wheel, or PyTorch weights): unpack or convert it" },
 		{ "\x1f\x8b", 0, 2, "a gzip archive: unpack it first" },
 		{ "BZh", 0, 3, "a bzip2 archive: unpack it first" },
@@ -46,19 +51,20 @@ const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 	static const char *const html[] = { "<!doctype", "<html", "<head", "<body", "<?xml" };
 	uint64_t skip = 0, text = 0;
 
+	for (size_t i = 0; n >= 4 && i < LEN(old); i++) {
+		const char *m = old[i].magic, reversed[4] = { m[3], m[2], m[1], m[0] };
+
+		if (!strncasecmp((const char *)p, m, 4) || !strncasecmp((const char *)p, reversed, 4))
+			return old[i].what;
+	}
 	for (size_t i = 0; i < LEN(known); i++)
 		if (n >= (uint64_t)known[i].at + known[i].len && !memcmp(p + known[i].at, known[i].magic, known[i].len))
 			return known[i].what;
 	while (skip < n && skip < 64 && byte_is_xml_blank((char)p[skip]))
 		skip++;
-	for (size_t i = 0; i < LEN(html); i++) {
-		size_t len = strlen(html[i]), k = 0;
-		while (k < len && skip + k < n &&
-		       (p[skip + k] | (p[skip + k] >= 'A' && p[skip + k] <= 'Z' ? 32 : 0)) == html[i][k])
-			k++;
-		if (k == len)
+	for (size_t i = 0; i < LEN(html); i++)
+		if (n - skip >= strlen(html[i]) && !strncasecmp((const char *)p + skip, html[i], strlen(html[i])))
 			return "a web page: the download was answered with HTML";
-	}
 	if (n > 512 && !memcmp(p + 257, "ustar", 5))
 		return "a tar archive: unpack it first";
 	while (text < n && text < 64 && ((p[text] >= 0x20 && p[text] < 0x7f) || (p[text] >= '\t' && p[text] <= '\r')))
