@@ -57,8 +57,8 @@ void sources_forget(struct conversation *t)
 /* Without a cut through a character. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
-	for (n = MIN(n, most); n && n == most && utf8_continues(text[n]); n--)
-		;
+	if (n > most)
+		n = utf8_back(text, most);
 	str_adds(out, " ");
 	str_add(out, text, n);
 }
