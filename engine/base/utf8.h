@@ -75,8 +75,8 @@ static inline size_t utf8_forward(const char *p, size_t n, size_t at)
 	return at;
 }
 
-/* Return the start of the character that ends at byte `at` > from, at least `from`. In invalid UTF-8 that is at most 4
- * bytes before `at`. */
+/* Return the start of the character that ends at byte `at` > from, at least `from`. In invalid UTF-8 that is at most
+ * 4 bytes before `at`. */
 static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 {
 	size_t i = at - 1;

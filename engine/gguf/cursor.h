@@ -12,7 +12,7 @@
 
 struct cursor {
 	const uint8_t *base;
-	uint64_t size, pos;   /* pos <= size, always */
+	uint64_t size, pos;   /* bytes of base, offset of the next read; pos <= size */
 	const char *failed;   /* the first field whose read failed; NULL = none */
 	uint64_t failed_at;   /* offset of that field */
 	uint64_t failed_need; /* bytes of that field */

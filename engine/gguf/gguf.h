@@ -56,7 +56,7 @@ struct gguf_tensor {
 	enum dtype type;
 	int32_t n_dims;
 	int64_t ne[4];    /* values per dimension: ne[0] = row length; unused dimensions are 1 */
-	const void *data; /* in the mapping */
+	const void *data; /* the values, in the mapping */
 	uint64_t bytes;   /* size of data */
 	uint64_t off;     /* file offset of the directory record, for messages */
 	uint64_t at;      /* file offset of data */
@@ -138,7 +138,7 @@ int gguf_int(const struct gguf *, const char *key, int64_t min, int64_t max, int
 int gguf_float(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, int *out, struct err *);
 int gguf_string(const struct gguf *, const char *key, struct view *out, struct err *);
-/* The same for an array of n elements of type elem; n = UINT64_MAX: any number of elements. */
+/* Typed read of an array of n elements of type elem; n = UINT64_MAX: any number of elements. */
 int gguf_array(const struct gguf *, const char *key, enum gguf_type elem, uint64_t n, const struct gguf_value **out,
                struct err *);
 /* Return element i < v->n of an array of integers. */

@@ -55,8 +55,8 @@ struct jinja_chat {
 	const struct jinja_message *m; /* messages */
 	size_t n;
 	const char *bos, *eos; /* bos_token and eos_token; "" = the model has none */
-	int reply;             /* add_generation_prompt */
-	int thinking;          /* enable_thinking and thinking: 1 or 0; -1 = both undefined */
+	int reply;             /* value of add_generation_prompt */
+	int thinking;          /* value of enable_thinking and thinking; -1 = both undefined */
 };
 /* Render a conversation: call `write` with each piece in order. Pieces of unchanged message text point into that
  * text. Return -1 with ERR_USAGE if the template refuses the conversation (raise_exception), with ERR_MODEL if the

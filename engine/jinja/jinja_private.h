@@ -27,7 +27,7 @@ struct work {
 	size_t used, cap;    /* bytes in use, limit of bytes */
 	int line;            /* line of the template that is being parsed or run, for errors */
 	uint64_t steps;      /* operations so far */
-	int depth;           /* nesting now */
+	int depth;           /* current nesting */
 	jmp_buf back;        /* where jinja_fail() jumps */
 	struct err *err;     /* where jinja_fail() writes */
 };
@@ -121,7 +121,7 @@ struct call {
 
 /* Return p[0..n) as a string. The bytes are not copied. */
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
-/* The same with the origin JINJA_TEMPLATE. */
+/* text_value() with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
 /* Return the pieces as a string, which owns their array from then on. */
 struct value text_pieces(struct work *, struct pieces *);
@@ -405,7 +405,7 @@ const char *method_find(struct value, const char *name);
 struct value method_call(struct run *, const struct method *, struct call *);
 const struct function *function_find(const char *name); /* NULL = no such function */
 struct value function_call(struct run *, const struct function *, struct call *);
-/* Return format % args. */
+/* Return format % args, as Python's str does. */
 struct value text_format(struct work *, struct value format, struct value args);
 
 #endif

@@ -321,7 +321,7 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite 4: layers without KV heads are state spaces; attention has no RoPE unless the file says so. */
+/* Granite 4: layers without KV heads are state spaces. Attention has no RoPE if rope.scaling.finetuned is false. */
 static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_SPACE };

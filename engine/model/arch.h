@@ -157,7 +157,7 @@ struct arch {
 	 * keys and add RoPE tables. Return 0, or -1 with the reader's error set. NULL: all layers are plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
-extern const struct arch archs[]; /* ends with name = NULL */
+extern const struct arch archs[]; /* the last row has name = NULL */
 
 /* Fill hp->spec with plain layers: the family's tensors, the model's heads, RoPE table 0, scale 1/sqrt(head_dim), a
  * SiLU-gated feed-forward of width n_ff. */

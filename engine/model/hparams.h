@@ -59,7 +59,7 @@ struct hparams {
 
 /* Read and check all hyper-parameters but n_vocab and fingerprint. */
 int hparams_read(struct hparams *, const struct gguf *, struct err *);
-/* The same for a given family, ignoring general.architecture: the keys begin with arch->name. */
+/* hparams_read() for a given family, ignoring general.architecture: the keys begin with arch->name. */
 int hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
 

@@ -13,7 +13,7 @@ struct rope {
 	struct backend *be;
 	struct tensor table[ROPE_TABLES_MAX]; /* by hp->rope[i]: f32 [rows][dims], cos and sin of each pair */
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
-	struct tensor query[ROPE_TABLES_MAX]; /* the same for queries that are scaled (temperature); else no data */
+	struct tensor query[ROPE_TABLES_MAX]; /* tables for queries that are scaled (temperature); else no data */
 	int32_t positions;                    /* longest sequence; decides between short and long frequencies */
 };
 

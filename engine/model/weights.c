@@ -170,7 +170,7 @@ struct binder {
 	struct gguf *g;
 	const struct bind_watch *watch;
 	struct err *err;
-	uint8_t *used; /* [n_tensor] */
+	uint8_t *used; /* [n_tensor] 1 = bind_find() has returned the tensor */
 	int failed;
 };
 

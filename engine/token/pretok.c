@@ -134,7 +134,7 @@ static size_t run_end(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* The same for at most `limit` characters; 0 = no limit. */
+/* run_end() for at most `limit` characters; 0 = no limit. */
 static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+/* Classes of characters, each with its Unicode general categories. */
 enum char_class {
 	CH_UPPER = 1,    /* Lu Lt */
 	CH_LOWER = 2,    /* Ll */

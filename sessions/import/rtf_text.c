@@ -83,7 +83,7 @@ static void add_label(struct rtf *x)
 	while (n && strchr(" \t\n", *s))
 		s++, n--;
 	for (size_t i = 0; i < n; i++)
-		word |= (s[i] >= '0' && s[i] <= '9') || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z' && n > 1) ||
+		word |= byte_is_digit(s[i]) || ((s[i] | 32) >= 'a' && (s[i] | 32) <= 'z' && n > 1) ||
 		        is_letter_of_label((unsigned char)s[i], n);
 	for (int i = 0; i < x->level && i < 8 && !x->heading; i++)
 		str_adds(prefix, "  ");
