@@ -25,15 +25,12 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Replace this process by weir-lab if the command is one of weir-lab's. weir-lab lies beside this program after `make`,
- * in ../lib/weir after `make install`. Returns for all other commands, and if weir-lab cannot be started, which
- * lab_missing() reports. */
-static void lab_become(int argc, char **argv)
+/* Replace this process by weir-lab, which lies beside this program after `make`, in ../lib/weir after `make install`.
+ * Returns if weir-lab cannot be started. */
+static void lab_become(char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
 
-	if (!(options_command(argc, argv) & CMD_LAB))
-		return;
 	own_folder(dir);
 	if (snprintf(path, sizeof path, "%s/" LAB, dir) < PATH_MAX)
 		execv(path, argv);
@@ -41,7 +38,7 @@ static void lab_become(int argc, char **argv)
 		execv(path, argv);
 }
 
-static int lab_missing(const struct options *o)
+static int lab_missing(const char *command)
 {
 	char dir[PATH_MAX];
 	struct err e = { 0 };
@@ -51,7 +48,7 @@ static int lab_missing(const struct options *o)
 	        "'weir %s' is run by the program " LAB
 	        ", which cannot be started from '%.200s' nor from ../lib/weir there; "
 	        "install weir anew, or build it by 'make'",
-	        o->def->name, dir);
+	        command, dir);
 	return fail(&e);
 }
 
@@ -108,8 +105,6 @@ static void help(const struct options *o, struct str *out)
 
 static int run(struct options *o)
 {
-	if (o->command & CMD_LAB)
-		return lab_missing(o);
 	switch (o->command) {
 	case CMD_CHAT:
 	case CMD_TOUR:
@@ -145,8 +140,17 @@ static int run(struct options *o)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "__complete"))
-		return completion_answer(argc - 2, argv + 2);
-	lab_become(argc, argv);
-	return program_run(argc, argv, help, run);
+	int complete = argc > 1 && !strcmp(argv[1], "__complete"), first = 1 + complete;
+	struct options o;
+	struct typed t;
+
+	typed_read(&t, NULL, argc - first - complete, argv + first); /* less the word that is to be completed */
+	if (t.commands & CMD_LAB) {
+		lab_become(argv);
+		if (!complete && !t.help)
+			return lab_missing(t.at ? t.at->name : t.group);
+	}
+	if (complete)
+		return completion_answer(NULL, argc - first, argv + first);
+	return program_run(argc, argv, &o, NULL, help, run);
 }

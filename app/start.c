@@ -68,10 +68,9 @@ static int answer(struct options *o, void (*help)(const struct options *, struct
 	return rc;
 }
 
-int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out),
-                int (*run)(struct options *))
+int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
+                void (*help)(const struct options *, struct str *out), int (*run)(struct options *))
 {
-	struct options o = { .n_owned = 0 };
 	struct err e = { 0 };
 	int rc = doc_helper(argc, argv);
 
@@ -81,7 +80,7 @@ int program_run(int argc, char **argv, void (*help)(const struct options *, stru
 	set_locale();
 	signals_init();
 	model_first_reader = read_model_first;
-	rc = options_parse(&o, argc, argv, &e) < 0 ? fail(&e) : answer(&o, help, run);
-	options_free(&o);
+	rc = options_parse_more(o, more, argc, argv, &e) < 0 ? fail(&e) : answer(o, help, run);
+	options_free(o);
 	return rc;
 }

@@ -5,8 +5,9 @@
 #include "app/options/options.h"
 
 /* Do all of a program but its commands: descriptors, locale, signals, options, --version; returns the exit code.
- * help: appends what --help prints.  run: runs the command and returns the exit code. */
-int program_run(int argc, char **argv, void (*help)(const struct options *, struct str *out),
-                int (*run)(struct options *));
+ * o: filled; more: rows of options that only this program has, or NULL (options_parse_more). help: appends what --help
+ * prints. run: runs the command and returns the exit code. */
+int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
+                void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
 
 #endif

@@ -24,6 +24,7 @@ struct setting {
 
 struct asking {
 	struct options o;
+	const struct lab_options *lab;
 	struct conversation t;
 	struct passage_index *index;
 	uint64_t seed; /* the first seed */
@@ -120,12 +121,13 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 	int32_t asked = 0;
 	int rc = 0;
 
-	for (; !rc && asked < a->o.samples && jv_next(list, &it, NULL); asked++) {
+	for (; !rc && asked < a->lab->samples && jv_next(list, &it, NULL); asked++) {
 		struct words gold = { 0 };
 
 		str_clear(&question);
 		if (jv_text(jv_get(it, "question"), &question) < 0)
-			rc = err_set(e, ERR_DOCUMENT, "'%s': entry %d has no \"question\"", a->o.questions, asked + 1);
+			rc = err_set(e, ERR_DOCUMENT, "'%s': entry %d has no \"question\"", a->lab->questions,
+			             asked + 1);
 		gold_of(it, &gold);
 		for (size_t i = 0; i < n && !rc && gold.n; i++) {
 			if (strcmp(all[i].docs, a->o.docs) != 0) {
@@ -145,7 +147,7 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 		rc = err_set(
 			e, ERR_DOCUMENT,
 			"'%s' holds no questions: it should be a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
-			a->o.questions);
+			a->lab->questions);
 	str_free(&question);
 	return rc;
 }
@@ -238,7 +240,7 @@ static int documents_ask(struct asking *a, struct str *out, struct err *e)
 	}
 	for (size_t i = 0; i < a->t.n_doc; i++)
 		whole &= a->t.doc[i].whole;
-	rc = read_whole(a->o.questions, QUESTIONS_MAX, &text, e);
+	rc = read_whole(a->lab->questions, QUESTIONS_MAX, &text, e);
 	if (!rc)
 		rc = ask_all(a, jv_parse(str_text(&text), text.n), all, whole ? n : n - 1, e);
 	if (!rc)
@@ -249,7 +251,7 @@ static int documents_ask(struct asking *a, struct str *out, struct err *e)
 
 int cmd_eval_ask(const struct options *o)
 {
-	struct asking a = { .o = *o };
+	struct asking a = { .o = *o, .lab = lab_of(o) };
 	struct str out = { 0 };
 	struct err e = { 0 };
 	int rc;
@@ -261,7 +263,7 @@ int cmd_eval_ask(const struct options *o)
 	a.o.seed_set = 1;
 	if (!o->n_file)
 		rc = err_set(&e, ERR_USAGE, "'weir eval ask' wants documents");
-	else if (!o->questions)
+	else if (!lab_of(o)->questions)
 		rc = err_set(
 			&e, ERR_USAGE,
 			"'weir eval ask' wants --questions FILE, a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}");
@@ -269,7 +271,7 @@ int cmd_eval_ask(const struct options *o)
 		rc = conversation_open(&a.t, &a.o, &e);
 	if (!rc) {
 		/* temperature 0 gives the same answer with any seed */
-		a.seeds = a.t.sampled.s.temperature > 0 ? o->seeds : 1;
+		a.seeds = a.t.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
 		a.t.hooks.search = documents_search;
 		rc = passage_index_open(&a.index, NULL, &e);
 		a.t.hooks.search_ud = a.index;

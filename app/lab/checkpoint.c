@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "app/lab/checkpoint.h"
+#include "app/lab/lab.h"
 
 #define PIECES_MAX (256u << 20)
 static const char head[] = "{\"weir\":\"eval\",\"piece\":";
@@ -104,14 +105,14 @@ static int open_file(struct checkpoint *p, const char *path, struct err *e)
 int checkpoint_open(struct checkpoint *p, const struct options *o, struct err *e)
 {
 	*p = (struct checkpoint){ .o = o, .fd = -1 };
-	if (!o->resume)
+	if (!lab_of(o)->resume)
 		return 0;
-	if (open_file(p, o->resume, e) < 0) {
+	if (open_file(p, lab_of(o)->resume, e) < 0) {
 		checkpoint_close(p);
 		return -1;
 	}
 	if (p->n && !o->quiet)
-		say("'%s' holds %zu finished result%s", o->resume, p->n, p->n == 1 ? "" : "s");
+		say("'%s' holds %zu finished result%s", lab_of(o)->resume, p->n, p->n == 1 ? "" : "s");
 	return 0;
 }
 
@@ -246,7 +247,7 @@ int checkpoint_put(struct checkpoint *p, const struct str *key, const struct str
 	json_close(&line, '}');
 	str_adds(&line, "\n");
 	if (write_all(p->fd, line.p, line.n) < 0)
-		rc = err_set(e, ERR_FAIL, "cannot write '%.200s': %s", p->o->resume, strerror(errno));
+		rc = err_set(e, ERR_FAIL, "cannot write '%.200s': %s", lab_of(p->o)->resume, strerror(errno));
 	str_free(&line);
 	p->added++;
 	return rc;

@@ -1,5 +1,6 @@
 /* app/lab/lab.h - weir eval, weir train: each command returns the exit code.
  *
+ *     lab_options.c    the options that only these commands have
  *     ppl.c            weir eval ppl
  *     recovery.c       weir eval recovery
  *     tune.c           weir eval tune: which value of a policy's setting to take
@@ -27,6 +28,35 @@
 #define WEIR_LAB_H
 
 #include "app/options/options.h"
+
+/* The options of weir-lab: those of weir, and its own. Commands get the first member; lab_of() gives the whole. */
+struct lab_options {
+	struct options o;
+
+	int32_t layer, head;                               /* plot: -1 = the middle layer, the mean of all heads */
+	int32_t tokens, window, skip, last, offset, curve; /* evaluations of texts; 0 = not given, skip: 1 */
+	int32_t entries;                    /* recovery: KV entries that every policy reads; 0 = as its settings say */
+	const char *draw;                   /* plot: what is drawn; NULL = by the file */
+	const char *tried;                  /* tune: "KEY=VALUE,VALUE,..." */
+	const char *tasks;                  /* ruler: names, commas between; NULL = all */
+	struct int_list len;                /* tasks: tokens of a prompt and its answer */
+	int32_t samples;                    /* of a task or a text, or questions; needle: at every length and depth */
+	int32_t depths;                     /* needle */
+	int32_t block, rows, crops, epochs; /* predictor */
+	const char *questions;              /* ask: the file of questions */
+	int32_t seeds;                      /* ask: how often each question is asked */
+	const char *resume;                 /* file of finished results, or of the training; NULL = none */
+	const char *mask, *held, *type;     /* train */
+	int32_t context, fixed, batch, steps, warmup, rank;
+	float rate, alpha, decay, clip;
+	int full;
+};
+extern const struct lab_options lab_options_default;
+extern const struct option_def lab_option_defs[]; /* ends with name = NULL */
+static inline const struct lab_options *lab_of(const struct options *o)
+{
+	return (const struct lab_options *)o;
+}
 
 int cmd_eval_ppl(const struct options *);
 int cmd_eval_recovery(const struct options *);

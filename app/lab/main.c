@@ -3,6 +3,8 @@
 #include "app/start.h"
 #include "app/term/term.h"
 
+#include <string.h>
+
 static void help(const struct options *o, struct str *out)
 {
 	if (o->help_kv || o->command & CMD_LAB)
@@ -13,8 +15,11 @@ static void help(const struct options *o, struct str *out)
 
 static int run(struct options *o)
 {
+	struct lab_options *l = (struct lab_options *)o; /* its first member */
 	struct err e = { 0 };
 
+	if (!l->samples)
+		l->samples = o->command == CMD_EVAL_NEEDLE ? 1 : o->command == CMD_EVAL_PREDICTOR ? 5 : 20;
 	switch (o->command) {
 	case CMD_EVAL_PPL: return cmd_eval_ppl(o);
 	case CMD_EVAL_ASK: return cmd_eval_ask(o);
@@ -36,5 +41,9 @@ static int run(struct options *o)
 
 int main(int argc, char **argv)
 {
-	return program_run(argc, argv, help, run);
+	struct lab_options l = lab_options_default;
+
+	if (argc > 1 && !strcmp(argv[1], "__complete"))
+		return completion_answer(lab_option_defs, argc - 2, argv + 2);
+	return program_run(argc, argv, &l.o, lab_option_defs, help, run);
 }

@@ -45,11 +45,11 @@ static int plot_open(struct plot *p, const struct options *o, const struct str *
 	if (model_open(&p->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	rc = engine_tokenize(p->engine, text->p, text->n, engine_info(p->engine)->add_bos ? TOKENIZE_BOS : 0, t, e);
-	cut = MIN((size_t)o->offset, t->n);
+	cut = MIN((size_t)lab_of(o)->offset, t->n);
 	t->n -= cut;
 	if (t->n)
 		memmove(t->id, t->id + cut, t->n * sizeof *t->id);
-	t->n = MIN(t->n, o->tokens ? (size_t)o->tokens : n);
+	t->n = MIN(t->n, lab_of(o)->tokens ? (size_t)lab_of(o)->tokens : n);
 	if (!rc && t->n < 2)
 		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 and more can be drawn", t->n);
 	return rc;
@@ -139,7 +139,7 @@ static void matrix_say(struct matrix *m, int k)
 	json_string(s, "draw", "matrix");
 	json_string(s, "kv", kv);
 	json_int(s, "layer", m->layer);
-	json_int(s, "head", o->head);
+	json_int(s, "head", lab_of(o)->head);
 	json_uint(s, "tokens", m->plot.text.n);
 	json_int(s, "tokens_a_pixel", m->plot.cell);
 	json_real(s, "seen", seen, "%.6f");
@@ -161,7 +161,7 @@ static int matrix_policy(struct matrix *m, int k, struct err *e)
 		return -1;
 	m->seen = 0;
 	for (int32_t t = 0; !rc && t < n; t++) {
-		rc = timeline_attention(tl, p->text.id[t], m->layer, p->o->head, m->p, e);
+		rc = timeline_attention(tl, p->text.id[t], m->layer, lab_of(p->o)->head, m->p, e);
 		if (!rc)
 			matrix_row(m, k, t);
 		progress_show(&p->progress, (int64_t)k * n + t + 1, (int64_t)p->kvs.n * n);
@@ -185,13 +185,13 @@ static int pgm_write(const struct matrix *m, const char *path, struct err *e)
 
 static int plot_matrix(const struct options *o, const struct str *text, struct err *e)
 {
-	struct matrix m = { .layer = o->layer };
+	struct matrix m = { .layer = lab_of(o)->layer };
 	struct plot *p = &m.plot;
 	int rc = o->out ? plot_open(p, o, text, TOKENS, e)
 	                : err_set(e, ERR_USAGE, "the attention matrix is a picture: say where by --out PICTURE.pgm");
 
 	if (!rc) {
-		m.layer = o->layer >= 0 ? o->layer : engine_info(p->engine)->n_layer / 2;
+		m.layer = lab_of(o)->layer >= 0 ? lab_of(o)->layer : engine_info(p->engine)->n_layer / 2;
 		p->cell = ((int32_t)p->text.n - 1) / SQUARE + 1;
 		m.side = ((int32_t)p->text.n - 1) / p->cell + 1;
 		m.w = p->kvs.n * (m.side + GAP) - GAP;
@@ -326,7 +326,7 @@ static int plot_span(const struct options *o, const struct str *text, struct err
 
 int cmd_eval_plot(const struct options *o)
 {
-	int span = o->draw && !strcmp(o->draw, "span"), rc;
+	int span = lab_of(o)->draw && !strcmp(lab_of(o)->draw, "span"), rc;
 	struct str text = { 0 };
 	struct err e = { 0 };
 

@@ -66,11 +66,12 @@ static void add_window(struct score *s, const struct window *w)
 static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 {
 	const struct options *o = p->o;
-	size_t n = t->n, window = o->window ? (size_t)o->window : n, from = (size_t)o->skip, ctx = MIN(window, n);
+	size_t n = t->n, window = lab_of(o)->window ? (size_t)lab_of(o)->window : n, from = (size_t)lab_of(o)->skip,
+	       ctx = MIN(window, n);
 	int rc = 0;
 
-	if (o->last && (size_t)o->last < window && window - (size_t)o->last > from)
-		from = window - (size_t)o->last;
+	if (lab_of(o)->last && (size_t)lab_of(o)->last < window && window - (size_t)lab_of(o)->last > from)
+		from = window - (size_t)lab_of(o)->last;
 	p->text_tokens = n;
 	progress_init(&p->progress, o->quiet, o->verbose, "evaluating", "tokens");
 	for (size_t base = 0; !rc && n - base >= window && base < n; base += window) {
@@ -82,7 +83,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 				.id = t->id + base,
 				.n = window,
 				.from = from,
-				.stepwise = o->last > 0,
+				.stepwise = lab_of(o)->last > 0,
 				.every = s->curve,
 				.after = s->curve ? (int32_t)(s->scored % (uint64_t)s->curve) : 0,
 			};
@@ -98,7 +99,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	if (!rc && !p->score[0].scored)
 		rc = err_set(e, ERR_USAGE,
 		             "nothing to score: the text has %zu tokens, %s %zu, and scoring starts at token %d", n,
-		             o->window ? "the window is" : "one stream of", window, o->skip);
+		             lab_of(o)->window ? "the window is" : "one stream of", window, lab_of(o)->skip);
 	return rc;
 }
 
@@ -118,13 +119,13 @@ static void report(const struct ppl *p, int k, const struct tokens *t, const cha
 	const struct options *o = p->o;
 	const struct score *s = &p->score[k];
 	double ppl = exp(s->nll / (double)s->scored);
-	int several = o->n_file > 1 || p->kvs.n > 1 || o->offset;
+	int several = o->n_file > 1 || p->kvs.n > 1 || lab_of(o)->offset;
 
 	if (o->json) {
 		json_open(out, NULL, '{');
 		if (several) {
 			json_string(out, "file", file);
-			json_int(out, "offset", o->offset);
+			json_int(out, "offset", lab_of(o)->offset);
 			json_string(out, "kv", p->kvs.v[k]);
 		}
 		json_uint(out, "tokens", t->n);
@@ -144,7 +145,7 @@ static void report(const struct ppl *p, int k, const struct tokens *t, const cha
 		return;
 	}
 	if (several)
-		str_addf(out, "%s%s, from token %d, under %s\n", k ? "\n" : "", file, o->offset, p->kvs.v[k]);
+		str_addf(out, "%s%s, from token %d, under %s\n", k ? "\n" : "", file, lab_of(o)->offset, p->kvs.v[k]);
 	str_addf(out,
 	         "tokens      %zu of %llu bytes\nscored      %llu\nnll         %.4f nats, %.6f a token\n"
 	         "perplexity  %.6f\nseconds     %.1f\n",
@@ -169,16 +170,16 @@ static int eval_text(struct ppl *p, const char *file, struct err *e)
 	bytes = text.n;
 	rc = engine_tokenize(p->engine, str_text(&text), text.n, info->add_bos ? TOKENIZE_BOS : 0, &t, e);
 	str_free(&text);
-	cut = (size_t)o->offset < t.n ? o->offset : (int)t.n;
+	cut = (size_t)lab_of(o)->offset < t.n ? lab_of(o)->offset : (int)t.n;
 	part = (struct tokens){ .id = t.id ? t.id + cut : NULL, .n = t.n - (size_t)cut };
-	if (o->tokens && (size_t)o->tokens < part.n)
-		part.n = (size_t)o->tokens;
+	if (lab_of(o)->tokens && (size_t)lab_of(o)->tokens < part.n)
+		part.n = (size_t)lab_of(o)->tokens;
 	if (part.n < t.n)
 		bytes = covered_bytes(p->engine, &part);
 	if (!rc && (part.n < 2 || part.n > INT32_MAX))
 		rc = err_set(e, ERR_USAGE, "the text has %zu tokens; 2 to %d can be evaluated", part.n, INT32_MAX);
 	for (int k = 0; k < p->kvs.n; k++)
-		p->score[k] = (struct score){ .curve = o->curve };
+		p->score[k] = (struct score){ .curve = lab_of(o)->curve };
 	if (!rc)
 		rc = score_text(p, &part, e);
 	for (int k = 0; k < p->kvs.n; k++) {

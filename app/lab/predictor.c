@@ -29,7 +29,7 @@ static int text_read(struct training *w, const char *path, struct tokens *t, str
 {
 	struct str text = { 0 };
 	int rc = read_whole(path, TEXT_MAX, &text, e);
-	size_t from = (size_t)w->o->offset, n;
+	size_t from = (size_t)lab_of(w->o)->offset, n;
 
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
@@ -40,7 +40,8 @@ static int text_read(struct training *w, const char *path, struct tokens *t, str
 	if (rc)
 		return -1;
 	from = MIN(from, t->n);
-	n = w->o->tokens && (size_t)w->o->tokens < t->n - from ? (size_t)w->o->tokens : t->n - from;
+	n = lab_of(w->o)->tokens && (size_t)lab_of(w->o)->tokens < t->n - from ? (size_t)lab_of(w->o)->tokens
+	                                                                       : t->n - from;
 	memmove(t->id, t->id + from, n * sizeof *t->id);
 	t->n = n;
 	if (n < (size_t)w->window)
@@ -51,7 +52,7 @@ static int text_read(struct training *w, const char *path, struct tokens *t, str
 
 static int windows_of(const struct training *w, const struct tokens *t)
 {
-	size_t most = t->n / (size_t)w->window, wanted = (size_t)(w->o->samples);
+	size_t most = t->n / (size_t)w->window, wanted = (size_t)(lab_of(w->o)->samples);
 
 	return (int)(MIN(most, wanted));
 }
@@ -183,16 +184,18 @@ static int epochs_run(struct training *w, struct err *e)
 
 int cmd_eval_predictor(const struct options *o)
 {
-	struct training w = { .o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST };
+	struct training w = { .o = o,
+		              .window = lab_of(o)->window ? lab_of(o)->window : WINDOW,
+		              .last = lab_of(o)->last ? lab_of(o)->last : LAST };
 	struct str path = { 0 };
 	struct err e = { 0 };
 	int rc = 0;
 
-	w.s = (struct predictor_settings){ .block = o->block,
-		                           .rows = o->rows,
+	w.s = (struct predictor_settings){ .block = lab_of(o)->block,
+		                           .rows = lab_of(o)->rows,
 		                           .dense = DENSE,
-		                           .crops = o->crops,
-		                           .epochs = o->epochs,
+		                           .crops = lab_of(o)->crops,
+		                           .epochs = lab_of(o)->epochs,
 		                           .seed = o->seed_set ? o->seed : 1 };
 	if (!o->n_file || strcmp(o->file[0], "train"))
 		rc = err_set(

@@ -262,7 +262,7 @@ static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t 
 static int fit_policies(struct run *run, const int32_t *id, struct err *e)
 {
 	struct parts parts;
-	int changed = run->o->entries > 0, rc = 0;
+	int changed = lab_of(run->o)->entries > 0, rc = 0;
 
 	for (int round = 0; changed && !rc && round < FIT_ROUNDS; round++) {
 		rc = run_window(run, id, round * (int64_t)run->last, FIT_ROUNDS * (int64_t)run->last, &parts, e);
@@ -417,7 +417,9 @@ static int report(struct run *run, struct err *e)
 
 int cmd_eval_recovery(const struct options *o)
 {
-	struct run run = { .o = o, .window = o->window ? o->window : WINDOW, .last = o->last ? o->last : LAST };
+	struct run run = { .o = o,
+		           .window = lab_of(o)->window ? lab_of(o)->window : WINDOW,
+		           .last = lab_of(o)->last ? lab_of(o)->last : LAST };
 	struct err e = { 0 };
 	int rc = 0;
 
@@ -430,7 +432,7 @@ int cmd_eval_recovery(const struct options *o)
 		err_set(&e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last",
 		        run.last, run.window);
 	else
-		entry_fit_begin(&run.fit, &run.kvs, o->entries, &e);
+		entry_fit_begin(&run.fit, &run.kvs, lab_of(o)->entries, &e);
 	if (e.code || checkpoint_open(&run.checkpoint, o, &e) < 0) {
 		entry_fit_free(&run.fit);
 		return fail(&e);

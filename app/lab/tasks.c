@@ -240,10 +240,10 @@ static int report_sweep(struct run *run, const struct cell *cell, int32_t stride
 	for (int32_t d = 0; d < run->depths; d++)
 		str_addf(&s, " %3.0f%%", 100.0 * d / (run->depths - 1));
 	str_adds(&s, "    mean\n");
-	for (int k = 0; k < o->len.n; k++) {
+	for (int k = 0; k < lab_of(o)->len.n; k++) {
 		const struct cell *c = &cell[k * stride];
 
-		str_addf(&s, "%7d", o->len.v[k]);
+		str_addf(&s, "%7d", lab_of(o)->len.v[k]);
 		for (int32_t d = 0; d < run->depths; d++)
 			str_addf(&s, " %4.0f", 100 * mean_get(&c->swept[d]));
 		str_addf(&s, "  %6.1f +-%5.1f  n=%d\n", 100 * mean_get(&c->all), 196 * mean_error(&c->all), c->all.n);
@@ -378,7 +378,7 @@ static int task_left_out(struct run *run, const struct task_def *t, int32_t len,
 	struct tokens prompt = { 0 };
 	int fits = 1;
 
-	if (run->o->command == CMD_EVAL_RULER && !run->o->tasks)
+	if (run->o->command == CMD_EVAL_RULER && !lab_of(run->o)->tasks)
 		fits = sample_try(run->engine, t, &run->material, rng_for(run->seed, t->name, len, 0), len, 0, t->least,
 		                  &s, &prompt, e);
 	if (!fits) {
@@ -397,22 +397,22 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 {
 	const struct options *o = run->o;
 	int kvs = run->kvs.n, table = run->depths && !o->json, rc = 0, ran = 0;
-	struct cell *cell = xcalloc((size_t)kvs * (size_t)o->len.n, sizeof *cell);
+	struct cell *cell = xcalloc((size_t)kvs * (size_t)lab_of(o)->len.n, sizeof *cell);
 
-	for (int l = 0; l < o->len.n; l++)
+	for (int l = 0; l < lab_of(o)->len.n; l++)
 		for (int i = 0; !rc && i < n; i++) {
 			struct cell *c = &cell[l * kvs];
-			int left_out = task_left_out(run, task[i], o->len.v[l], e);
+			int left_out = task_left_out(run, task[i], lab_of(o)->len.v[l], e);
 
 			if (left_out < 0)
 				rc = -1;
 			if (left_out)
 				continue;
 			ran++;
-			rc = run_task(run, task[i], o->len.v[l], c, e);
+			rc = run_task(run, task[i], lab_of(o)->len.v[l], c, e);
 			for (int k = 0; !table && k < kvs; k++) {
 				if (!rc)
-					rc = report(run, task[i], o->len.v[l], run->kvs.v[k], &c[k], e);
+					rc = report(run, task[i], lab_of(o)->len.v[l], run->kvs.v[k], &c[k], e);
 				cell_free(&c[k]);
 			}
 		}
@@ -426,7 +426,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 		if (!rc)
 			rc = report_sweep(run, &cell[k], kvs, run->kvs.v[k], e);
 	}
-	for (int i = 0; i < kvs * o->len.n; i++)
+	for (int i = 0; i < kvs * lab_of(o)->len.n; i++)
 		cell_free(&cell[i]);
 	free(cell);
 	return rc;
@@ -462,7 +462,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 		o->command & (CMD_EVAL_RULER | CMD_EVAL_NEEDLE) ? ruler_tasks : passkey_chain_tasks;
 	const char *missing;
 
-	for (const char *p = o->tasks; p && *p;) {
+	for (const char *p = lab_of(o)->tasks; p && *p;) {
 		size_t len = strcspn(p, ",");
 		const struct task_def *t = task_find(p, len);
 
@@ -483,7 +483,7 @@ static int choose_tasks(const struct options *o, const struct corpus *m, const s
 		out[(*n)++] = t;
 		p += len + (p[len] == ',');
 	}
-	for (const struct task_def *t = all; !o->tasks && t->name; t++) {
+	for (const struct task_def *t = all; !lab_of(o)->tasks && t->name; t++) {
 		if (t->command != (unsigned)o->command)
 			continue;
 		if (!(missing = material_missing(t, m)))
@@ -518,13 +518,13 @@ static int given_tasks(struct run *run, const struct task_def ***task, int *n, s
 int cmd_eval_tasks(const struct options *o)
 {
 	const struct task_def **task = xcalloc(LIST_MAX, sizeof *task);
-	struct run run = { .o = o, .samples = o->samples, .seed = o->seed_set ? o->seed : 42 };
+	struct run run = { .o = o, .samples = lab_of(o)->samples, .seed = o->seed_set ? o->seed : 42 };
 	struct err e = { 0 };
 	int n = 0, rc;
 
 	if (o->command == CMD_EVAL_NEEDLE) {
-		run.depths = o->depths;
-		run.samples = o->depths * o->samples;
+		run.depths = lab_of(o)->depths;
+		run.samples = lab_of(o)->depths * lab_of(o)->samples;
 	}
 	policies_compared(o, &run.kvs);
 	rc = checkpoint_open(&run.checkpoint, o, &e) < 0 ? -1 : model_open(&run.engine, o, MODEL_RUN, &e);
@@ -541,7 +541,7 @@ int cmd_eval_tasks(const struct options *o)
 		run.material_hash = corpus_hash(&run.material);
 	}
 	for (int i = 0; i < n; i++)
-		run.total += (int64_t)samples_of(&run, task[i]) * o->len.n * run.kvs.n;
+		run.total += (int64_t)samples_of(&run, task[i]) * lab_of(o)->len.n * run.kvs.n;
 	progress_init(&run.progress, o->quiet, o->verbose, "answering", "answers");
 	if (!rc)
 		rc = run_tasks(&run, task, n, &e);

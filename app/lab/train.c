@@ -42,7 +42,7 @@ static int text_add(struct training *w, const char *path, struct tokens *t, stru
 
 static int texts_read(struct training *w, struct err *e)
 {
-	size_t one = (size_t)w->s.context + 1, wanted = (size_t)(w->o->samples ? w->o->samples : HELD);
+	size_t one = (size_t)w->s.context + 1, wanted = (size_t)(lab_of(w->o)->samples ? lab_of(w->o)->samples : HELD);
 	int rc = 0;
 
 	for (int i = 0; !rc && i < w->o->n_file; i++)
@@ -52,14 +52,14 @@ static int texts_read(struct training *w, struct err *e)
 			e, ERR_USAGE,
 			"the texts have %zu tokens, one window takes %zu; take a longer text or a smaller --context",
 			w->text.n, one);
-	if (rc || !w->o->held)
+	if (rc || !lab_of(w->o)->held)
 		return rc;
-	if (text_add(w, w->o->held, &w->held, e))
+	if (text_add(w, lab_of(w->o)->held, &w->held, e))
 		return -1;
 	w->n_held = (int)(w->held.n / one < wanted ? w->held.n / one : wanted);
 	if (!w->n_held)
-		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens, one window takes %zu", w->o->held, w->held.n,
-		               one);
+		return err_set(e, ERR_USAGE, "'%.200s' has %zu tokens, one window takes %zu", lab_of(w->o)->held,
+		               w->held.n, one);
 	for (int i = 0; i < 2 * MASKS; i++)
 		w->loss[i / MASKS][i % MASKS] = xcalloc((size_t)w->n_held, sizeof(double));
 	return 0;
@@ -112,7 +112,7 @@ static int held_print(struct training *w, struct err *e)
 	int rc;
 
 	for (int m = 0; m < masks_of(w); m++) {
-		const char *name = m ? w->o->mask : "full";
+		const char *name = m ? lab_of(w->o)->mask : "full";
 		double error, change_error, before = mean_of(w->loss[0][m], NULL, w->n_held, &error),
 					    after = mean_of(w->loss[1][m], NULL, w->n_held, &error),
 					    change = mean_of(w->loss[1][m], w->loss[0][m], w->n_held, &change_error);
@@ -178,16 +178,16 @@ static int steps_run(struct training *w, struct err *e)
 		rc = trainer_step(w->trainer, w->text.id, w->text.n, signals_stopped, &r, e);
 		if (!rc)
 			rc = step_print(w, &r, e);
-		if (!rc && w->o->resume && now_seconds() - saved > SAVE_SECONDS) {
-			rc = trainer_save(w->trainer, w->o->resume, e);
+		if (!rc && lab_of(w->o)->resume && now_seconds() - saved > SAVE_SECONDS) {
+			rc = trainer_save(w->trainer, lab_of(w->o)->resume, e);
 			saved = now_seconds();
 		}
 	}
 	progress_clear(&w->progress);
-	if (w->o->resume && (!rc || e->code == ERR_CANCELLED)) {
+	if (lab_of(w->o)->resume && (!rc || e->code == ERR_CANCELLED)) {
 		struct err other = { 0 };
 
-		if (trainer_save(w->trainer, w->o->resume, &other)) {
+		if (trainer_save(w->trainer, lab_of(w->o)->resume, &other)) {
 			*e = other;
 			return -1;
 		}
@@ -208,16 +208,16 @@ int cmd_train(const struct options *o)
 	struct err e = { 0 };
 	int rc = 0;
 
-	w.s = (struct train_settings){ .context = o->context,
-		                       .fixed = o->fixed,
-		                       .batch = o->batch,
-		                       .steps = o->steps,
-		                       .warmup = o->warmup,
-		                       .rate = (double)o->rate,
-		                       .decay = (double)o->decay,
-		                       .clip = (double)o->clip,
-		                       .rank = o->full ? 0 : o->rank,
-		                       .alpha = (double)o->alpha,
+	w.s = (struct train_settings){ .context = lab_of(o)->context,
+		                       .fixed = lab_of(o)->fixed,
+		                       .batch = lab_of(o)->batch,
+		                       .steps = lab_of(o)->steps,
+		                       .warmup = lab_of(o)->warmup,
+		                       .rate = (double)lab_of(o)->rate,
+		                       .decay = (double)lab_of(o)->decay,
+		                       .clip = (double)lab_of(o)->clip,
+		                       .rank = lab_of(o)->full ? 0 : lab_of(o)->rank,
+		                       .alpha = (double)lab_of(o)->alpha,
 		                       .seed = o->seed_set ? o->seed : 1,
 		                       .threads = o->threads };
 	if (!o->n_file)
@@ -225,7 +225,7 @@ int cmd_train(const struct options *o)
 	else if (!o->out)
 		rc = err_set(&e, ERR_USAGE, "'weir train' wants --out FILE: where the result goes");
 	if (!rc)
-		rc = train_mask_parse(o->mask, &w.s.mask, &e);
+		rc = train_mask_parse(lab_of(o)->mask, &w.s.mask, &e);
 	if (rc < 0)
 		return fail(&e);
 	signals_work(1);
@@ -234,21 +234,22 @@ int cmd_train(const struct options *o)
 		rc = texts_read(&w, &e);
 	if (!rc)
 		rc = trainer_open(&w.trainer, w.engine, &w.s, &e);
-	if (!rc && (trainer_can_write(o->out, &e) || (o->resume && trainer_can_write(o->resume, &e))))
+	if (!rc && (trainer_can_write(o->out, &e) || (lab_of(o)->resume && trainer_can_write(lab_of(o)->resume, &e))))
 		rc = -1;
 	if (!rc && w.n_held)
 		rc = held_measure(&w, 0, &e);
-	if (!rc && o->resume)
-		rc = trainer_load(w.trainer, o->resume, &e) < 0 ? -1 : 0;
+	if (!rc && lab_of(o)->resume)
+		rc = trainer_load(w.trainer, lab_of(o)->resume, &e) < 0 ? -1 : 0;
 	if (!rc)
 		rc = steps_run(&w, &e);
 	if (!rc)
-		rc = trainer_write(w.trainer, o->out, !strcmp(o->type, "f16"), &e);
+		rc = trainer_write(w.trainer, o->out, !strcmp(lab_of(o)->type, "f16"), &e);
 	if (!rc && w.n_held)
 		rc = held_measure(&w, 1, &e) || held_print(&w, &e) ? -1 : 0;
 	signals_work(0);
 	if (!rc && !o->quiet)
-		say("written to '%s'; %s", o->out, o->full ? "-m opens it" : "--lora loads it beside this model");
+		say("written to '%s'; %s", o->out,
+		    lab_of(o)->full ? "-m opens it" : "--lora loads it beside this model");
 	for (int i = 0; i < 2 * MASKS; i++)
 		free(w.loss[i / MASKS][i % MASKS]);
 	tokens_free(&w.text);

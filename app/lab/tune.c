@@ -202,14 +202,14 @@ static int tune_check(struct tune *t, struct err *e)
 		return err_set(e, ERR_USAGE, "the last %d tokens are no part of a window of %d; take a smaller --last",
 		               t->last, t->window);
 	t->asked = o->kvs.n ? o->kvs.v[0] : "refresh";
-	return list_values(t, o->tried ? o->tried : "s=0.7,0.75,0.8,0.85,0.9,0.95", e);
+	return list_values(t, lab_of(o)->tried ? lab_of(o)->tried : "s=0.7,0.75,0.8,0.85,0.9,0.95", e);
 }
 
 int cmd_eval_tune(const struct options *o)
 {
 	struct tune t = { .o = o,
-		          .window = o->window ? o->window : WINDOW,
-		          .last = o->last ? o->last : LAST,
+		          .window = lab_of(o)->window ? lab_of(o)->window : WINDOW,
+		          .last = lab_of(o)->last ? lab_of(o)->last : LAST,
 		          .checkpoint = { .fd = -1 } };
 	struct err e = { 0 };
 	int rc = tune_check(&t, &e);

@@ -1,5 +1,6 @@
 /* app/lab/window.c - see window.h. */
 #include "app/lab/window.h"
+#include "app/lab/lab.h"
 
 #include <math.h>
 
@@ -13,22 +14,23 @@ int text_windows(struct text_windows *w, const struct engine *engine, const stru
 	int rc = read_whole(path, TEXT_MAX, &text, e);
 	size_t end, most;
 
-	*w = (struct text_windows){ .first = (size_t)o->offset };
+	*w = (struct text_windows){ .first = (size_t)lab_of(o)->offset };
 	if (rc < 0 && e)
 		e->code = ERR_DOCUMENT;
 	if (!rc)
 		rc = engine_tokenize(engine, str_text(&text), text.n, engine_info(engine)->add_bos ? TOKENIZE_BOS : 0,
 		                     &w->t, e);
 	str_free(&text);
-	end = o->tokens && w->first < w->t.n && (size_t)o->tokens < w->t.n - w->first ? w->first + (size_t)o->tokens
-	                                                                              : w->t.n;
+	end = lab_of(o)->tokens && w->first < w->t.n && (size_t)lab_of(o)->tokens < w->t.n - w->first
+	              ? w->first + (size_t)lab_of(o)->tokens
+	              : w->t.n;
 	if (!rc && (w->first >= end || end - w->first < (size_t)window))
 		rc = err_set(e, ERR_USAGE, "'%.200s' has %zu tokens from %zu on, one window takes %d", path,
 		             w->first < end ? end - w->first : 0, w->first, window);
 	if (rc)
 		return rc;
 	most = (end - w->first) / (size_t)window;
-	w->n = most < (size_t)o->samples ? (int)most : o->samples;
+	w->n = most < (size_t)lab_of(o)->samples ? (int)most : lab_of(o)->samples;
 	w->step = (end - w->first) / (size_t)w->n;
 	return 0;
 }

@@ -9,74 +9,6 @@
 #include "app/options/options.h"
 #include "app/term/term.h"
 
-/* ---- the words before the one to complete ---- */
-
-struct typed {
-	command_set commands;         /* that the words allow; the chat, until a word names another command */
-	const struct command_def *at; /* the command, NULL while its second word is missing */
-	const char *group;            /* first word of a command of two words whose second word is due, or NULL */
-	const struct option_def *due; /* option whose value is due, or NULL */
-	int words;                    /* words behind the command's name */
-	int help;                     /* 1 = "help" came first */
-};
-
-static void typed_word(struct typed *t, const char *word)
-{
-	const struct command_def *exact;
-	command_set mask = 0;
-
-	if (t->group) {
-		mask = commands_named(t->group, word, &exact);
-		t->group = NULL;
-		t->at = exact ? exact : t->at ? t->at : command_defs;
-		t->commands = t->at->id;
-		t->words += !exact;
-		return;
-	}
-	if (t->at == command_defs && !t->words)
-		mask = commands_named(word, NULL, &exact);
-	if (mask == CMD_HELP) {
-		t->help = 1;
-	} else if (mask) {
-		t->commands = mask;
-		t->at = exact;
-		t->group = exact && mask == exact->id ? NULL : word;
-	} else {
-		t->words++;
-	}
-}
-
-/* The option that the word names, of these commands or else of any; NULL: none. */
-static const struct option_def *typed_option(const char *word, command_set commands)
-{
-	size_t n = strcspn(word, "=");
-	const struct option_def *d;
-
-	if (word[1] != '-')
-		return n == 2 ? option_letter(word[1], commands) : NULL;
-	d = option_find(word + 2, n - 2, commands);
-	return d ? d : option_find(word + 2, n - 2, ~UINT64_C(0));
-}
-
-static void typed_read(struct typed *t, int n, char **word)
-{
-	*t = (struct typed){ .commands = CMD_CHAT, .at = command_defs };
-	for (int i = 0; i < n; i++) {
-		const struct option_def *d;
-
-		if (t->due && !strcmp(word[i], "=")) /* bash makes three words of --NAME=VALUE */
-			continue;
-		if (t->due || word[i][0] != '-' || !word[i][1]) {
-			if (!t->due)
-				typed_word(t, word[i]);
-			t->due = NULL;
-			continue;
-		}
-		d = typed_option(word[i], t->commands);
-		t->due = d && d->type != OPT_FLAG && !strchr(word[i], '=') ? d : NULL;
-	}
-}
-
 /* ---- what may come next ---- */
 
 struct offers {
@@ -123,11 +55,11 @@ static void offer_values(struct offers *x, const struct option_def *d)
 		offer_files(x, d->arg);
 }
 
-static void offer_options(struct offers *x, command_set commands)
+static void offer_options(struct offers *x, const struct option_def *more, command_set commands)
 {
 	char word[64];
 
-	for (const struct option_def *d = option_defs; d->name; d++) {
+	for (const struct option_def *d = NULL; (d = option_next(d, more));) {
 		if (!(d->commands & commands))
 			continue;
 		offer(x, word, (size_t)snprintf(word, sizeof word, "--%s", d->name), d->help);
@@ -174,16 +106,16 @@ static void offer_words(struct offers *x, const struct typed *t)
 		offer_files(x, args);
 }
 
-int completion_answer(int n, char **word)
+int completion_answer(const struct option_def *more, int n, char **word)
 {
 	struct offers x = { .begin = n ? word[n - 1] : "" };
 	struct typed t;
 	size_t name = strcspn(x.begin, "=");
 	int rc;
 
-	typed_read(&t, n - 1, word);
+	typed_read(&t, more, n - 1, word);
 	if (!t.due && *x.begin == '-' && x.begin[name]) {
-		t.due = typed_option(x.begin, t.commands);
+		t.due = typed_option(more, x.begin, t.commands);
 		x.head = x.begin;
 		x.n_head = name + 1;
 		x.begin += name + 1;
@@ -193,7 +125,7 @@ int completion_answer(int n, char **word)
 	if (t.due)
 		offer_values(&x, t.due);
 	else if (*x.begin == '-')
-		offer_options(&x, t.commands);
+		offer_options(&x, more, t.commands);
 	else
 		offer_words(&x, &t);
 	rc = print_all(str_text(&x.out), x.out.n, &(struct err){ 0 });

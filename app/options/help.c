@@ -24,33 +24,39 @@ static void help_text(struct str *out, size_t indent, const char *text)
 	str_adds(out, "\n");
 }
 
-static void help_rows(struct str *out, command_set commands)
+static void help_row(const struct options *o, const struct option_def *d, struct str *out)
+{
+	struct str text = { 0 };
+	char head[64];
+	int n;
+
+	n = snprintf(head, sizeof head, "  %c%c%s--%s%s%s", d->key ? '-' : ' ', d->key ? d->key : ' ',
+	             d->key ? ", " : "  ", d->name, d->arg ? " " : "", d->arg ? d->arg : "");
+	if (n > 28)
+		str_addf(out, "%s\n%-28s ", head, "");
+	else
+		str_addf(out, "%-28s ", head);
+	str_adds(&text, d->help);
+	if ((d->flags & OPT_SET) && (d->type == OPT_INT || d->type == OPT_FLOAT)) {
+		str_adds(&text, "; default ");
+		option_show(o, d, &text);
+	}
+	if (d->env)
+		str_addf(&text, " [%s]", d->env);
+	help_text(out, 29, text.p);
+	str_free(&text);
+}
+
+/* The options of these commands; last those that every command takes. */
+static void help_rows(const struct option_def *more, command_set commands, struct str *out)
 {
 	struct options o;
 
 	options_default(&o);
-	for (const struct option_def *d = option_defs; d->name; d++) {
-		struct str text = { 0 };
-		char head[64];
-		int n;
-		if (!(d->commands & commands))
-			continue;
-		n = snprintf(head, sizeof head, "  %c%c%s--%s%s%s", d->key ? '-' : ' ', d->key ? d->key : ' ',
-		             d->key ? ", " : "  ", d->name, d->arg ? " " : "", d->arg ? d->arg : "");
-		if (n > 28)
-			str_addf(out, "%s\n%-28s ", head, "");
-		else
-			str_addf(out, "%-28s ", head);
-		str_adds(&text, d->help);
-		if ((d->flags & OPT_SET) && (d->type == OPT_INT || d->type == OPT_FLOAT)) {
-			str_adds(&text, "; default ");
-			option_show(&o, d, &text);
-		}
-		if (d->env)
-			str_addf(&text, " [%s]", d->env);
-		help_text(out, 29, text.p);
-		str_free(&text);
-	}
+	for (int last = 0; last <= 1; last++)
+		for (const struct option_def *d = NULL; (d = option_next(d, more));)
+			if (d->commands & commands && (d->commands == CMD_ALL) == last)
+				help_row(&o, d, out);
 }
 
 static void help_command(const struct options *o, struct str *out)
@@ -60,7 +66,7 @@ static void help_command(const struct options *o, struct str *out)
 			str_addf(out, "weir %s [OPTIONS]%s%s\n    %s\n", c->name, *c->args ? " " : "", c->args,
 			         c->help);
 	str_adds(out, "\noptions:\n");
-	help_rows(out, o->command);
+	help_rows(o->more, o->command, out);
 }
 
 /* The engine's own lines, broken where they are too long: what a name or a setting means goes on below its meaning. */
@@ -123,7 +129,7 @@ void options_help_commands(command_set commands, struct str *out)
 static void help_options(struct str *out)
 {
 	str_adds(out, "weir [OPTIONS] [FILE ...]\n\noptions:\n");
-	help_rows(out, CMD_CHAT);
+	help_rows(NULL, CMD_CHAT, out);
 	str_adds(out, "\nconfig file: $XDG_CONFIG_HOME/weir/config, lines KEY = VALUE, long names above\n"
 	              "exit codes: 0 ok, 1 failed or nothing found, 2 usage, 3 model, 4 document,\n"
 	              "            5 no room, 130 stopped\n");
@@ -142,7 +148,7 @@ void options_help(const struct options *o, void (*keys)(struct str *out), struct
 	else if (!strcmp(topic, "options"))
 		help_options(out);
 	else if (!strcmp(topic, "commands"))
-		options_help_commands(~UINT64_C(0), out);
+		options_help_commands(CMD_ALL, out);
 	else if (o->command != CMD_CHAT)
 		help_command(o, out);
 	else

@@ -5,6 +5,7 @@
  *     parse.c       config file, environment, command line
  *     config.c      the config file: reading it, saving one key
  *     help.c        --help
+ *     typed.c       the command of an unfinished command line
  *     completion.c  completion for shells
  *
  * Parsing, --help, the environment, the config file, /set and the checks of the manual all read the same rows
@@ -19,6 +20,7 @@
 /* Sets of commands, one bit each, so that a row can name all that take it.  Macros: an enum has no 64 bits. */
 typedef uint64_t command_set;
 #define COMMAND_BIT(i)       (UINT64_C(1) << (i))
+#define CMD_ALL              (~UINT64_C(0))
 #define CMD_CHAT             COMMAND_BIT(0) /* weir, weir -p */
 #define CMD_MODELS           COMMAND_BIT(1)
 #define CMD_INSPECT_MODEL    COMMAND_BIT(2)
@@ -60,10 +62,10 @@ typedef uint64_t command_set;
 #define CMD_TRAIN            COMMAND_BIT(38)
 #define CMD_HELP             COMMAND_BIT(39) /* the word that stands for --help */
 #define CMD_SESSIONS_IMPORT  COMMAND_BIT(40)
-/* The commands of weir-lab, the program that weir starts for them.  An option that only these take belongs to it. */
-#define CMD_LAB                                                                                                        \
-	(CMD_EVAL_PPL | CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_RECOVERY | CMD_EVAL_PLOT |       \
-	 CMD_EVAL_NEEDLE | CMD_EVAL_ASK | CMD_EVAL_TUNE | CMD_EVAL_ANSWERS | CMD_EVAL_PREDICTOR | CMD_TRAIN)
+#define EVAL_TEXTS           (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
+#define EVAL_TASKS           (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
+/* The commands of weir-lab, the program that weir starts for them. Options that only these take are in app/lab. */
+#define CMD_LAB              (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
 	const char *name; /* "inspect tokens": one or two words; "" for the chat */
@@ -100,7 +102,7 @@ struct option_def {
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	size_t off;      /* into struct options */
+	size_t off;      /* into struct options, or into the struct that begins with it */
 	double min, max; /* of a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
@@ -108,6 +110,7 @@ extern const struct option_def option_defs[]; /* ends with name = NULL */
 struct options {
 	command_set command;
 	const struct command_def *def;
+	const struct option_def *more; /* rows of options that only this program has, or NULL (app/lab/lab.h) */
 
 	/* --remote: a server; its model where /model has named one, "" where it has named none */
 	const char *remote, *served;
@@ -146,28 +149,11 @@ struct options {
 	int help_kv; /* --kv help: the cache policies and their settings */
 
 	int special, bos, decode;     /* inspect tokens */
-	const char *token_file, *out; /* inspect logits; eval plot */
+	const char *token_file, *out; /* inspect logits; out: eval plot, train, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
-	int no_reply;           /* inspect chat */
-	int32_t layer, head;    /* eval plot: -1 = the middle one, all */
-	struct policy_list kvs; /* every --kv of the command line, in order: evaluations compare them */
-	int32_t tokens, window, skip, last, chunk, offset, curve; /* eval ppl */
-	int32_t entries;     /* eval recovery: KV entries that every policy reads; 0 = as its settings say */
-	const char *draw;    /* eval plot: what is drawn; NULL = the matrix */
-	const char *tried;   /* eval tune: "KEY=VALUE,VALUE,..." */
-	const char *tasks;   /* eval ruler: names, commas between */
-	struct int_list len; /* eval tasks: tokens of a prompt and its answer */
-	/* samples: of a task, a text, or the questions; of eval needle at every length and depth */
-	int32_t samples, depths;
-	int32_t block, rows, crops, epochs; /* eval predictor */
-	/* train */
-	const char *mask, *held, *type;
-	int32_t context, fixed, batch, steps, warmup, rank;
-	float rate, alpha, decay, clip;
-	int full;
-	const char *questions;
-	int32_t seeds;                  /* eval ask: the file of questions, and how often each is asked */
-	const char *resume;             /* evaluations: the file of finished pieces */
+	int no_reply;                   /* inspect chat */
+	struct policy_list kvs;         /* every --kv of the command line, in order: eval and bench compare them */
+	int32_t chunk;                  /* tokens of a prefill chunk, eval and bench; 0 = the default */
 	struct int_list prefill, depth; /* bench */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
@@ -191,9 +177,9 @@ void options_default(struct options *);
 /* Defaults, config file, environment, then argv.  With --help or --version in argv the other two sources are
  * not read: help must work with a broken config file.  ERR_USAGE with one sentence. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
+/* The same with rows beside option_defs, whose values are in a struct that begins with struct options. */
+int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
-/* The command that argv names, by argv alone; 0: argv is wrong, or asks for help or the version. */
-command_set options_command(int argc, char **argv);
 
 /* Give one option a value from text.  where: "option '--ctx'", for messages. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
@@ -201,8 +187,12 @@ int option_set(struct options *, const struct option_def *, const char *where, c
 enum sampling_setting option_sampling(const struct option_def *);
 /* The row of this name that these commands share, or NULL. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* The option with this letter of one of these commands, or NULL. */
-const struct option_def *option_letter(char letter, command_set commands);
+/* The row after d, in option_defs and then in `more`, which may be NULL; d = NULL: the first. NULL after the last. */
+const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
+/* The row of this name, or with this letter, of both tables. */
+const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
+                                          command_set commands);
+const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands);
 /* The commands whose name begins with these words (second: NULL = one word); *exact: the one of exactly these words, or
  * NULL. */
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
@@ -227,9 +217,23 @@ void options_help(const struct options *, void (*keys)(struct str *out), struct 
 /* Append these commands, a line each. */
 void options_help_commands(command_set, struct str *out);
 
+/* ---- a command line that may be unfinished or wrong (typed.c) ---- */
+
+struct typed {
+	command_set commands;         /* that the words allow; the chat, until a word names another command */
+	const struct command_def *at; /* the command, NULL while its second word is missing */
+	const char *group;            /* first word of a command of two words whose second word is due, or NULL */
+	const struct option_def *due; /* option whose value is due, or NULL */
+	int words;                    /* words behind the command's name */
+	int help;                     /* 1 = "help" came first, or --help */
+};
+void typed_read(struct typed *, const struct option_def *more, int n, char **word);
+/* The option that the word "--NAME", "--NAME=VALUE" or "-L" names, of these commands or else of any; NULL: none. */
+const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
+
 /* weir completion SHELL, and `weir __complete WORD ...`, which the shell's stub asks (completion.c). Both return the
  * exit code. */
 int cmd_completion(const struct options *);
-int completion_answer(int n_words, char **word);
+int completion_answer(const struct option_def *more, int n_words, char **word);
 
 #endif

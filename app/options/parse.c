@@ -39,16 +39,16 @@ static void command_name(command_set commands, char *name, size_t size)
 	snprintf(name, size, "weir%s%s", c->name && *c->name ? " " : "", c->name ? c->name : "");
 }
 
-const struct option_def *option_letter(char letter, command_set commands)
+const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands)
 {
-	for (const struct option_def *d = option_defs; d->name; d++)
+	for (const struct option_def *d = NULL; (d = option_next(d, more));)
 		if (d->key == letter && (d->commands & commands))
 			return d;
 	return NULL;
 }
 
 /* A word that is no option of this command: say whose it is, or what it resembles. */
-static int unknown_option(const char *word, size_t len, command_set commands, struct err *e)
+static int unknown_option(const struct options *o, const char *word, size_t len, command_set commands, struct err *e)
 {
 	const char *lists =
 		commands & CMD_CHAT ? "weir help options lists them" : "--help behind the command lists them";
@@ -56,9 +56,9 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	struct nearest near;
 
 	if (len == 2)
-		d = option_letter(word[1], ~UINT64_C(0));
+		d = option_letter(o->more, word[1], CMD_ALL);
 	else if (len > 2 && word[1] == '-')
-		d = option_find(word + 2, len - 2, ~UINT64_C(0));
+		d = option_find_more(o->more, word + 2, len - 2, CMD_ALL);
 	if (d) {
 		char whose[64], here[64];
 
@@ -72,7 +72,7 @@ static int unknown_option(const char *word, size_t len, command_set commands, st
 	if (len < 3 || word[1] != '-')
 		return err_set(e, ERR_USAGE, "unknown option '%.*s'; %s", (int)len, word, lists);
 	nearest_init(&near, word + 2, len - 2);
-	for (d = option_defs; d->name; d++)
+	for (d = NULL; (d = option_next(d, o->more));)
 		if (d->commands & commands)
 			nearest_try(&near, d->name);
 	if (near.best)
@@ -179,16 +179,16 @@ static int take_word(struct parser *p, char *word)
 static int take_long(struct parser *p, char *word, char *next, int *used_next)
 {
 	size_t n = strcspn(word, "=");
-	command_set mask = p->chosen ? p->commands : ~UINT64_C(0);
-	const struct option_def *d = option_find(word + 2, n - 2, p->commands);
+	command_set mask = p->chosen ? p->commands : CMD_ALL;
+	const struct option_def *d = option_find_more(p->o->more, word + 2, n - 2, p->commands);
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
 	/* Before the command's name is seen its options are not known to be wrong. */
 	if (!d)
-		d = option_find(word + 2, n - 2, mask);
+		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
-		return unknown_option(word, n, p->commands, p->e);
+		return unknown_option(p->o, word, n, p->commands, p->e);
 	snprintf(where, sizeof where, "option '--%s'", d->name);
 	if (d->type == OPT_FLAG && value)
 		return err_set(p->e, ERR_USAGE, "%s takes no value", where);
@@ -205,13 +205,13 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 static int take_letters(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
-		const struct option_def *d = option_letter(*k, p->chosen ? p->commands : ~UINT64_C(0));
+		const struct option_def *d = option_letter(p->o->more, *k, p->chosen ? p->commands : CMD_ALL);
 		char where[80], key[3] = { '-', *k, 0 };
 
 		if (!d) {
 			if ((unsigned char)*k < 0x80)
-				return unknown_option(key, 2, p->commands, p->e);
-			return unknown_option(word, strlen(word), p->commands, p->e);
+				return unknown_option(p->o, key, 2, p->commands, p->e);
+			return unknown_option(p->o, word, strlen(word), p->commands, p->e);
 		}
 		snprintf(where, sizeof where, "option '-%c'", *k);
 		if (d->type == OPT_FLAG) {
@@ -303,7 +303,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		if (!(p.seen[i]->commands & o->command)) {
 			char name[48];
 			snprintf(name, sizeof name, "--%s", p.seen[i]->name);
-			rc = unknown_option(name, strlen(name), o->command, e);
+			rc = unknown_option(o, name, strlen(name), o->command, e);
 		}
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
@@ -320,11 +320,17 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 
 int options_parse(struct options *o, int argc, char **argv, struct err *e)
 {
+	return options_parse_more(o, NULL, argc, argv, e);
+}
+
+int options_parse_more(struct options *o, const struct option_def *more, int argc, char **argv, struct err *e)
+{
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
 	int quiet;
 
 	/* Twice over argv: first to see --help and mistakes, then for good, over the weaker sources. */
 	options_default(o);
+	o->more = more;
 	o->file = file;
 	if (parse_argv(o, argc, argv, e) < 0)
 		return -1;
@@ -334,28 +340,12 @@ int options_parse(struct options *o, int argc, char **argv, struct err *e)
 	o->file = NULL; /* the list is used again */
 	options_free(o);
 	options_default(o);
+	o->more = more;
 	o->file = file;
 	o->quiet = quiet; /* for what the config file gives reason to say */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
-	if (parse_argv(o, argc, argv, e) < 0)
-		return -1;
-	if (!o->samples)
-		o->samples = o->command == CMD_EVAL_NEEDLE ? 1 : o->command == CMD_EVAL_PREDICTOR ? 5 : 20;
-	return 0;
-}
-
-command_set options_command(int argc, char **argv)
-{
-	struct options o;
-	command_set command = 0;
-
-	options_default(&o);
-	o.file = xcalloc((size_t)argc + 1, sizeof *o.file);
-	if (parse_argv(&o, argc, argv, &(struct err){ 0 }) == 0 && !o.help && !o.version)
-		command = o.command;
-	options_free(&o);
-	return command;
+	return parse_argv(o, argc, argv, e);
 }
 
 void options_free(struct options *o)

@@ -55,8 +55,6 @@ const struct command_def command_defs[] = {
 
 #define CHAT          (CMD_CHAT | CMD_READ | CMD_TOUR)
 #define SAMPLED       (CHAT | CMD_EVAL_ASK)
-#define EVAL_TASKS    (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
-#define EVAL_TEXTS    (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL          (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK)
 #define POLICIES      (CHAT | CMD_INSPECT_LOGITS | EVAL | CMD_BENCH)
 #define WEIGHTS       (POLICIES | CMD_EVAL_PREDICTOR)
@@ -195,92 +193,8 @@ const struct option_def option_defs[] = {
 	{"out", 0, OPT_TEXT, "FILE", NULL, "where the logits go: little-endian f32 [tokens][vocabulary]",
 		CMD_INSPECT_LOGITS, 0, AT(out), 0, 0},
 
-	/* From here to --resume: options of weir-lab (CMD_LAB); weir bench takes --chunk, too. */
-	{"out", 0, OPT_TEXT, "FILE", NULL, "where the attention matrix goes: a grey picture (PGM)",
-		CMD_EVAL_PLOT, 0, AT(out), 0, 0},
-	{"draw", 0, OPT_CHOICE, "matrix|span", NULL,
-		"the attention matrix of a layer (default), or the span: which share of a policy's heads keeps a token, by age",
-		CMD_EVAL_PLOT, 0, AT(draw), 0, 0},
-	{"layer", 0, OPT_INT, "N", NULL, "the layer that is drawn, from 0 (default: the middle one)",
-		CMD_EVAL_PLOT, 0, AT(layer), 0, INT32_MAX},
-	{"head", 0, OPT_INT, "N", NULL, "the KV head that is drawn, from 0 (default: the mean of all)",
-		CMD_EVAL_PLOT, 0, AT(head), 0, INT32_MAX},
-	{"tokens", 0, OPT_INT, "N", NULL, "use the first N tokens of the text",
-		EVAL_TEXTS | CMD_EVAL_PLOT | CMD_EVAL_PREDICTOR, 0, AT(tokens), 1, INT32_MAX},
-	{"offset", 0, OPT_INT, "N", NULL, "leave out the first N tokens of the text",
-		EVAL_TEXTS | CMD_EVAL_PLOT | CMD_EVAL_PREDICTOR, 0, AT(offset), 0, INT32_MAX},
-	{"window", 0, OPT_INT, "W", NULL, "full windows of W tokens, each from an empty cache",
-		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(window), 2, INT32_MAX},
-	{"skip", 0, OPT_INT, "S", NULL, "score only tokens with index S and more, in each window (default 1)",
-		CMD_EVAL_PPL, 0, AT(skip), 1, INT32_MAX},
-	{"last", 0, OPT_INT, "N", NULL, "score only the last N tokens (of each window), one at a time after reading the others",
-		EVAL_TEXTS | CMD_EVAL_PREDICTOR, 0, AT(last), 1, INT32_MAX},
-	{"entries", 0, OPT_INT, "N", NULL, "fit each policy's k (or size) so that it reads N KV entries for a token, steps and layers that read everything included",
-		CMD_EVAL_RECOVERY, 0, AT(entries), 1, INT32_MAX},
-	{"curve", 0, OPT_INT, "N", NULL, "with --json, the sum of nll after every N tokens scored, too",
-		CMD_EVAL_PPL, 0, AT(curve), 1, INT32_MAX},
-	{"try", 0, OPT_TEXT, "KEY=VALUE,...", NULL, "the setting to tune and the values to try (default s=0.7,0.75,0.8,0.85,0.9,0.95)",
-		CMD_EVAL_TUNE, 0, AT(tried), 0, 0},
 	{"chunk", 0, OPT_INT, "N", NULL, "tokens of a prefill chunk (default 512); a cache that evicts nothing gives the same results with any",
 		(EVAL & ~CMD_EVAL_ASK) | CMD_EVAL_PREDICTOR | CMD_BENCH, 0, AT(chunk), 1, 65536},
-	{"tasks", 0, OPT_TEXT, "NAME,...", NULL, "which of the tasks (all when not given)",
-		CMD_EVAL_RULER, 0, AT(tasks), 0, 0},
-	{"len", 0, OPT_INT_LIST, "N,...", NULL, "lengths of prompt and answer in tokens (default 2048)",
-		EVAL_TASKS, 0, AT(len), 64, INT32_MAX},
-	{"samples", 0, OPT_INT, "N", NULL, "samples a task, windows a text, or questions asked (default 20; predictor: 5); needle: samples at every length and depth (default 1)",
-		EVAL_TASKS | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR, 0, AT(samples), 1, 100000},
-	{"block", 0, OPT_INT, "N", NULL, "KV entries of a block, as in predict:block=N (default 16)",
-		CMD_EVAL_PREDICTOR, 0, AT(block), 1, 256},
-	{"rows", 0, OPT_INT, "N", NULL, "tokens of the history, as in predict:rows=N (default 64)",
-		CMD_EVAL_PREDICTOR, 0, AT(rows), 2, 256},
-	{"crops", 0, OPT_INT, "N", NULL, "examples to train on (default 12000)",
-		CMD_EVAL_PREDICTOR, 0, AT(crops), 1, 1000000},
-	{"epochs", 0, OPT_INT, "N", NULL, "how often each example is used (default 15)",
-		CMD_EVAL_PREDICTOR, 0, AT(epochs), 1, 10000},
-	{"questions", 0, OPT_TEXT, "FILE", NULL, "the questions: a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}",
-		CMD_EVAL_ASK, 0, AT(questions), 0, 0},
-	{"seeds", 0, OPT_INT, "N", NULL, "ask each question N times, with N random seeds (default 1)",
-		CMD_EVAL_ASK, 0, AT(seeds), 1, 1000},
-	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
-		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
-	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
-		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
-
-	{"out", 0, OPT_TEXT, "FILE", NULL, "where the adapter or the model goes, as GGUF",
-		CMD_TRAIN, 0, AT(out), 0, 0},
-	{"mask", 0, OPT_TEXT, "MASK", NULL, "what tokens attend to: full, or recycled:prefill=N,k=N,stride=N,pool=N (default full)",
-		CMD_TRAIN, 0, AT(mask), 0, 0},
-	{"lora-rank", 0, OPT_INT, "N", NULL, "train an adapter of this rank (default 8)",
-		CMD_TRAIN, 0, AT(rank), 1, 1024},
-	{"lora-alpha", 0, OPT_FLOAT, "X", NULL, "the adapter's changes count X / rank times (default 16)",
-		CMD_TRAIN, 0, AT(alpha), 1e-3, 1e6},
-	{"full", 0, OPT_FLAG, NULL, NULL, "train every weight instead, and write a whole model",
-		CMD_TRAIN, 0, AT(full), 0, 0},
-	{"type", 0, OPT_CHOICE, "f32|f16", NULL, "element type of what is written",
-		CMD_TRAIN, 0, AT(type), 0, 0},
-	{"context", 0, OPT_INT, "N", NULL, "tokens of a window that is trained on (default 512)",
-		CMD_TRAIN, 0, AT(context), 2, 65536},
-	{"fixed", 0, OPT_INT, "N", NULL, "the first N tokens of a window are a prefix without loss and gradient (default 0)",
-		CMD_TRAIN, 0, AT(fixed), 0, 65535},
-	{"batch", 0, OPT_INT, "N", NULL, "windows of a step (default 8)",
-		CMD_TRAIN, 0, AT(batch), 1, 65536},
-	{"steps", 0, OPT_INT, "N", NULL, "steps of the training (default 100)",
-		CMD_TRAIN, 0, AT(steps), 1, 100000000},
-	{"lr", 0, OPT_FLOAT, "X", NULL, "the learning rate after warm-up (default 0.0002)",
-		CMD_TRAIN, 0, AT(rate), 0, 100},
-	{"warmup", 0, OPT_INT, "N", NULL, "steps in which the rate rises; then it falls along a cosine to a tenth (default 10)",
-		CMD_TRAIN, 0, AT(warmup), 0, 100000000},
-	{"decay", 0, OPT_FLOAT, "X", NULL, "AdamW's decay of matrices (default 0)",
-		CMD_TRAIN, 0, AT(decay), 0, 1},
-	{"clip", 0, OPT_FLOAT, "X", NULL, "the largest norm of a step's gradient (0: any; default 1)",
-		CMD_TRAIN, 0, AT(clip), 0, 1e6},
-	{"held", 0, OPT_TEXT, "FILE", NULL, "a text that is not trained on, whose loss is shown before and after",
-		CMD_TRAIN, 0, AT(held), 0, 0},
-	{"samples", 0, OPT_INT, "N", NULL, "windows of the held-out text (default 20)",
-		CMD_TRAIN, 0, AT(samples), 1, 100000},
-	{"resume", 0, OPT_TEXT, "FILE", NULL, "store the training in FILE now and then, and go on with what is there",
-		CMD_TRAIN, 0, AT(resume), 0, 0},
-
 	{"prefill", 0, OPT_INT_LIST, "N,...", NULL, "prompt lengths to measure (default 512)",
 		CMD_BENCH, 0, AT(prefill), 1, INT32_MAX},
 	{"decode", 0, OPT_INT, "N", NULL, "tokens a decode measurement takes (default 64)",
@@ -301,13 +215,13 @@ const struct option_def option_defs[] = {
 		CMD_PULL | CMD_MODELS_RM, 0, AT(yes), 0, 0},
 
 	{"quiet", 'q', OPT_FLAG, NULL, NULL, "no progress and no hints on standard error",
-		~UINT64_C(0), OPT_CONFIG, AT(quiet), 0, 0},
+		CMD_ALL, OPT_CONFIG, AT(quiet), 0, 0},
 	{"verbose", 'v', OPT_FLAG, NULL, NULL, "say more on standard error",
-		~UINT64_C(0), OPT_CONFIG, AT(verbose), 0, 0},
+		CMD_ALL, OPT_CONFIG, AT(verbose), 0, 0},
 	{"version", 0, OPT_FLAG, NULL, NULL, "print the version; with -v also CPU levels and libraries",
-		~UINT64_C(0), 0, AT(version), 0, 0},
+		CMD_ALL, 0, AT(version), 0, 0},
 	{"help", 'h', OPT_FLAG, NULL, NULL, "print the help of the command",
-		~UINT64_C(0), 0, AT(help), 0, 0},
+		CMD_ALL, 0, AT(help), 0, 0},
 	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
 };
 /* clang-format on */
@@ -336,38 +250,32 @@ void options_default(struct options *o)
 		.speculate = "on",
 		.passages = -1,
 		.fill = "read",
-		.skip = 1,
 		.timeout = 300,
 		.prefill = { { 512 }, 1 },
 		.depth = { { 0, 2048 }, 2 },
 		.decode_steps = 64,
 		.reps = 5,
-		.len = { { 2048 }, 1 },
-		.depths = 11,
-		.seeds = 1,
 		.limit = 20,
-		.layer = -1,
-		.head = -1,
-		.block = 16,
-		.rows = 64,
-		.crops = 12000,
-		.epochs = 15,
-		.mask = "full",
-		.type = "f32",
-		.context = 512,
-		.batch = 8,
-		.steps = 100,
-		.warmup = 10,
-		.rank = 8,
-		.rate = 2e-4,
-		.alpha = 16,
-		.clip = 1,
 	};
+}
+
+const struct option_def *option_next(const struct option_def *d, const struct option_def *more)
+{
+	d = d ? d + 1 : option_defs;
+	if (d == &option_defs[LEN(option_defs) - 1])
+		d = more;
+	return d && d->name ? d : NULL;
 }
 
 const struct option_def *option_find(const char *name, size_t len, command_set commands)
 {
-	for (const struct option_def *d = option_defs; d->name; d++)
+	return option_find_more(NULL, name, len, commands);
+}
+
+const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
+                                          command_set commands)
+{
+	for (const struct option_def *d = NULL; (d = option_next(d, more));)
 		if ((d->commands & commands) && strlen(d->name) == len && !memcmp(d->name, name, len))
 			return d;
 	return NULL;

@@ -713,12 +713,12 @@ static void put_score(struct checkpoint *p, const char *what, double x)
 TEST(pieces_are_kept_and_found)
 {
 	char path[32], what[64];
-	struct options o = { .quiet = 1, .resume = file_of(path, "", 0) };
+	struct lab_options o = { .o.quiet = 1, .resume = file_of(path, "", 0) };
 	struct checkpoint p, second;
 	struct err e = { 0 };
 
-	CHECK_MSG(checkpoint_open(&p, &o, &e) == 0, "%s", e.msg);
-	CHECK(checkpoint_open(&second, &o, &e) < 0); /* two at once would tear each other's lines away */
+	CHECK_MSG(checkpoint_open(&p, &o.o, &e) == 0, "%s", e.msg);
+	CHECK(checkpoint_open(&second, &o.o, &e) < 0); /* two at once would tear each other's lines away */
 	CHECK(strstr(e.msg, "another run"));
 	for (int i = 0; i < 300; i++) {
 		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i * 7 % 300);
@@ -727,7 +727,7 @@ TEST(pieces_are_kept_and_found)
 	put_score(&p, "{\"task\":\"x\",\"sample\":5}", 0.5); /* measured anew: this counts */
 	CHECK(known_score(&p, "{\"task\":\"x\",\"sample\":5}") == -1);
 	checkpoint_close(&p);
-	CHECK_MSG(checkpoint_open(&p, &o, &e) == 0, "%s", e.msg);
+	CHECK_MSG(checkpoint_open(&p, &o.o, &e) == 0, "%s", e.msg);
 	CHECK_INT(p.n, 301);
 	for (int i = 0; i < 300; i++) {
 		snprintf(what, sizeof what, "{\"task\":\"x\",\"sample\":%d}", i);
@@ -745,13 +745,13 @@ TEST(pieces_are_kept_and_found)
 TEST(pieces_of_a_torn_file)
 {
 	char path[32];
-	struct options o = { .quiet = 1, .resume = file_of(path, "", 0) };
+	struct lab_options o = { .o.quiet = 1, .resume = file_of(path, "", 0) };
 	struct checkpoint p;
 	struct err e = { 0 };
 	size_t n, line;
 	char *text, *now;
 
-	CHECK_MSG(checkpoint_open(&p, &o, &e) == 0, "%s", e.msg);
+	CHECK_MSG(checkpoint_open(&p, &o.o, &e) == 0, "%s", e.msg);
 	put_score(&p, "{\"a\":1}", 1);
 	put_score(&p, "{\"b\":\"\\\"}\"}", 2);
 	checkpoint_close(&p);
@@ -764,13 +764,13 @@ TEST(pieces_of_a_torn_file)
 
 		o.resume = file_of(path, text, cut);
 		if (cut > 0 && cut < strlen("{\"weir\":\"eval\",\"piece\":")) { /* too little to know whose it is */
-			CHECK(checkpoint_open(&p, &o, &why) < 0);
+			CHECK(checkpoint_open(&p, &o.o, &why) < 0);
 			free(test_read(path, &left));
 			CHECK_INT(left, cut);
 			remove(path);
 			continue;
 		}
-		CHECK_MSG(checkpoint_open(&p, &o, &why) == 0, "cut at %zu: %s", cut, why.msg);
+		CHECK_MSG(checkpoint_open(&p, &o.o, &why) == 0, "cut at %zu: %s", cut, why.msg);
 		CHECK(known_score(&p, "{\"a\":1}") == (cut >= line ? 1 : -1));
 		CHECK(known_score(&p, "{\"b\":\"\\\"}\"}") == (cut >= n ? 2 : -1));
 		if (cut < line)
@@ -805,11 +805,11 @@ TEST(files_of_others_are_refused_and_left_alone)
 	for (size_t i = 0; i < LEN(foreign); i++) {
 		char path[32], *now;
 		size_t n = strlen(foreign[i]), left;
-		struct options o = { .quiet = 1, .resume = file_of(path, foreign[i], n) };
+		struct lab_options o = { .o.quiet = 1, .resume = file_of(path, foreign[i], n) };
 		struct checkpoint p;
 		struct err e = { 0 };
 
-		CHECK_MSG(checkpoint_open(&p, &o, &e) < 0 && e.code == ERR_USAGE, "taken: %s", foreign[i]);
+		CHECK_MSG(checkpoint_open(&p, &o.o, &e) < 0 && e.code == ERR_USAGE, "taken: %s", foreign[i]);
 		now = test_read(path, &left);
 		CHECK(left == n && !memcmp(now, foreign[i], n));
 		free(now);

@@ -641,6 +641,7 @@ if command -v bash >/dev/null 2>&1; then
 	completes "bash completes a command's second word" export weir sessions ex
 	completes "bash completes an option" --temp weir --te
 	completes "bash completes a command's own option" --depth weir bench --dep
+	completes "bash completes an option of weir-lab" --window weir eval ppl --wi
 	completes "bash completes a choice" always weir --color al
 	completes "bash completes what there is help on: a command" bench weir help be
 	completes "bash completes what there is help on: a topic" options weir help op

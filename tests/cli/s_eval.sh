@@ -71,7 +71,11 @@ cp "$weir" "$dir/home/bin/weir"
 started "$dir/home/bin/weir" eval ppl x;      expect "without weir-lab the error names it" 1 "'weir eval ppl' is run by the program weir-lab, which cannot be started from '$dir/home/bin'"
 started "$dir/home/bin/weir" train x;         expect "so it does for weir train" 1 'weir-lab'
 started "$dir/home/bin/weir" help eval;       expect "help needs no weir-lab" 0 'weir eval ruler'
-started "$dir/home/bin/weir" eval ppl --bogus; expect "a mistake is told without it" 2 "unknown option '--bogus'"
+started "$dir/home/bin/weir" eval ppl --window 8 x; expect "weir-lab is missed, not its options" 1 "'weir eval ppl' is run by the program weir-lab"
+started "$weir" eval ppl --bogus;             expect "a mistake in an option is told" 2 "unknown option '--bogus'"
+started "$weir" eval ppl --windw 8 x;         expect "the option that is meant is named" 2 "is it '--window'?"
+started "$weir" --window 8 -q eval ppl "$dir/nothing"; expect "an option of weir-lab may stand before the command" 4 'nothing'
+started "$weir" -p eval train;                expect "a prompt is no command" 4 "'train'"
 cp "$(dirname "$weir")/weir-lab" "$dir/home/lib/weir/weir-lab"
 echo 'no-such-key = 1' >"$XDG_CONFIG_HOME/weir/config"
 started "$dir/home/bin/weir" eval ppl "$dir/nothing" -m tests/vectors/models/llama-block32.gguf
