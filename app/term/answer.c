@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct output *mid_line; /* the answer whose last line on the terminal is open */
+static struct output *mid_line; /* the answer whose last line on the terminal has no newline yet, or NULL */
 
 void output_init(struct output *out, int raw)
 {

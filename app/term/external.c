@@ -1,7 +1,7 @@
-/* app/term/external.c - see external.h.
+/* app/term/external.c - other programs: the user's editor, shell commands, the clipboard.
  *
- * Programs are started with posix_spawn(): other threads run. An editor is a command line of the user's own, so the
- * shell splits it; the file's name is an argument of that shell and no part of its text. */
+ * Programs are started with posix_spawn(), which is safe while other threads run. The editor is a command line of
+ * the user's, so the shell splits it; the file's name is an argument of that shell and not part of its text. */
 #include "app/term/term.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Signals as a program of its own expects them. */
+/* Give the program default signal handlers and an empty signal mask. */
 static void plain_signals(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;
@@ -44,12 +44,13 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* Where this program was killed meanwhile, the shell removes what it would have removed; a terminal that goes away ends
- * the editor alone. */
+/* The shell script that runs the editor. It removes the draft's folder if this program was killed meanwhile. The
+ * shell ignores the signals of a terminal that is closed, so that only the editor ends. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
-/* 2 is nowhere while the screen stands (tui.c); an editor wants all three on the terminal. */
+/* Run the editor with the terminal as its standard input, output and error: while the screen is open, descriptor 2
+ * of this process is not the terminal (tui.c). Returns the exit status, or -1. */
 static int run_editor(const char *editor, const char *folder)
 {
 	char self[24];
@@ -78,7 +79,7 @@ static int is_in_memory(const char *dir)
 	return !statfs(dir, &fs) && ((unsigned)fs.f_type == tmpfs || (unsigned)fs.f_type == ramfs);
 }
 
-/* Make the folder for a draft; its path in `path`. */
+/* Make the folder for a draft and write its path to `path`. */
 static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 {
 	const char *const dirs[] = { getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), in_memory ? "/dev/shm" : "/tmp" };
@@ -98,7 +99,7 @@ static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 	                               dir ? dir : "/tmp", strerror(errno));
 }
 
-/* With what the editor has left there: its own copies. */
+/* Remove the folder and its files: the draft, and copies that the editor made. */
 static void remove_folder(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -127,7 +128,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	rc = fd < 0 ? -1 : write_all(fd, str_text(text), text->n);
 	if (!rc && text->n)
-		rc = write_all(fd, "\n", 1); /* a text file ends its last line */
+		rc = write_all(fd, "\n", 1); /* a text file ends with a newline */
 	if (rc < 0)
 		err_set(e, ERR_FAIL, "cannot write the draft: %s", strerror(errno));
 	if (fd >= 0)
@@ -150,7 +151,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 
 /* ---- a command of the user ---- */
 
-/* Read until the command closes its output, prints too much or is to be stopped. */
+/* Read until the command closes its output, prints more than `most` bytes, or signals_stopped() says so. */
 static int read_output(int fd, size_t most, struct str *out, struct err *e)
 {
 	char buf[1 << 16];
@@ -188,7 +189,9 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	posix_spawnattr_setpgroup(&attr, 0); /* with its children it can be stopped, and Ctrl-C is for us */
+	posix_spawnattr_setpgroup(
+		&attr,
+		0); /* a process group of its own: Ctrl-C goes to weir alone, and the command is killed with its children */
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -212,8 +215,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 
 /* ---- the clipboard ---- */
 
-/* Give it the text, but do not wait for a program that reads nothing. */
-static int feed(int fd, const char *text, size_t n)
+/* Write the text to the pipe. -1 if the program reads nothing for half a second. */
+static int pipe_write(int fd, const char *text, size_t n)
 {
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	while (n) {
@@ -233,7 +236,8 @@ static int feed(int fd, const char *text, size_t n)
 	return 0;
 }
 
-/* A helper leaves a child of its own behind and ends; one that hangs at a dead desktop must not hang the screen. */
+/* Wait at most a second for the exit status of a helper, then kill it (now: at once): a helper whose desktop does
+ * not answer must not block the screen. A helper that serves the clipboard forks a child and ends itself. */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;
@@ -252,7 +256,7 @@ static int wait_a_second(pid_t pid, int now)
 	return -1;
 }
 
-static int give(const char *const *words, const char *text, size_t n)
+static int helper_run(const char *const *words, const char *text, size_t n)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -274,7 +278,7 @@ static int give(const char *const *words, const char *text, size_t n)
 	posix_spawnattr_destroy(&attr);
 	close(pipes[0]);
 	if (!rc) {
-		rc = feed(pipes[1], text, n);
+		rc = pipe_write(pipes[1], text, n);
 		close(pipes[1]);
 		return wait_a_second(pid, rc < 0) == 0 && !rc ? 0 : -1;
 	}
@@ -287,13 +291,13 @@ struct helper {
 	const char *words[6];
 };
 
-/* The first that takes it, or NULL. */
-static const char *give_one(const struct helper *h, const char *text, size_t n)
+/* Return the name of the first helper that takes the text, or NULL. */
+static const char *helpers_try(const struct helper *h, const char *text, size_t n)
 {
 	const char *set;
 
 	for (; h->env; h++)
-		if ((set = getenv(h->env)) && *set && give(h->words, text, n) == 0)
+		if ((set = getenv(h->env)) && *set && helper_run(h->words, text, n) == 0)
 			return h->name;
 	return NULL;
 }
@@ -306,7 +310,7 @@ const char *external_copy(const char *text, size_t n)
 		{ "DISPLAY", "xsel", { "xsel", "--clipboard", "--input", NULL } },
 		{ 0 },
 	};
-	/* -w: tmux hands it to the terminal's clipboard, too, as its set-clipboard allows; before 3.2 it did not know that. */
+	/* -w also sets the terminal's clipboard if tmux's set-clipboard allows it; tmux knows -w since 3.2 */
 	static const struct helper tmux[] = {
 		{ "TMUX", "tmux", { "tmux", "load-buffer", "-w", "-", NULL } },
 		{ "TMUX", "tmux", { "tmux", "load-buffer", "-", NULL } },
@@ -319,9 +323,9 @@ const char *external_copy(const char *text, size_t n)
 		{ "xclip", "xclip and tmux" },
 		{ "xsel", "xsel and tmux" },
 	};
-	const char *by = give_one(desktop, text, n);
+	const char *by = helpers_try(desktop, text, n);
 
-	if (!give_one(tmux, text, n))
+	if (!helpers_try(tmux, text, n))
 		return by;
 	for (size_t i = 0; by && i < LEN(names); i++)
 		if (!strcmp(by, names[i].by))

@@ -1,8 +1,8 @@
-/* app/term/log.c - what weir itself has said since it was started: notices, warnings, errors, each with the time.
+/* app/term/log.c - the notices, warnings and errors of this run, each with its time, for /log.
  *
- * On the screen notices go when the conversation is drawn anew (/undo, /switch), and an error stands in a row of its
- * own for some seconds: /log lists both. The log lies in memory alone: it names files and sessions, and a private
- * conversation leaves no trace on a disk. Any thread may add to it. */
+ * The screen drops notices when the conversation is drawn anew (/undo, /switch) and shows an error for some
+ * seconds. The log keeps the last 200 of both. It is in memory only: it names files and sessions, and a private
+ * conversation must leave no trace on disk. Any thread may add to it. */
 #include "app/term/term.h"
 
 #include <pthread.h>

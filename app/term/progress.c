@@ -29,7 +29,7 @@ static void add_time(struct str *s, double seconds)
 		str_addf(s, "%d min %d s", (int)(seconds / 60), (int)seconds % 60);
 }
 
-/* Is another line due?  What is over in a moment needs none, and ten lines a second are enough. */
+/* 1 if another line is due: not in the first quarter of a second, then every p->every seconds. */
 static int line_due(struct progress *p)
 {
 	double now = now_seconds();
@@ -51,7 +51,7 @@ static void draw_line(struct progress *p, const char *text)
 	if (p->on)
 		str_adds(&s, terminal_is_dumb() ? "\r" : "\r\033[K");
 	str_adds(&s, text);
-	/* A dumb terminal cannot erase: blanks over what a longer line left. */
+	/* A dumb terminal cannot erase: overwrite the rest of a longer line with blanks. */
 	str_adds(&s, !p->on ? "\n" : terminal_is_dumb() ? "      " : "");
 	write_all(2, s.p, s.n);
 	p->shown = p->on;

@@ -41,7 +41,7 @@ void say_error(const struct err *e)
 {
 	struct str line = { 0 }, wrapped = { 0 };
 
-	/* The reader of our output has gone: there is no one left to tell. */
+	/* The reader of standard output has gone, so no message is needed. */
 	if (e->code == ERR_FAIL && !e->msg[0])
 		return;
 	str_adds(&line, "weir: ");
@@ -69,15 +69,15 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that went to standard error: a screen that opens afterwards hides them. Main alone says anything
- * then. */
+/* The last lines written to standard error, because a screen that opens later hides them. No lock: only the main
+ * thread calls say() before a screen opens. */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];
 	size_t n;
 } again;
 
-static void keep(const char *text, size_t n)
+static void again_add(const char *text, size_t n)
 {
 	size_t at = again.n++ % AGAIN_MOST;
 
@@ -128,7 +128,7 @@ void say(const char *fmt, ...)
 	if (sink) {
 		sink(text, (size_t)n, sink_ud);
 	} else {
-		keep(text, (size_t)n);
+		again_add(text, (size_t)n);
 		write_line(text, (size_t)n);
 	}
 	free(text);
@@ -166,7 +166,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 	if (errno == EINTR)
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (errno == EPIPE) {
-		/* `weir ... | head`: not worth a message */
+		/* `weir ... | head`: no message (see fail()) */
 		if (e)
 			*e = (struct err){ .code = ERR_FAIL };
 		return -1;

@@ -1,14 +1,17 @@
 /* app/term/signals.c - what signals do.
  *
- *   SIGINT            answering: stop the answer.  In an interactive conversation otherwise: noted, the prompt
- *                     clears its line.  Else there is nothing to keep: exit 130.
- *   SIGTERM SIGHUP    answering or in a conversation: stop, then exit 128+n from the main path; else at once.
- *   SIGPIPE SIGXFSZ   ignored: the write that fails says so.
- *   SIGBUS            a mapped model file, or the cache on disk, was cut or its disk failed: the step fails with a sentence
- *                     (engine_fault()).  Elsewhere as the next ones.
- *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
+ *   SIGINT during an answer: stop the answer. In an interactive conversation: noted; the prompt clears its
+ *                     line. Otherwise: exit 130.
+ *   SIGTERM SIGHUP during an answer or in a conversation: stop, then exit 128 + n from the main path. Otherwise:
+ *   exit
+ *                     at once.
+ *   SIGPIPE SIGXFSZ ignored: the failed write reports the error.
+ *   SIGBUS a mapped model file or the cache on disk was truncated, or its disk failed: the step fails with an
+ *                     error (engine_fault()). Elsewhere as the next ones.
+ *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL restore the terminal, then die of the signal as usual.
  *
- * The sleeper at the prompt is woken through a pipe: a signal that comes just before it sleeps would be no EINTR. */
+ * Handlers wake the poll() at the prompt through a pipe: a signal that comes just before poll() would not
+ * interrupt it. */
 #include "app/term/term.h"
 
 #include <errno.h>
@@ -42,7 +45,7 @@ static void wake(void)
 {
 	int keep = errno;
 
-	if (write(wake_pipe[1], "!", 1) < 0) { /* full: the sleeper wakes anyway */
+	if (write(wake_pipe[1], "!", 1) < 0) { /* the pipe is full, so poll() returns anyway */
 	}
 	errno = keep;
 }
@@ -59,7 +62,7 @@ static void on_stop_signal(int sig)
 		atomic_store(&stopped, 1);
 		if (tl)
 			timeline_cancel(tl);
-		/* Three in one answer: something does not listen. */
+		/* The third SIGINT during one answer: the answer does not stop by itself, so end the process. */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
 			_exit(130);
@@ -113,12 +116,12 @@ void signals_init(void)
 	struct sigaction hup, bus = { .sa_flags = SA_ONSTACK | SA_SIGINFO };
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-		wake_pipe[0] = wake_pipe[1] = -1; /* prompts then notice a signal at the next key */
-	/* No SA_RESTART: a write to a stalled pipe must notice the stop too.  SIGINT is handled even where a shell
-	 * started us with it ignored (a background job): the answer so far is worth more than that habit. */
+		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe a prompt notices a signal at the next key */
+	/* No SA_RESTART: a write to a stalled pipe must notice the stop, too. SIGINT is handled even if the shell
+	 * started this process with SIGINT ignored (a background job), so that the answer so far is kept. */
 	handle(SIGINT, on_stop_signal, 0);
 	handle(SIGTERM, on_stop_signal, 0);
-	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* nohup stays nohup */
+	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep what nohup has set */
 		handle(SIGHUP, on_stop_signal, 0);
 	handle(SIGPIPE, SIG_IGN, 0);
 	handle(SIGXFSZ, SIG_IGN, 0);
@@ -127,7 +130,7 @@ void signals_init(void)
 	sigaction(SIGBUS, &bus, NULL);
 #ifndef __SANITIZE_ADDRESS__
 	{
-		/* A stack that overflowed needs another one to say so on. */
+		/* A handler of a stack overflow needs a stack of its own. */
 		static char stack[16384];
 		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
@@ -140,8 +143,8 @@ void signals_init(void)
 #endif
 }
 
-/* Where a program takes core files (systemd-coredump), a limit of 0 does not keep the kernel from handing it one. The
- * leak checker of a sanitizer traces the process, which then could not be traced. */
+/* A core limit of 0 does not stop the kernel from piping the core to a program (systemd-coredump), so clear the
+ * dumpable flag, too. Not under a sanitizer: its leak checker must be able to trace the process. */
 void signals_leave_no_core(void)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

@@ -1,16 +1,16 @@
 /* app/term/term.h - the process and its terminal: messages, answers and progress on their way out, signals, paths,
  * other programs.
  *
- *     say.c       errors, notices, output
- *     format.c    numbers, times and table cells as people read them
- *     listing.c   lists as columns or as JSON
- *     terminal.c  what the terminal can show: width, colours
- *     answer.c    the answer on its way to standard output
- *     progress.c  progress on standard error
- *     log.c       what was said so far
- *     signals.c   SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
- *     paths.c     whole files, free disk space
- *     external.c  the user's editor and clipboard */
+ *     say.c errors, notices, output
+ *     format.c numbers, ages and table cells for people
+ *     listing.c lists as columns or as JSON
+ *     terminal.c what the terminal can show: width, colours
+ *     answer.c the answer on its way to standard output
+ *     progress.c progress on standard error
+ *     log.c the messages of this run, for /log
+ *     signals.c SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
+ *     paths.c whole files, free disk space
+ *     external.c the user's editor and clipboard, shell commands */
 #ifndef WEIR_TERM_H
 #define WEIR_TERM_H
 
@@ -26,42 +26,42 @@
 /* ---- messages (say.c) ---- */
 
 int exit_code(enum err_code);
-/* "weir: TEXT" as one clean line on standard error. */
+/* Write "weir: TEXT" as one clean line to standard error. */
 void say_error(const struct err *);
 /* Print *e and return its exit code: `return fail(&e)`. */
 int fail(const struct err *);
-/* A line of our own on standard error, cleaned; for -v and notices. */
+/* Write a message as one clean line to standard error, or to the function that say_to() has set. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* A line on standard error that the screen of a chat that opens next does not show again. */
+/* Like say(), but say_again() does not repeat the line. */
 void say_once(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Each line of a notice as say() does. */
+/* Call say() for each line of the text. */
 void say_lines(const struct str *);
-/* From now on say() gives its lines, without the newline, to this function instead, which any thread may enter; NULL:
- * standard error again. */
+/* Send the lines of say() to this function, without the newline; NULL: to standard error again. Any thread may
+ * then call say(), so the function must be safe to enter from any thread. Call say_to() before other threads start
+ * or after they have ended. */
 typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
-/* Gives the last 20 lines that went to standard error once more, to this function, and forgets them: for a screen that
- * opens now. */
+/* Call the function with the last 20 lines that say() wrote to standard error, then forget the lines: a screen
+ * that opens shows them. */
 void say_again(say_fn *, void *ud);
-/* What was said to the user so far (log.c): remember it; the last lines of it, each with its time. Returns how many
- * there are. */
+/* Remember a message for /log; append the last `last` messages, each with its time, and return how many there are. */
 void log_add(const char *text, size_t n);
 size_t log_show(size_t last, struct str *out);
-/* Everything to standard output, ERR_FAIL when it cannot be written. */
+/* Write all bytes to standard output. ERR_FAIL if that fails. */
 int print_all(const char *bytes, size_t n, struct err *);
-/* The same for text that may hold foreign bytes: through clean_text() when standard output is a terminal. */
+/* Like print_all(), for text with foreign bytes: through clean_text() if standard output is a terminal. */
 int print_json(const struct str *line, struct err *);
-/* write(2) until all is out; -1 and errno. */
+/* Call write(2) until all bytes are written. -1 and errno. */
 int write_all(int fd, const char *bytes, size_t n);
 
-/* ---- as people read it (format.c) ---- */
+/* ---- numbers for people (format.c) ---- */
 
-/* 1234567 as "1,234,567"; "93.8 MiB".  Appended. */
+/* Append 1234567 as "1,234,567"; bytes as "93.8 MiB". */
 void human_count(struct str *out, uint64_t n);
 void human_bytes(struct str *out, uint64_t n);
-/* Foreign text, cleaned, in exactly `width` columns of a table: padded, or cut and marked with three dots. */
+/* Append foreign text, cleaned, in exactly `width` columns: padded, or cut and marked with three dots. */
 void table_cell(struct str *out, const char *text, size_t width);
-/* Seconds since 1970 as "now", "5 min ago", "3 h ago", "2 days ago" or the day. */
+/* Append seconds since 1970 as an age: "now", "5 min ago", "3 h ago", "2 days ago" or the day. */
 void human_age(struct str *out, int64_t then);
 
 /* ---- lists (listing.c) ---- */
@@ -81,7 +81,7 @@ struct listing_cell {
 	const char *text;
 	int64_t number;
 };
-/* Rows in the making. The rows of a list have the same cells. */
+/* The rows so far. All rows of a list have the same cells. */
 struct listing {
 	int json;       /* 1 = a JSON object a row */
 	int titles;     /* 1 = a line of titles above the first row */
@@ -89,7 +89,7 @@ struct listing {
 	struct str out; /* lines with newlines between, none after the last */
 };
 void listing_row(struct listing *, const struct listing_cell *, size_t n);
-/* Write the rows and a newline to standard output, through print_json(), and free them. */
+/* Write the rows and a newline to standard output through print_json(); free the rows. */
 int listing_print(struct listing *, struct err *);
 /* Append a passage as one line: newlines and form feeds become blanks, the bytes 1 and 2 around a word that was found
  * become `mark`. */
@@ -97,130 +97,131 @@ void one_line(struct str *out, const char *text, size_t n, const char *mark);
 
 /* ---- files (paths.c) ---- */
 
-/* Make the directories above the last slash, mode 0700. */
+/* Make the directories above the last slash of the path, mode 0700. -1 and errno. */
 int make_parents(const char *path);
-int64_t disk_free_bytes(const char *path); /* of the nearest directory that exists; -1 = unknown */
-/* A whole stream ("-" = standard input) or regular file, with a size limit; ERR_USAGE. */
+int64_t disk_free_bytes(const char *path); /* free bytes of the nearest directory that exists; -1 = unknown */
+/* Append a whole stream ("-" = standard input) or regular file of at most `max` bytes. ERR_USAGE. */
 int read_whole(const char *path, size_t max, struct str *out, struct err *);
 
 /* ---- signals (signals.c) ----
- * Handlers only set flags, ask the timeline to stop and write one byte into a pipe; who waits polls signals_fd(). */
+ * Handlers set flags, cancel the timeline and write one byte into a pipe, whose reading end is signals_fd(). */
 
 void signals_init(void);
-/* From now on SIGINT, SIGTERM and SIGHUP stop this timeline. NULL: they end the program, unless signals_note(1) asks
- * that they are only noted, for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline. NULL: the signals end the program, or after signals_note(1)
+ * are noted for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* The same for work without a timeline, which asks signals_stopped() now and then, until signals_work(0). A timeline
- * that is watched meanwhile is part of the work: it is cancelled at once where the work was stopped before. */
+/* 1: work without a timeline begins, which polls signals_stopped(); 0: it ends. A timeline that is watched
+ * meanwhile is part of the work: if the work was stopped, the timeline is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
-/* Window size changes and Ctrl-Z are noted, too, while someone waits at a prompt. */
+/* waiting = 1: note window size changes and Ctrl-Z, too, until signals_prompt(0). */
 void signals_prompt(int waiting);
-/* Remember how the terminal of fd was, to restore it when the program dies; reset: a constant string that is sent to it
- * then. */
-/* No core file of this process, nor of a program that it starts: there are secrets in its memory. */
+/* Disable core files of this process and of the programs that it starts: its memory holds secrets. */
 void signals_leave_no_core(void);
+/* Save the terminal state of fd; it is restored if the program dies. reset: a constant string that is written
+ * then. */
 void signals_save_terminal(int fd, const char *reset);
-/* As SIGINT: stop the running answer or work. */
+/* Stop the running answer or work, as SIGINT does. */
 void signals_stop(void);
 int signals_fd(void);
 void signals_drain(void);
-int signals_take_int(void); /* SIGINT came since the last call */
+int signals_take_int(void); /* 1 if SIGINT came since the last call */
 int signals_take_resize(void);
-int signals_take_stop(void); /* SIGTSTP at a prompt */
-int signals_quit(void);      /* SIGTERM or SIGHUP came: its number; 0 = no */
-int signals_working(void);   /* between signals_work(1) and (0) */
-int signals_stopped(void);   /* any of them asked the running answer to stop */
+int signals_take_stop(void); /* 1 if SIGTSTP came at a prompt */
+int signals_quit(void);      /* number of the SIGTERM or SIGHUP that came; 0 = none */
+int signals_working(void);   /* 1 between signals_work(1) and signals_work(0) */
+int signals_stopped(void);   /* 1 if a signal or signals_stop() stopped the running answer or work */
 
 /* ---- the answer (answer.c) ----
- * Model text is hostile to terminals and arrives in pieces that may end inside a character.  The filter
- * (clean_text) holds such a tail back until it is whole; at the end it becomes U+FFFD. */
+ * Text of a model may hold control sequences, and arrives in parts that may end inside a character. The filter
+ * (clean_text) keeps an incomplete character until the rest arrives; at the end the character becomes U+FFFD. */
 
 struct output {
-	int filter; /* through clean_text() */
+	int filter; /* 1 = through clean_text() */
 	struct clean clean;
-	int to_terminal; /* word wrap */
+	int to_terminal; /* 1 = wrap words */
 	struct wrap wrap;
-	struct str held;  /* unfiltered: a tail that is no whole character yet */
+	struct str held;  /* without the filter: bytes of an incomplete character */
 	struct str ready; /* scratch */
-	int mid_line;     /* something was written and it did not end with a newline */
+	int mid_line;     /* 1 = the text written so far does not end with a newline */
 	int broken;       /* standard output cannot be written */
 };
 void output_init(struct output *, int raw);
 void output_free(struct output *);
-/* -1: standard output cannot be written. */
+/* Write a part of the answer. -1: standard output cannot be written. */
 int output_text(struct output *, const char *bytes, size_t n, struct err *);
-/* The answer is over: what was held back, and a newline if the last line lacks one. */
+/* End the answer: write the incomplete character, and a newline if the last line lacks one. */
 int output_end(struct output *, struct err *);
-/* Before a message on the terminal: it begins a line of its own, also in the middle of an answer. */
+/* Begin a new line on the terminal if an answer's line is open, so that a message gets a line of its own. */
 void output_break(void);
 
 /* ---- the terminal (terminal.c) ---- */
 
-/* Columns of the terminal behind this file descriptor; 0 = no terminal, or it does not say. */
+/* Columns of the terminal behind this file descriptor; 0 = no terminal, or unknown. */
 size_t terminal_width(int fd);
-/* Clean text, wrapped for that terminal; as it is for anything else.  Appends. */
+/* Append clean text, wrapped for that terminal; unchanged if the descriptor is no terminal. */
 void terminal_wrap(int fd, const char *text, size_t n, struct str *out);
-/* TERM is missing or says "dumb": no control sequences. */
+/* 1 if TERM is missing or "dumb": no control sequences. */
 int terminal_is_dumb(void);
-/* Ask the user at the terminal, on standard error, until one of these letters is pressed: that letter; Enter is the
- * first. 0: Ctrl-D, or the input has ended. */
+/* Ask the user on standard error until one of these letters is pressed, and return the letter; Enter stands for
+ * the first letter. 0: Ctrl-D or the end of the input. */
 int terminal_choose(const char *question, const char *letters);
-/* Colours wanted on this file descriptor?  when: "always", "never" or "auto". */
+/* 1 if colours are wanted on this file descriptor. when: "always", "never" or "auto". */
 int color_wanted(const char *when, int fd);
 
 /* ---- progress (progress.c) ---- */
 
 /* One line on a terminal's standard error that rewrites itself: "reading 512/4,096 tokens ...". */
 struct progress {
-	int on;       /* rewrite one line */
-	int lines;    /* or, with -v and no terminal, plain lines */
+	int on;       /* 1 = rewrite one line */
+	int lines;    /* 1 = plain lines instead: with -v, if standard error is no terminal */
 	double every; /* seconds between them */
-	int shown;    /* the line is on the screen now */
+	int shown;    /* 1 = the line is on the terminal */
 	const char *verb, *unit;
 	double start, last;
-	int64_t first; /* done at the first call: was there before, does not count for the speed */
+	int64_t first; /* `done` of the first call: does not count for the speed */
 	int started;
 };
-/* Nothing is shown while say() gives its lines to a screen (say_to), which has standard error for itself. */
+/* 1 while say_to() is set. The screen then has standard error for itself, and no progress is shown. */
 int said_elsewhere(void); /* say.c */
 void progress_init(struct progress *, int quiet, int verbose, const char *verb, const char *unit);
 void progress_show(struct progress *, int64_t done, int64_t total);
-/* Where no line can be rewritten there are plain ones, without -v, too: one each five seconds. */
+/* Show a plain line each five seconds, also without -v, if standard error is no terminal. */
 void progress_slow(struct progress *, int quiet);
-/* The same with other words. */
+/* Like progress_show(), with this text. */
 void progress_line(struct progress *, const char *text);
-void progress_now(struct progress *, const char *text); /* at once: what follows may take long */
-/* What begins now says nothing until it is over: its name stands there meanwhile, until progress_clear(). */
+void progress_now(struct progress *, const char *text); /* without delay: the work that follows may take long */
+/* Show the name of work that reports no progress, until progress_clear(). */
 void progress_begin(struct progress *, int quiet, const char *text);
-/* How far a text without an end is read. */
+/* How far a streamed text (weir read) is read. */
 struct reading {
 	uint64_t tokens;
-	uint64_t at, total; /* bytes; total 0: nobody knows */
-	/* the page's label, its number among all pages; NULL: the text has none */
+	uint64_t at, total; /* bytes; total 0 = unknown */
+	/* the page's label and its number among all pages; page NULL: the text has no pages */
 	const char *page;
 	int32_t number, pages;
-	double tps, left; /* left: seconds, < 0 = nobody knows */
-	int waiting;      /* there is no more just now */
-	int imports;      /* no text yet: a document of another format is read and converted */
+	double tps, left; /* left: seconds, < 0 = unknown */
+	int waiting;      /* 1 = the source has no more text yet */
+	int imports;      /* 1 = no text yet: the document is being imported */
 };
-/* "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left"; brief: "reading 123,456, 24% of 1.2 MB,
- * p. 34/311". A page whose label is not its number: "p. xii (12 of 311)", "p. xii (12/311)". */
+/* Append "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left"; brief: "reading 123,456,
+ * 24% of 1.2 MB, p. 34/311". If the page's label is not its number: "p. xii (12 of 311)", "p. xii (12/311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 
 /* ---- other programs (external.c) ---- */
 
-/* The text in $VISUAL or $EDITOR (else vi), on the terminal, which must be free; text becomes what was saved, without
- * its last newline. The draft lies in a folder of its own, which is removed with all that the editor leaves there, also
- * where this program is killed meanwhile and the editor ends later. in_memory: on a file system in memory, or nowhere.
- * -1: it could not be run, or failed; the text is as it was. */
+/* Edit the text in $VISUAL or $EDITOR (else vi), which gets the terminal; the screen must be closed. On success
+ * text becomes what was saved, without its last newline. -1: the editor could not be run or failed; text is
+ * unchanged. The draft is in a folder of its own, which is removed with all files of the editor, also if this
+ * program is killed while the editor runs. in_memory: only on a file system in memory. */
 int external_edit(struct str *text, int in_memory, struct err *);
-/* Run a shell command without input; out = what it prints, at most `most` bytes; *status = how it ended. -1: it could
- * not be run, printed more, or was stopped (signals_stopped()). */
+/* Run a shell command without input; append at most `most` bytes of its output to *out, and set *status (waitpid).
+ * -1: it could not be run, printed more, or was stopped (signals_stopped()). */
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
-/* To wl-copy, xclip or xsel, where one is installed and its desktop is there, and inside tmux to its buffer. Returns
- * who has it ("xclip and tmux"), or NULL. Takes a second or two where a program hangs. */
+/* Copy the text to the clipboard with wl-copy, xclip or xsel, if one is installed and its desktop runs, and inside
+ * tmux to its buffer. Returns the name of the program ("xclip and tmux"), or NULL. A program that hangs is killed
+ * after 1.5 s. */
 const char *external_copy(const char *text, size_t n);
 
 #endif

@@ -12,7 +12,7 @@ size_t terminal_width(int fd)
 {
 	struct winsize size;
 
-	/* Asked anew for every piece: the window may change at any time. */
+	/* asked at each call: the window's size may change at any time */
 	return ioctl(fd, TIOCGWINSZ, &size) < 0 ? 0 : size.ws_col;
 }
 
@@ -39,7 +39,7 @@ int terminal_choose(const char *question, const char *letters)
 		keys.c_cc[VTIME] = 0;
 		tcsetattr(0, TCSANOW, &keys);
 	}
-	/* One byte at a time: what is typed behind the answer belongs to the conversation. */
+	/* Read one byte at a time: bytes behind the answer are input of the conversation. */
 	while (!answer && read(0, &c, 1) == 1 && c != 4) {
 		if (c == '\n' || c == '\r')
 			answer = letters[0];
