@@ -12,8 +12,8 @@
 /* ---- what may come next ---- */
 
 struct offers {
-	const char *begin; /* what stands of the word to complete */
-	const char *head;  /* n_head bytes that stay before each offer: "--NAME=" */
+	const char *begin; /* the part of the word that is typed */
+	const char *head;  /* n_head bytes that precede each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;
 };
@@ -135,7 +135,7 @@ int completion_answer(const struct option_def *more, int n, char **word)
 
 /* ---- the stubs ---- */
 
-/* bash: $cur is the word as it is typed, with its quotes; a name may have blanks in it. */
+/* bash: $cur is the word as typed, quotes included; a file's name may contain blanks. */
 static const char bash[] =
 	"# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
 	"_weir_files()\n"

@@ -1,5 +1,5 @@
-/* app/options/config.c - the config file: `key = value` lines; `#` begins a comment line; quotes around a value keep
- * its blanks. */
+/* app/options/config.c - the config file: KEY = VALUE lines. A line that begins with # is a comment; quotes around
+ * a value keep its blanks. */
 #include "app/options/options.h"
 
 #include <errno.h>
@@ -23,14 +23,14 @@ static char *trim(char *s)
 	return s;
 }
 
-/* Some editors begin a text with a byte order mark. */
+/* Skip a byte order mark, which some editors write at the beginning of a file. */
 static const char *after_mark(const char *line)
 {
 	return line + (strncmp(line, "\xef\xbb\xbf", 3) ? 0 : 3);
 }
 
-/* The file opened for reading, or NULL and errno. A pipe, a terminal or a device could keep the program waiting, or
- * never end. */
+/* Open a regular file or a directory for reading; NULL and errno if that fails. EINVAL: a pipe, a terminal or a
+ * device, which could block the program or never end. */
 static FILE *open_lines(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -46,13 +46,13 @@ static FILE *open_lines(const char *path)
 	return NULL;
 }
 
-/* Why it was not opened. */
+/* The reason why open_lines() failed, from errno. */
 static const char *not_opened(void)
 {
 	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
-/* The next line: 1, 0 at the end, -1 and *e where the file cannot be read, such as a directory. */
+/* Read the next line: 1; 0 at the end; -1 and *e if the file cannot be read (a directory, for example). */
 static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
 {
 	errno = 0;
@@ -134,7 +134,7 @@ int config_read(struct options *o, struct err *e)
 		for (d = option_defs; d->name; d++)
 			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
 				break;
-		/* It may be a newer weir's: that must not stop an older one. */
+		/* A key of a newer version must not stop an older one: warn and skip the line. */
 		if (!d->name) {
 			struct err unknown = { 0 };
 
@@ -154,7 +154,7 @@ int config_read(struct options *o, struct err *e)
 
 /* ---- saving one key ---- */
 
-/* Does the line give this key a value? */
+/* 1 if the line gives this key a value. */
 static int sets_key(const char *line, const char *key)
 {
 	size_t n = strlen(key);
@@ -172,7 +172,8 @@ static void add_line(struct str *out, const char *key, const char *value)
 	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
 }
 
-/* All lines of the file but for those that set the key: the first of them is replaced, a missing one is appended. */
+/* Append the lines of the file to *out, with the new value in place of the first line that sets the key. Further
+ * lines that set the key are dropped. If no line sets it, one is appended. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
 	FILE *f = open_lines(path);
@@ -199,7 +200,7 @@ static int changed_lines(const char *path, const char *key, const char *value, s
 	return rc;
 }
 
-/* The new file replaces the old one when all of it is on the disk. */
+/* Replace the file atomically: write a temporary file, fsync, rename. */
 static int replace_file(const char *path, const struct str *text, struct err *e)
 {
 	struct str next = { 0 };
@@ -233,7 +234,7 @@ int config_save(const struct option_def *d, const char *value, struct str *where
 	if (make_parents(where->p))
 		return err_set(e, ERR_FAIL, "cannot make the folder of config file '%.200s': %s", where->p,
 		               strerror(errno));
-	/* A link stays a link: what it points to is written. */
+	/* Keep a symbolic link: replace the file that it points to. */
 	file = realpath(where->p, NULL);
 	rc = changed_lines(file ? file : where->p, d->name, value, &text, e);
 	if (!rc)

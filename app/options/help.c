@@ -6,7 +6,7 @@
 
 #define HELP_WIDTH 80
 
-/* text in a column that begins at indent, after what the line holds already. */
+/* Append the text, wrapped, in a column that begins at indent. The current line is already filled up to there. */
 static void help_text(struct str *out, size_t indent, const char *text)
 {
 	size_t col = indent;
@@ -47,7 +47,7 @@ static void help_row(const struct options *o, const struct option_def *d, struct
 	str_free(&text);
 }
 
-/* The options of these commands; last those that every command takes. */
+/* Append the options of these commands; options that every command takes come last. */
 static void help_rows(const struct option_def *more, command_set commands, struct str *out)
 {
 	struct options o;
@@ -69,7 +69,7 @@ static void help_command(const struct options *o, struct str *out)
 	help_rows(o->more, o->command, out);
 }
 
-/* The engine's own lines, broken where they are too long: what a name or a setting means goes on below its meaning. */
+/* Append the policies and settings of kv_policy_help(), wrapped: long help continues below its own column. */
 static void help_kv(struct str *out)
 {
 	struct str text = { 0 };
@@ -89,7 +89,7 @@ static void help_kv(struct str *out)
 	str_free(&text);
 }
 
-/* One screen of 80 columns: a test compares the commands with the table. */
+/* One screen of 80 columns. A test compares its commands with the table. */
 static const char overview[] = "weir: talk with a language model in the terminal, about documents of any length\n\n"
 			       "  weir [OPTIONS] [FILE ...]  chat; every FILE becomes a document\n"
 			       "  weir -p TEXT [FILE ...]    one answer; also: cat FILE | weir -p TEXT\n"

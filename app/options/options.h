@@ -1,23 +1,22 @@
 /* app/options/options.h - commands and options.
  *
- *     table.c       their tables, the defaults
- *     value.c       an option's value from text, and as text
- *     parse.c       config file, environment, command line
- *     config.c      the config file: reading it, saving one key
- *     help.c        --help
- *     typed.c       the command of an unfinished command line
- *     completion.c  completion for shells
+ *     table.c the tables of commands and options, the defaults
+ *     value.c an option's value from text, and as text
+ *     parse.c config file, environment, command line
+ *     config.c the config file: reading it, saving one key
+ *     help.c --help
+ *     typed.c the command of an unfinished command line
+ *     completion.c completion for shells
  *
- * Parsing, --help, the environment, the config file, /set and the checks of the manual all read the same rows
- * (table.c), so an option cannot exist in one of them alone. Precedence: command line, then environment, then config
- * file, then the defaults. */
+ * Parsing, --help, the environment, the config file, /set, completion and the checks of the manual all read the
+ * same rows (table.c). Precedence: command line, environment, config file, defaults. */
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
 #include "engine/base/base.h"
 #include "engine/engine.h"
 
-/* Sets of commands, one bit each, so that a row can name all that take it.  Macros: an enum has no 64 bits. */
+/* Sets of commands, one bit each. Macros, because an enum has no 64 bits. */
 typedef uint64_t command_set;
 #define COMMAND_BIT(i)       (UINT64_C(1) << (i))
 #define CMD_ALL              (~UINT64_C(0))
@@ -60,11 +59,11 @@ typedef uint64_t command_set;
 #define CMD_EVAL_ANSWERS     COMMAND_BIT(36)
 #define CMD_EVAL_PREDICTOR   COMMAND_BIT(37)
 #define CMD_TRAIN            COMMAND_BIT(38)
-#define CMD_HELP             COMMAND_BIT(39) /* the word that stands for --help */
+#define CMD_HELP             COMMAND_BIT(39) /* "help": the same as --help */
 #define CMD_SESSIONS_IMPORT  COMMAND_BIT(40)
 #define EVAL_TEXTS           (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL_TASKS           (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
-/* The commands of weir-lab, the program that weir starts for them. Options that only these take are in app/lab. */
+/* The commands that weir-lab runs; weir starts it for them. Options that only these commands take are in app/lab. */
 #define CMD_LAB              (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
@@ -72,15 +71,15 @@ struct command_def {
 	const char *args;
 	const char *help;
 	command_set id;
-	int max_files; /* -1 = any number */
+	int max_files; /* most words behind the command; -1 = any number */
 };
 extern const struct command_def command_defs[]; /* ends with name = NULL */
 
 enum option_type { OPT_FLAG, OPT_INT, OPT_SEED, OPT_FLOAT, OPT_SIZE, OPT_TEXT, OPT_CHOICE, OPT_POLICY, OPT_INT_LIST };
 enum option_flags {
-	OPT_CONFIG = 1, /* may stand in the config file */
-	OPT_SET = 2,    /* may be changed with /set in a chat */
-	OPT_KEPT = 4,   /* a session remembers it */
+	OPT_CONFIG = 1, /* allowed in the config file */
+	OPT_SET = 2,    /* /set changes it in a chat */
+	OPT_KEPT = 4,   /* stored with a session */
 };
 
 #define LIST_MAX 32
@@ -97,13 +96,13 @@ struct option_def {
 	const char *name; /* without the dashes */
 	char key;         /* short form, or 0 */
 	enum option_type type;
-	const char *arg; /* name of the argument; for OPT_CHOICE the choices, "a|b|c" */
+	const char *arg; /* name of the value; OPT_CHOICE: the choices, "a|b|c" */
 	const char *env; /* environment variable, or NULL */
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	size_t off;      /* into struct options, or into the struct that begins with it */
-	double min, max; /* of a number */
+	size_t off;      /* offset of the value in struct options, or in a struct that begins with it */
+	double min, max; /* range of a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
 
@@ -112,127 +111,131 @@ struct options {
 	const struct command_def *def;
 	const struct option_def *more; /* rows of options that only this program has, or NULL (app/lab/lab.h) */
 
-	/* --remote: a server; its model where /model has named one, "" where it has named none */
+	/* remote: address of a server, or NULL. served: its model that /model has named; "" = none named */
 	const char *remote, *served;
-	/* of a server: where its key is, whether it may go unencrypted, seconds to wait */
+	/* of a server: file of the key, 1 = send the key without encryption, seconds of silence before a request
+	 * fails */
 	const char *key_file;
 	int insecure, timeout;
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
-	uint64_t kv_memory; /* bytes of memory for the KV cache, 0: as many as it takes */
-	float read_share;   /* of attention that a prompt's tokens read, by an estimate; 1: all */
+	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
+	float read_share;   /* share of attention that a prompt's tokens read, estimated; 1 = all */
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* all but rng; the user's where sampling_set says so, else the defaults, which a model may know better */
+	/* the sampler's settings, all but rng. A bit in sampling_set means: set by the user. The others are
+	 * defaults, which the model may replace. */
 	struct sampling sampling;
 	unsigned sampling_set; /* 1 << enum sampling_setting */
 	uint64_t seed;
 	int seed_set;
 
-	const char *system; /* NULL = what the template says */
-	const char *prompt; /* -p; NULL = line mode */
+	const char *system; /* system prompt; NULL = the template's own */
+	const char *prompt; /* -p; NULL = a conversation */
 	const char *color;
-	const char *surprise;  /* of the sentences of a text that is read: "on", "off" */
-	const char *think;     /* what becomes of reasoning: "auto", "show", "hide", "off" */
-	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
-	const char *speculate; /* guess tokens from earlier ones and compute several in one step: "on", "off" */
-	const char *recall;    /* bring back evicted turns that a question asks about: "on", "off" */
-	const char *loops;     /* an answer that repeats itself: "auto", "stop", "go" */
-	const char *theme;     /* of the screen: "auto" or a name */
-	const char *mouse, *panel, *answers; /* of the screen: "off", "on"; the same; "formatted", "raw" */
+	const char *surprise;                /* tint surprising sentences of a text that is read: "on", "off" */
+	const char *think;                   /* reasoning: "auto", "on", "show", "hide", "off" */
+	const char *docs;                    /* how documents reach the model: "auto", "whole", "passages" */
+	const char *speculate;               /* speculative decoding: "on", "off" */
+	const char *recall;                  /* bring back evicted turns that a question asks about: "on", "off" */
+	const char *loops;                   /* an answer that repeats itself: "auto", "stop", "go" */
+	const char *theme;                   /* "auto" or the name of a theme */
+	const char *mouse, *panel, *answers; /* of the screen: "on", "off"; "on", "off"; "formatted", "raw" */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
-	/* the most passages that go with a question; -1: as many as suit the size of the model */
+	/* most passages that go with a question; -1 = by the size of the model */
 	int32_t passages;
-	int each_line; /* standard input is a question a line */
+	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
-	int help_kv; /* --kv help: the cache policies and their settings */
+	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
 	int special, bos, decode;     /* inspect tokens */
 	const char *token_file, *out; /* inspect logits; out: eval plot, train, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
 	int no_reply;                   /* inspect chat */
-	struct policy_list kvs;         /* every --kv of the command line, in order: eval and bench compare them */
-	int32_t chunk;                  /* tokens of a prefill chunk, eval and bench; 0 = the default */
+	struct policy_list kvs;         /* every --kv of the command line, in order; eval and bench compare them */
+	int32_t chunk;                  /* tokens of a prefill chunk (eval, bench); 0 = the default */
 	struct int_list prefill, depth; /* bench */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 
 	const char *session;     /* -s */
 	int go_on, private_talk; /* --continue, --private */
-	int limit;               /* sessions search: maximum results */
-	int yes;                 /* pull, models rm: nothing is asked */
+	int limit;               /* most results of a search */
+	int yes;                 /* 1 = do not ask (pull, models rm) */
 
 	char **file;
-	int n_file; /* the words that are not options */
+	int n_file; /* words that are no options and no command */
 	const struct option_def **said;
-	int n_said; /* options that stood on the command line */
+	int n_said; /* rows of the options on the command line */
 
 	char **owned;
-	size_t n_owned; /* strings that outlive their source (config file) */
+	size_t n_owned; /* strings that outlive their source, such as a line of the config file */
 };
 
-/* The defaults; file is NULL. */
+/* Set the defaults; file is NULL. */
 void options_default(struct options *);
-/* Defaults, config file, environment, then argv.  With --help or --version in argv the other two sources are
- * not read: help must work with a broken config file.  ERR_USAGE with one sentence. */
+/* Take the defaults, then the config file, the environment and argv. With --help or --version in argv the config
+ * file and the environment are not read, so that help works with a broken config file. -1, ERR_USAGE. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
-/* The same with rows beside option_defs, whose values are in a struct that begins with struct options. */
+/* Like options_parse(), also with the rows `more`. Their values are in the struct that begins with *o. */
 int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
 
-/* Give one option a value from text.  where: "option '--ctx'", for messages. */
+/* Set an option from text. where: "option '--ctx'", for messages. -1, ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
-/* Which of the sampler's settings it is; SAMPLING_SETTINGS: none.  These take "auto", too: not set. */
+/* The sampler's setting of this row; SAMPLING_SETTINGS = none. A sampler's setting also takes the value "auto":
+ * not set. */
 enum sampling_setting option_sampling(const struct option_def *);
-/* The row of this name that these commands share, or NULL. */
+/* The row of this name that one of these commands takes, or NULL. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* The row after d, in option_defs and then in `more`, which may be NULL; d = NULL: the first. NULL after the last. */
+/* The row after d in option_defs and then in `more` (may be NULL); d = NULL: the first row. NULL after the last. */
 const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
-/* The row of this name, or with this letter, of both tables. */
+/* The row of this name, or with this letter, in both tables; NULL = none. */
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
                                           command_set commands);
 const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands);
-/* The commands whose name begins with these words (second: NULL = one word); *exact: the one of exactly these words, or
- * NULL. */
+/* The commands whose name begins with these words; second = NULL: with one word. *exact: the command of exactly
+ * these words, or NULL. */
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
-/* Did it stand on the command line? */
+/* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* A copy of the options ends: what was allocated for it belongs to the original from now on. */
+/* Move the owned strings of a copy back to the original, before the copy is dropped. */
 void options_take_back(struct options *o, const struct options *copy);
-/* Keep a copy of a string as long as the options live. */
+/* Copy n bytes of text as a string that lives as long as the options. */
 char *options_own(struct options *, const char *text, size_t n);
-/* The value as text, for /set. */
+/* Append the value as text. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 
-/* Reads the config file, if there is one, into the options (which options_parse() does). */
+/* Read the config file, if there is one, into the options; options_parse() calls this. */
 int config_read(struct options *, struct err *);
-/* Give the key of this option a value in the config file; every other line stays as it is. value: as option_set() takes
- * it. Appends the file's path to *where. 0, or -1: nothing was changed. */
+/* Set the option's key in the config file to this value (text as for option_set()); other lines stay as they are.
+ * Appends the file's path to *where. -1: the file is unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
-/* --help, `weir help`: one screen, one command and its options, or a topic.  keys: adds the keys and commands of the full screen. */
+/* Append the help that the options ask for: the overview, a command and its options, or a topic. keys: appends the
+ * keys and commands of the full screen. */
 extern const char *const help_topics[]; /* ends with NULL */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
-/* Append these commands, a line each. */
+/* Append a line for each of these commands. */
 void options_help_commands(command_set, struct str *out);
 
 /* ---- a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	command_set commands;         /* that the words allow; the chat, until a word names another command */
-	const struct command_def *at; /* the command, NULL while its second word is missing */
-	const char *group;            /* first word of a command of two words whose second word is due, or NULL */
-	const struct option_def *due; /* option whose value is due, or NULL */
+	command_set commands;         /* commands that the words allow: the chat, until a word names another command */
+	const struct command_def *at; /* the command; NULL = its second word is missing */
+	const char *group;            /* first word of a command whose second word comes next, or NULL */
+	const struct option_def *due; /* option whose value comes next, or NULL */
 	int words;                    /* words behind the command's name */
-	int help;                     /* 1 = "help" came first, or --help */
+	int help;                     /* 1 = "help" came first, or there is --help */
 };
 void typed_read(struct typed *, const struct option_def *more, int n, char **word);
-/* The option that the word "--NAME", "--NAME=VALUE" or "-L" names, of these commands or else of any; NULL: none. */
+/* The row of the option in the word: "--NAME", "--NAME=VALUE" or "-L"; of these commands, else of any command.
+ * NULL: none. */
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
-/* weir completion SHELL, and `weir __complete WORD ...`, which the shell's stub asks (completion.c). Both return the
- * exit code. */
+/* `weir completion SHELL`, and `weir __complete WORD ...`, which the shell's stub calls. Return the exit code. */
 int cmd_completion(const struct options *);
 int completion_answer(const struct option_def *more, int n_words, char **word);
 

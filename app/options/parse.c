@@ -1,7 +1,7 @@
 /* app/options/parse.c - options from the config file (config.c), the environment and the command line.
  *
- * A first word that names a command selects it; otherwise every word is a document. Options may stand before or after
- * the words. */
+ * The first word selects a command if it names one; otherwise every word is a document. Options may be before,
+ * between or after the words. */
 #include "app/options/options.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int read_environment(struct options *o, struct err *e)
 
 /* ---- command line ---- */
 
-/* What the user typed to get this command, such as "weir models". */
+/* Write the name of the first of these commands as typed, such as "weir models". */
 static void command_name(command_set commands, char *name, size_t size)
 {
 	const struct command_def *c = command_defs;
@@ -47,7 +47,7 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 	return NULL;
 }
 
-/* A word that is no option of this command: say whose it is, or what it resembles. */
+/* Report an option that the command does not take: name the command that takes it, or a similar option. */
 static int unknown_option(const struct options *o, const char *word, size_t len, command_set commands, struct err *e)
 {
 	const char *lists =
@@ -101,12 +101,12 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	const struct option_def **seen; /* rows used, to be checked against the command at the end */
+	const struct option_def **seen; /* rows of the options so far; checked at the end, when the command is known */
 	int n_seen;
-	command_set commands; /* what the words so far allow */
-	const char *group;    /* first word of a two-word command, until its second comes */
-	int whole;            /* that word is a command by itself, too */
-	int chosen;           /* a command was named, or the first word was a document */
+	command_set commands; /* commands that the words so far allow */
+	const char *group;    /* first word of a command of two words, until the second one comes; else NULL */
+	int whole;            /* 1 = the word in `group` is a command by itself, too */
+	int chosen;           /* 1 = a word has named a command or a document */
 	struct err *e;
 };
 
@@ -184,7 +184,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* Before the command's name is seen its options are not known to be wrong. */
+	/* Before the command is named, take the option of any command; the end of the parse checks it. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
@@ -233,7 +233,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	int rc = take_letters(p, word, next, used_next);
 
-	/* Elsewhere -c goes on with the last conversation. */
+	/* In other programs -c continues the last conversation. */
 	return rc < 0 && word[1] == 'c'
 	               ? err_set(p->e, p->e->code,
 	                         "%s (-c is the size of the context; --continue goes on with the last session)",
@@ -279,7 +279,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 
 	o->n_file = 0;
 	o->def = &command_defs[0];
-	/* One word may hold several short options: no more rows than characters. */
+	/* One word may contain several short options: at most one row a character. */
 	{
 		size_t n = 1;
 		for (int i = 1; i < argc; i++)
@@ -293,7 +293,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
 		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
-		/* Help for a group: any of its commands stands for it. */
+		/* Help for a group: the mask has all its commands, def is the last of them. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)
 				o->def = c;
@@ -308,7 +308,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
-	/* `weir --help benhc`; behind a document it is a late thought: `weir report.txt --help`. */
+	/* `weir --help benhc`. A file before --help is accepted: `weir report.txt --help`. */
 	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) &&
 	    access(o->file[0], F_OK))
 		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
@@ -328,7 +328,7 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
 	int quiet;
 
-	/* Twice over argv: first to see --help and mistakes, then for good, over the weaker sources. */
+	/* Parse argv twice: first to find mistakes and --help, then over the config file and the environment. */
 	options_default(o);
 	o->more = more;
 	o->file = file;
@@ -337,12 +337,12 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL; /* the list is used again */
+	o->file = NULL; /* keep the list from options_free() */
 	options_free(o);
 	options_default(o);
 	o->more = more;
 	o->file = file;
-	o->quiet = quiet; /* for what the config file gives reason to say */
+	o->quiet = quiet; /* config_read() may say something */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);

@@ -1,7 +1,7 @@
 /* app/options/table.c - the tables of commands and options.
  *
- * Each row says which commands take it, so that the same name may mean two things in two commands (`--decode` is a flag
- * of `inspect tokens` and a number in `bench`). */
+ * Each row names the commands that take it, so one name may mean two things in two commands: `--decode` is a flag
+ * of `inspect tokens` and a number in `bench`. */
 #include "app/options/options.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* app/options/typed.c - the command of a command line that may be unfinished or wrong: to complete it, and to know which
- * program runs it before its options are parsed. */
+/* app/options/typed.c - find the command of a command line that may be unfinished or wrong: for completion, and
+ * for weir to know that weir-lab runs the command. */
 #include <string.h>
 
 #include "app/options/options.h"
@@ -41,7 +41,7 @@ const struct option_def *typed_option(const struct option_def *more, const char 
 	return d ? d : option_find_more(more, word + 2, n - 2, CMD_ALL);
 }
 
-/* 1 if the word begins the name of a command. */
+/* 1 if a command begins with this word. */
 static int names_command(const char *word)
 {
 	const struct command_def *exact;
@@ -57,7 +57,7 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 	for (int i = 0; i < n; i++) {
 		const struct option_def *d;
 
-		if (t->due && !strcmp(word[i], "=")) /* bash makes three words of --NAME=VALUE */
+		if (t->due && !strcmp(word[i], "=")) /* bash splits --NAME=VALUE into three words */
 			continue;
 		if (t->due) {
 			t->due = NULL;
@@ -74,8 +74,10 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 		d = typed_option(more, word[i], t->commands);
 		t->due = d && d->type != OPT_FLAG && !strchr(word[i], '=') ? d : NULL;
 		t->help |= d && d->off == offsetof(struct options, help);
-		t->words += d && d->off == offsetof(struct options, prompt); /* no command behind it */
-		/* An option of weir-lab, of which weir has no row: a word behind it that names no command is its value. */
+		t->words += d && d->off == offsetof(struct options,
+		                                    prompt); /* -p: later words are documents, not commands */
+		/* weir lacks the rows of weir-lab's options. Skip the word behind such an option, unless the word
+		 * names a command. */
 		if (!d && word[i][1] == '-' && !strchr(word[i], '=') && i + 1 < n && !names_command(word[i + 1]))
 			i++;
 	}

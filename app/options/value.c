@@ -20,7 +20,7 @@ static int parse_int(const char *text, double min, double max, int32_t *out)
 	return 0;
 }
 
-/* "512M", "1.5G", "800000". */
+/* Parse bytes such as "512M", "1.5G" or "800000". */
 static int parse_size(const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
@@ -70,7 +70,7 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	               value);
 }
 
-/* The sampler's setting i is the user's (1) or not (0). */
+/* Note whether the user has set the sampler's setting i; if not, restore its default. */
 static void sampling_said(struct options *o, enum sampling_setting i, int said)
 {
 	if (i == SAMPLING_SETTINGS)
@@ -110,7 +110,8 @@ char *options_own(struct options *o, const char *text, size_t n)
 	return o->owned[o->n_owned++] = xstrndup(text, n);
 }
 
-/* "~/FILE", where no shell has read it: in the config file, in the environment and behind a "=". */
+/* Replace "~/" by the home directory. The shell does this only for words of their own, not behind "=", in the
+ * environment or in the config file. */
 static const char *below_home(struct options *o, const char *path)
 {
 	const char *home = getenv("HOME");
