@@ -1,14 +1,13 @@
-/* app/models/model_files.c - the model files on this machine: weir's own, and those that other programs have fetched
- * (models.h).
+/* app/models/model_files.c - the model files on this machine: weir's own, and those of other programs (models.h).
  *
- *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
- *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub: models--ORG--NAME/snapshots/REVISION/FILE.gguf
- *     llama.cpp      $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
- *     LM Studio      ~/.lmstudio/models/ORG/REPO/FILE.gguf
- *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
+ *     weir $XDG_CACHE_HOME/weir/models/NAME.gguf
+ *     Hugging Face $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub:
+ *                    models--ORG--NAME/snapshots/REVISION/FILE.gguf
+ *     llama.cpp $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
+ *     LM Studio ~/.lmstudio/models/ORG/REPO/FILE.gguf
+ *     Ollama $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
  *
- * Folders of others are only read. What is in them may be anything: files are found by their names, and checked when
- * they are opened. */
+ * Folders of other programs are only read. Files are found by their names alone and checked when they are opened. */
 #include "app/models/models.h"
 #include "engine/base/json.h"
 
@@ -43,8 +42,8 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		                               .when = when };
 }
 
-/* A model in several files is listed as its first one, "NAME-00001-of-00003", with the bytes of all: 1, or 0 for the
- * others. */
+/* 1 unless the path is a later part of a model in several files. The first part, "NAME-00001-of-00003", stands for
+ * the model; *bytes grows by the bytes of the other  parts. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -71,7 +70,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Every FILE.gguf below a folder, but for the picture halves of vision models. */
+/* Add every FILE.gguf below a folder, except the image encoders of vision models. */
 static void add_folder(struct finder *f, const struct str *folder, const char *from)
 {
 	char *roots[] = { folder->p, NULL };
@@ -91,7 +90,7 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 		fts_close(tree);
 }
 
-/* $NAME, with more behind it: 1, or 0 where it is not set. */
+/* Append the value of the environment variable and `more`. 0: the variable is not set to an absolute path. */
 static int from_env(const char *name, const char *more, struct str *out)
 {
 	const char *value = getenv(name);
@@ -102,7 +101,7 @@ static int from_env(const char *name, const char *more, struct str *out)
 	return 1;
 }
 
-/* The home directory, with more behind it. */
+/* Append the home directory and `more`. */
 static void from_home(const char *more, struct str *out)
 {
 	if (!from_env("HOME", more, out))
@@ -111,7 +110,8 @@ static void from_home(const char *more, struct str *out)
 
 /* ---- Ollama ---- */
 
-/* The blob that a manifest calls the model; its digest is "sha256:" and 64 digits of base 16. */
+/* Append the path of the blob that a manifest names as the model; its digest is "sha256:" and 64 hexadecimal
+ * digits. 1 if found. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
 	struct str text = { 0 }, digest = { 0 };
@@ -136,7 +136,8 @@ static int manifest_blob(const char *manifest, const struct str *root, struct st
 	return found;
 }
 
-/* manifests/HOST/OWNER/NAME/TAG becomes "NAME:TAG", and "OWNER/NAME:TAG" where the owner is not the library. */
+/* Add the models of manifests/HOST/OWNER/NAME/TAG as "NAME:TAG", or "OWNER/NAME:TAG" if the owner is not
+ * "library". */
 static void add_ollama(struct finder *f, const struct str *root)
 {
 	struct str folder = { 0 };
@@ -217,8 +218,8 @@ int model_newest(struct str *out)
 	return newest != NULL;
 }
 
-/* How well a name fits: 3 whole, 2 whole but for capitals, 1 its beginning, 0 not. */
-static int fits(const char *name, const char *wanted, size_t n)
+/* How well a name matches: 3 exactly, 2 except for capitals, 1 by its beginning, 0 not. */
+static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
 		return 3;
@@ -234,7 +235,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	struct str names = { 0 };
 	int best = 1;
 
-	/* What is a path stays one: opening it says what is wrong with it. */
+	/* A path stays a path: opening it reports what is wrong with it. */
 	if (!access(wanted, F_OK) || wanted[0] == '/' || wanted[0] == '.' || !len) {
 		str_adds(out, wanted);
 		return 0;
@@ -243,7 +244,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 		len -= 5;
 	n = model_files(&file);
 	for (size_t i = 0; i < n; i++) {
-		int how = fits(file[i].name, wanted, len);
+		int how = name_fits(file[i].name, wanted, len);
 
 		if (how < best)
 			continue;
@@ -256,7 +257,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* Of equal names the first one counts: weir's own come first. */
+	/* Of several exact matches take the first: weir's own files are listed first. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

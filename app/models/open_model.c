@@ -37,7 +37,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* "FILE:SCALE" or "FILE": the file, appended.  A file of the whole name goes first. */
+/* Split "FILE:SCALE": append the file, set *scale (1 if absent). If a file of the whole name exists, the name has
+ * no scale. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
@@ -107,7 +108,7 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
-	/* A conversation takes the default policy; measurements and inspections keep every entry unless --kv is
+	/* A conversation takes the default policy. Measurements and inspections keep every entry unless --kv is
 	 * given. */
 	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
 	struct timeline_options to = { .ctx = ctx,

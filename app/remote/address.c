@@ -1,4 +1,4 @@
-/* app/remote/address.c - the address of a server, and the key: what may be sent where (remote_private.h). */
+/* app/remote/address.c - the address of a server, and the key: which request may carry the key (remote_private.h). */
 #include "app/remote/remote_private.h"
 
 #include <errno.h>

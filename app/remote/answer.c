@@ -1,17 +1,21 @@
-/* app/remote/answer.c - asks for an answer, waits and tries again, and gives it out piece by piece (remote.h). */
+/* app/remote/answer.c - sends a request, waits, tries again, and returns the text of the answer part by part
+ * (remote.h). */
 #include "app/remote/remote_private.h"
 
 #include <string.h>
 #include <time.h>
 
-enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 }; /* bytes of an error's page; times that "500" is tried */
+enum {
+	ERROR_MOST = 64 << 10,
+	FAILED_MOST = 3
+}; /* bytes of an error's page; most tries of a request that gets status 500 */
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-static const double AFTERWARDS = 2; /* seconds that usage and the end may take once the answer has finished */
+static const double AFTERWARDS = 2; /* seconds for usage and the end of the stream after the last text */
 
 /* ---- what arrives ---- */
 
-/* llama-server repeats the beginning of an answer that it extends: leave that out. Text that only begins like it is
- * given out. */
+/* Append text of the answer. llama-server repeats the beginning of an answer that it extends: drop the repetition.
+ * Text that differs from the beginning later is appended in full. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -59,7 +63,7 @@ static void take_finish(struct remote *r, const struct chunk *c)
 		http_patience(r->client, AFTERWARDS);
 }
 
-/* What was read of an event, or of an answer that is no stream. */
+/* Take over what chunk_parse() has read: of an event, or of a whole answer. */
 static int take_chunk(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -115,8 +119,8 @@ static int on_event(const char *data, size_t n, void *ud, struct err *e)
 	return take_chunk(r, e);
 }
 
-/* The body has ended. */
-static int at_end(struct remote *r, struct err *e)
+/* Handle the end of the body. -1: the answer is incomplete. */
+static int body_end(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
 
@@ -140,7 +144,7 @@ static int at_end(struct remote *r, struct err *e)
 	               r->at.server.p);
 }
 
-/* Read more of the body. */
+/* Read and parse more of the body. */
 static int read_body(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -150,7 +154,7 @@ static int read_body(struct remote *r, struct err *e)
 	if (a->streams)
 		str_clear(&a->in);
 	rc = http_read(r->client, &a->in, &a->broken, &why);
-	/* it keeps the connection open, or is rough in closing it */
+	/* The text is complete, so a connection that stays open or breaks is no error. */
 	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {
 		a->done = 1;
 		return 0;
@@ -158,15 +162,15 @@ static int read_body(struct remote *r, struct err *e)
 	if (rc < 0)
 		return err_set(e, why.code, "%s", why.msg);
 	if (!rc)
-		return at_end(r, e);
+		return body_end(r, e);
 	if (!a->streams && a->in.n > BODY_MOST)
 		return err_set(e, ERR_FAIL, "%.100s: the answer is longer than 16 MiB", r->at.server.p);
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* The same. An error behind text waits until the text is handed out. -1: a->broken says whether the connection
- * failed. */
-static int more(struct remote *r, struct err *e)
+/* Read more of the body. If text is ready, keep an error in a->late until the text has been returned. -1:
+ * a->broken says whether the connection failed. */
+static int answer_read(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
 	struct err why = { 0 };
@@ -182,8 +186,8 @@ static int more(struct remote *r, struct err *e)
 
 /* ---- asking ---- */
 
-/* An error's page: what it says, as far as it is short and JSON. */
-static int refused(struct remote *r, const struct http_reply *reply, struct err *e)
+/* Read the page of an error status and report its message. */
+static int answer_refused(struct remote *r, const struct http_reply *reply, struct err *e)
 {
 	struct answer *a = &r->answer;
 	struct err none = { 0 };
@@ -202,7 +206,7 @@ static int refused(struct remote *r, const struct http_reply *reply, struct err 
 	return server_refuses(r, reply->status, &a->chunk, &a->in, e);
 }
 
-static void begin(struct remote *r, const struct remote_request *q)
+static void answer_begin(struct remote *r, const struct remote_request *q)
 {
 	struct answer *a = &r->answer;
 
@@ -227,14 +231,14 @@ static void begin(struct remote *r, const struct remote_request *q)
 		a->sent += q->msg[i].n;
 }
 
-/* One try.  *again: another one may succeed. */
-static int try(struct remote *r, const struct remote_request *q, const struct str *json, struct http_reply *reply,
-               int *again, struct err *e)
+/* Send the request once. *again: 1 = another try may succeed. */
+static int answer_try(struct remote *r, const struct remote_request *q, const struct str *json,
+                      struct http_reply *reply, int *again, struct err *e)
 {
 	struct answer *a = &r->answer;
 	int rc;
 
-	begin(r, q);
+	answer_begin(r, q);
 	*again = 0;
 	if (server_send(r, &r->at.api, "/chat/completions", json, reply, e) < 0) {
 		*again = reply->broken;
@@ -245,21 +249,21 @@ static int try(struct remote *r, const struct remote_request *q, const struct st
 		int s = reply->status;
 
 		*again = s == 429 || s == 500 || s == 502 || s == 503 || s == 504 || s == 529;
-		return refused(r, reply, e);
+		return answer_refused(r, reply, e);
 	}
 	a->streams = !http_type_is(reply, "application/json");
 	if (http_type_is(reply, "text/html"))
 		return err_set(e, ERR_FAIL, "%.100s answers with a page for people; is it a server of models?",
 		               r->at.server.p);
 	do
-		rc = more(r, e);
+		rc = answer_read(r, e);
 	while (!rc && !a->ready.n && !a->done);
 	*again = rc < 0 && a->broken;
 	return rc;
 }
 
-/* Wait before the next try, as long as the server asks for or longer and longer. 0, or -1: *e stands, or the user has
- * stopped it. */
+/* Wait before the next try: as long as the server asks for, else twice as long each time, at most WAIT_MOST. -1:
+ * no further try (*e is unchanged), or stopped by the user. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -282,7 +286,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* A field that the server refuses, and that the request can do without: noted, so that it is asked once. */
+/* The field of the request that the server refuses, if the request can be sent without it; 0 = none. Each field is
+ * returned once for a server. */
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -299,11 +304,11 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 		lacks = FIELD_MAX_TOKENS;
 	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") &&
 	         strcasestr(text, "role"))
-		lacks = FIELD_SYSTEM; /* by the model's template */
+		lacks = FIELD_SYSTEM; /* refused by the model's template */
 	return lacks & ~r->lacks;
 }
 
-/* Bytes of a token, as the last prompt has shown. */
+/* Update bytes_per_token by the size of the last prompt. */
 static void learn_bytes(struct remote *r, double tokens)
 {
 	double per = (double)r->answer.sent / tokens;
@@ -319,10 +324,10 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	unsigned lacks;
 	int rc, again;
 
-	r->lacks &= ~(unsigned)FIELD_LIMIT; /* the next prompt may leave room for it */
+	r->lacks &= ~(unsigned)FIELD_LIMIT; /* the next prompt may leave room for the limit */
 	request_json(r, q, &json);
 	for (int tries = 0;; tries++) {
-		rc = try(r, q, &json, &reply, &again, e);
+		rc = answer_try(r, q, &json, &reply, &again, e);
 		if (rc < 0 && (lacks = can_do_without(r, q, &reply))) {
 			r->lacks |= lacks;
 			*e = (struct err){ 0 };
@@ -334,7 +339,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
-	/* What was estimated to fit has more tokens than the context. */
+	/* The prompt was estimated to fit, but exceeds the context: correct the estimate. */
 	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
 	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
 		learn_bytes(r, r->info.ctx);
@@ -343,8 +348,8 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	return rc;
 }
 
-/* The answer has ended: 0, or -1. */
-static int finish(struct remote *r, struct err *e)
+/* Close the answer; -1 and *e if it ended with an error. */
+static int answer_finish(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
 
@@ -364,17 +369,17 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 	struct answer *a = &r->answer;
 
 	while (!a->ready.n && !a->done && a->open)
-		if (more(r, e) < 0) {
+		if (answer_read(r, e) < 0) {
 			remote_end(r);
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) { /* it was the answer's own text */
+	if (!a->ready.n && a->echoed < a->echo.n) { /* the whole answer equals its beginning: not a repetition */
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}
 	if (!a->ready.n)
-		return finish(r, e);
+		return answer_finish(r, e);
 	str_add(out, a->ready.p, a->ready.n);
 	str_clear(&a->ready);
 	return 1;

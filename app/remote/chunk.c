@@ -1,8 +1,8 @@
-/* app/remote/chunk.c - reads the JSON of one event of an answer, or of a whole answer (remote.h).
+/* app/remote/chunk.c - parses the JSON of one event of an answer, or of a whole answer (remote.h).
  *
- * What is missing or of another type counts as absent: servers differ. Errors come as {"error": {"message": ...}},
- * {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...} or such
- * an object in a list. */
+ * Servers differ, so a member that is missing or of another type counts as absent. An error comes as {"error":
+ * {"message": ...}}, {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]},
+ * {"message": ...}, or as a list of such an object. */
 #include "app/remote/remote.h"
 #include "engine/base/utf8.h"
 #include "engine/base/json.h"
@@ -51,7 +51,7 @@ static void read_speed(struct jv v, double *out)
 		*out = x;
 }
 
-/* A string, or a list of {"type": "text", "text": ...}; without zero bytes, which no text has. */
+/* Append a string, or the texts of a list of {"type": "text", "text": ...}, without zero bytes. */
 static void read_text(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -87,7 +87,8 @@ static int says_overflow(const struct str *text)
 	return 0;
 }
 
-/* "maximum context length is 8192 tokens", "context size (8192 tokens)", "context length of only 8192": the number. */
+/* The context in a message, in tokens: "maximum context length is 8192 tokens", "context size (8192 tokens)",
+ * "context length of only 8192". 0: none. */
 static int32_t context_in(const struct str *text)
 {
 	static const char *const before[] = { "context length", "context size", "context window", "prompt length",
@@ -114,7 +115,7 @@ static int32_t context_in(const struct str *text)
 	return 0;
 }
 
-/* What is wrong with a field of the request: {"loc": ["body", "seed"], "msg": "..."} as "seed: ...". */
+/* Append what is wrong with a field of the request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
 static void read_complaint(struct jv v, struct str *out)
 {
 	struct jv it = { 0 }, loc = jv_get(v, "loc");
@@ -130,8 +131,8 @@ static void read_complaint(struct jv v, struct str *out)
 	jv_text(jv_get(v, "msg"), out);
 }
 
-/* The words of an error: a string, an object that has them, or a list of complaints, the first of which counts. Servers
- * that pass a request on wrap the error of the one behind: there it stands in "metadata", as JSON or as text. */
+/* Append the message of an error: a string, a message in an object, or the first of a list of complaints. A server
+ * that forwards requests wraps the error of the server behind it in "metadata", as JSON or as text. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
 	static const char *const key[] = { "message", "detail", "error", "errors" };
@@ -172,7 +173,7 @@ static void read_error(struct chunk *c, struct jv v)
 
 	c->fault = 1;
 	read_words(v, 0, &c->error);
-	if (!c->error.n && v.end - v.p > 2) /* another shape: as it is */
+	if (!c->error.n && v.end - v.p > 2) /* another shape: the JSON itself */
 		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
@@ -183,7 +184,7 @@ static void read_error(struct chunk *c, struct jv v)
 		c->ctx = context_in(&c->error);
 }
 
-/* Not null, false or empty. */
+/* 1 unless the value is null, false or empty. */
 static int is_something(struct jv v)
 {
 	return v.p && *v.p != 'n' && *v.p != 'f' && !(v.end - v.p == 2 && (*v.p == '[' || *v.p == '"'));
@@ -217,8 +218,8 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Why the answer ends: "stop", "eos", "end_turn", ... unless it is one of these. Some send an empty word or "null"
- * until then. */
+/* Read why the answer ends: "stop", "eos", "end_turn", ..., or one of the words below. Some servers send an empty
+ * word or "null" until the end. */
 static void read_finish(struct chunk *c, struct jv v)
 {
 	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",
@@ -243,7 +244,7 @@ static void read_finish(struct chunk *c, struct jv v)
 	str_free(&word);
 }
 
-/* Text: a string or a list of parts, of which {"type": "thinking", "thinking": [...]} is reasoning. */
+/* Read the content: a string, or a list of parts, of which {"type": "thinking", "thinking": [...]} is reasoning. */
 static void read_content(struct chunk *c, struct jv v)
 {
 	struct jv it = { 0 };
@@ -254,7 +255,7 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Reasoning that comes beside the text, under one of three names; some send it under two. */
+/* Read reasoning beside the content. It has one of three names; some servers send it under two of them. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");
@@ -281,7 +282,7 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
-	/* Some call it as the older protocol for texts does. */
+	/* Some servers use the name of the older completions protocol. */
 	if (c->text.n == had)
 		read_text(jv_get(delta, "text"), &c->text);
 	if (c->text.n == had)

@@ -1,13 +1,13 @@
-/* app/remote/count.c - tokens of a text or a conversation: as the server counts them, else estimated (remote.h).
+/* app/remote/count.c - tokens of a text or a conversation: counted by the server, else estimated (remote.h).
  *
- * llama-server renders a conversation (/apply-template) and tokenizes a text (/tokenize), vLLM does both in one
- * (/tokenize). */
+ * llama-server renders a conversation (/apply-template) and then tokenizes the text (/tokenize); vLLM tokenizes a
+ * conversation in one request (/tokenize). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
 #include <string.h>
 
-enum { EACH_MESSAGE = 8 }; /* tokens of a template around a message, for an estimate */
+enum { EACH_MESSAGE = 8 }; /* tokens that a template adds to a message, for an estimate */
 
 static int32_t estimate(const struct remote *r, size_t n)
 {
@@ -16,9 +16,9 @@ static int32_t estimate(const struct remote *r, size_t n)
 	return tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
 }
 
-/* The value that the server returns under a key: 0, with the text of its answer in *out; -1. */
-static int ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
-               struct jv *v)
+/* Send JSON and find the key in the answer: 0, *v in the text *out; -1 without it. */
+static int count_ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
+                     struct jv *v)
 {
 	struct err none = { 0 };
 	int status;
@@ -41,7 +41,7 @@ static int32_t length(struct jv list)
 	return n;
 }
 
-/* *n: its tokens; -1: the server does not say. */
+/* Count the tokens of a text. -1: the server does not count. */
 static int text_tokens(struct remote *r, const char *text, size_t n_text, int special, int32_t *n)
 {
 	struct str json = { 0 }, out = { 0 };
@@ -58,7 +58,7 @@ static int text_tokens(struct remote *r, const char *text, size_t n_text, int sp
 		json_bool(&json, "parse_special", special);
 	}
 	json_close(&json, '}');
-	rc = ask(r, "/tokenize", &json, llama ? "tokens" : "count", &out, &v);
+	rc = count_ask(r, "/tokenize", &json, llama ? "tokens" : "count", &out, &v);
 	if (!rc && llama)
 		*n = length(v);
 	else if (!rc && jv_number(v, &x) == 0 && x >= 0 && x <= INT32_MAX)
@@ -90,7 +90,7 @@ static int messages_tokens(struct remote *r, const struct remote_message *msg, s
 		json_text(&json, "model", r->model.p, r->model.n);
 	messages_json(r, msg, n_msg, &json);
 	json_close(&json, '}');
-	rc = ask(r, llama ? "/apply-template" : "/tokenize", &json, llama ? "prompt" : "count", &out, &v);
+	rc = count_ask(r, llama ? "/apply-template" : "/tokenize", &json, llama ? "prompt" : "count", &out, &v);
 	if (!rc && llama)
 		rc = jv_text(v, &prompt) < 0 ? -1 : text_tokens(r, prompt.p, prompt.n, 1, n);
 	else if (!rc && jv_number(v, &x) == 0 && x >= 0 && x <= INT32_MAX)

@@ -1,7 +1,8 @@
-/* app/remote/events.c - server-sent events, fed as they arrive (remote.h; WHATWG HTML, 9.2 "Server-sent events").
+/* app/remote/events.c - server-sent events, parsed as the bytes arrive (remote.h; WHATWG HTML, 9.2 "Server-sent
+ * events").
  *
- * Lines end with CR, LF or both. An empty line ends an event; of its fields only `data` counts, whose lines are joined
- * by line breaks. A line that begins with a colon is a comment, by which servers keep connections open. */
+ * Lines end with CR, LF or CR LF. An empty line ends an event. Of its fields only `data` is used; several data
+ * lines are joined by newlines. A line that begins with a colon is a comment, sent to keep the connection open. */
 #include "app/remote/remote.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static int dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 	return rc ? -1 : 0;
 }
 
-/* The line is complete. */
+/* Handle a complete line. */
 static int take_line(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 {
 	const char *p = str_text(&s->line), *colon;
@@ -62,7 +63,7 @@ int sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ud, s
 		size_t from = i;
 		int rc;
 
-		if (s->cr && bytes[i] == '\n') { /* the second half of CR LF */
+		if (s->cr && bytes[i] == '\n') { /* the LF of CR LF */
 			s->cr = 0;
 			i++;
 			continue;

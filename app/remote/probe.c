@@ -1,11 +1,11 @@
-/* app/remote/probe.c - what there is at an address, for weir doctor (remote.h). */
+/* app/remote/probe.c - what answers at an address, for weir doctor (remote.h). */
 #include "app/remote/remote_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Some servers show their list of models without a key, so the key is tried where it counts. A request without content
- * is refused for its content where the key is good, before a model is loaded or anything is paid for. */
+/* Test the key. Some servers list their models without a key, so a chat request is needed. The request is empty:
+ * with a good key it is refused for its content, before a model is loaded or anything is charged. */
 static enum remote_key try_key(struct remote *r)
 {
 	struct str empty = { 0 }, out = { 0 };

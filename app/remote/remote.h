@@ -1,71 +1,72 @@
-/* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang, Ollama,
- * hosted ones.
+/* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang,
+ * Ollama, hosted ones.
  *
- *     address.c   the server's address and the key: what is sent where
- *     server.c    requests and their errors; what the server is, and the models that it has
- *     request.c   a conversation as the JSON of a request
- *     events.c    server-sent events
- *     chunk.c     the JSON of one event of an answer
- *     answer.c    asking, waiting, trying again, and the answer piece by piece
- *     count.c     tokens of a text or a conversation
- *     probe.c     what weir doctor says of a server
+ *     address.c the server's address and the key
+ *     server.c requests and their errors; the server's program and models
+ *     request.c a conversation as the JSON of a request
+ *     events.c server-sent events
+ *     chunk.c the JSON of one event of an answer
+ *     answer.c sending a request, waiting, trying again, the text of the answer
+ *     count.c tokens of a text or a conversation
+ *     probe.c the report on a server for weir doctor
  *
- * The server is not trusted: lines, events, answers and lists have bounds, no redirection is followed, and the key goes
- * to the origin of the address alone, encrypted or to this machine. Nothing here prints. A server belongs to one
- * thread. */
+ * The server is not trusted: lines, events, answers and lists are bounded, and redirections are not followed. The
+ * key is sent only to the origin of the address, encrypted or to this machine. Nothing here prints. A server
+ * belongs to one thread. */
 #ifndef WEIR_REMOTE_H
 #define WEIR_REMOTE_H
 
 #include "engine/base/base.h"
 #include "engine/engine.h"
 
-/* Is it the address of a server, "http://..." or "https://..."? */
+/* 1 if the text is the address of a server: "http://..." or "https://...". */
 int remote_is_address(const char *text);
 
 struct remote_options {
-	/* "http://127.0.0.1:8080": "/v1" is understood; with a path ("https://host/api/v1") as it stands */
+	/* "http://127.0.0.1:8080", to which "/v1" is added; an address with a path ("https://host/api/v1") is used
+	 * unchanged */
 	const char *url;
-	const char *model; /* its name at the server; NULL: the only one that there is */
-	const char *key;   /* NULL: none */
-	/* where no key is given: a file with it, which only its owner may read; NULL: none */
+	const char *model; /* name of the model at the server; NULL: the server's only model */
+	const char *key;   /* NULL = none */
+	/* if key is NULL: file of the key, readable by its owner only; NULL = none */
 	const char *key_file;
-	int insecure;         /* the key may go to another machine without encryption */
-	int timeout;          /* seconds without any progress after which a request fails */
-	int (*stopped)(void); /* asked 25 times a second; may be NULL */
+	int insecure;         /* 1 = the key may be sent to another machine without encryption */
+	int timeout;          /* seconds without progress after which a request fails */
+	int (*stopped)(void); /* 1 = cancel; called 25 times a second; may be NULL */
 };
 
 enum remote_kind { REMOTE_PLAIN, REMOTE_LLAMA, REMOTE_VLLM, REMOTE_SGLANG, REMOTE_OLLAMA };
 struct remote_info {
 	enum remote_kind kind;
-	const char *program;    /* "llama-server", "vLLM", ...; "" = it does not say */
+	const char *program;    /* "llama-server", "vLLM", ...; "" = unknown */
 	const char *server;     /* "http://127.0.0.1:8080" */
-	const char *model;      /* as the server calls it, cleaned */
-	int32_t ctx, ctx_train; /* tokens; 0 = it does not say */
-	uint64_t n_params;      /* 0 = it does not say */
-	int counts;             /* it counts tokens; else they are estimated */
-	int extends;            /* it can go on with an answer */
-	int think_switch;       /* it can be asked for an answer without reasoning */
+	const char *model;      /* name of the model at the server, cleaned */
+	int32_t ctx, ctx_train; /* tokens; 0 = unknown */
+	uint64_t n_params;      /* 0 = unknown */
+	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
+	int extends;            /* 1 = the server can continue an answer */
+	int think_switch;       /* 1 = the server takes a request for an answer without reasoning */
 };
 
 struct remote;
-/* Ask the server what it is and has. ERR_USAGE: an address or a key that cannot be used; ERR_MODEL: not that model;
- * ERR_FAIL, ERR_CANCELLED. */
+/* Ask the server for its program and its models. ERR_USAGE: the address or the key cannot be used; ERR_MODEL: the
+ * server lacks the model; ERR_FAIL, ERR_CANCELLED. */
 int remote_open(struct remote **, const struct remote_options *, struct err *);
 void remote_close(struct remote *);
 const struct remote_info *remote_info(const struct remote *);
-/* The names of all its models, one a line; appended. */
+/* Append the names of all models of the server, one a line. */
 void remote_models(const struct remote *, struct str *out);
 
-/* What there is at an address, for people who look for what is wrong. */
+/* What answers at an address, for `weir doctor`. */
 enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMOTE_KEY_UNKNOWN };
 struct remote_report {
-	int reached;         /* something answered */
-	int n_models;        /* in its list */
-	enum remote_key key; /* NONE: there is none, and none was asked for */
-	struct err why;      /* why it cannot be used; code ERR_NONE: it can */
+	int reached;         /* 1 = something answered */
+	int n_models;        /* length of the server's list of models */
+	enum remote_key key; /* NONE: no key, and the server wants none */
+	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
 };
-/* As remote_open(), but what is known is there in any case: remote_info() of the result; NULL only where the address or
- * the key cannot be used at all. The key is tried by a question without content, which no model answers. */
+/* Like remote_open(), but returns what is known even after an error: remote_info() of the result. NULL only if the
+ * address or the key cannot be used. Tests the key by an empty chat request, which no model answers. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -77,78 +78,79 @@ struct remote_message {
 struct remote_request {
 	const struct remote_message *msg;
 	size_t n_msg;
-	int extends;    /* the last message is the beginning of the answer */
-	int thought;    /* an answer with reasoning, where think_switch says that it can be asked for */
-	int no_thought; /* an answer without reasoning, where think_switch says that it can be asked for */
-	int32_t most;   /* tokens of the answer; -1 = as the server thinks */
+	int extends;    /* 1 = the last message is the beginning of the answer */
+	int thought;    /* 1 = ask for an answer with reasoning (if info.think_switch) */
+	int no_thought; /* 1 = ask for an answer without reasoning (if info.think_switch) */
+	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
-	unsigned said; /* what of it is sent: 1 << enum sampling_setting */
+	unsigned said; /* settings that are sent: 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
-	/* Called while nothing has come yet: tokens of the prompt that are read, where the server says so (total 0: it
-	 * does not); why: what it waits for before it tries again, or NULL. May be NULL. */
+	/* Called until the first text arrives. done, total: tokens of the prompt that are read; total 0: unknown.
+	 * why: the error after which the request is tried again, or NULL. May be NULL. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
-/* What the server says of an answer that has ended, or that ends: -1 = it does not say. */
+/* The server's figures of an answer that has ended or is ending; -1 = unknown. */
 struct remote_usage {
-	int32_t prompt, cached, answer; /* tokens; cached: of the prompt, not computed again */
+	int32_t prompt, cached, answer; /* tokens; cached: tokens of the prompt that were not computed again */
 	double prefill_tps, decode_tps;
 };
 enum remote_stop { REMOTE_STOP, REMOTE_LENGTH };
 
-/* Send the request, and wait for the first piece of the answer or its end. Before that a server that is busy, starts or
- * has closed the connection is asked again, later and later, for half a minute at most. ERR_FIT: the request is longer
- * than its context; info.ctx is known then, where the server told. */
+/* Send the request and wait for the first text of the answer or its end. If the server is busy, is starting or has
+ * closed the connection, try again at growing intervals for at most half a minute. ERR_FIT: the request exceeds
+ * the context; info.ctx is then set if the server told it. */
 int remote_ask(struct remote *, const struct remote_request *, struct err *);
-/* The next piece of the answer, appended: 1; 0: it has ended, as *stop says; -1. Reasoning that comes beside the text
- * stands before it, between <think> and </think>. */
+/* Append the next text of the answer: 1; 0: the answer has ended, *stop says why; -1. Reasoning that the server
+ * sends beside the text is put before it, between <think> and </think>. */
 int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct err *);
-/* Close the connection of an answer that is not wanted any more. */
+/* Cancel an answer: close its connection. */
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* Tokens of a text by itself, or of the conversation with the head of its answer; where the server does not count
- * (*exact 0, also where asking it has failed), an estimate from the bytes and from what earlier prompts had. */
+/* Tokens of a text, or of a conversation with the head of its answer. *exact = 0: estimated from the bytes and
+ * from earlier prompts, because the server does not count or the request failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
 /* ---- server-sent events (events.c) ----
  *
- * A pure function of the bytes so far, however they are cut. */
+ * The events depend on the bytes alone, not on how the bytes are cut into calls. */
 
 enum { SSE_LINE_MOST = 1 << 20, SSE_EVENT_MOST = 1 << 20 }; /* bytes */
 struct sse {
 	struct str line, data;
-	int has_data; /* the event has a data: line */
-	int cr;       /* the last byte was a carriage return */
-	int begun;    /* a byte order mark is no longer expected */
+	int has_data; /* 1 = the event has a data: line */
+	int cr;       /* 1 = the last byte was a carriage return */
+	int begun;    /* 1 = the place of a byte order mark has passed */
 };
-/* An event's data; not 0 ends the feeding with -1. */
+/* Takes the data of an event; a value other than 0 ends sse_feed() with -1. */
 typedef int sse_fn(const char *data, size_t n, void *ud, struct err *);
 int sse_feed(struct sse *, const char *bytes, size_t n, sse_fn *, void *ud, struct err *);
-/* The stream has ended: an event that lacks only its empty line counts. */
+/* End the stream. An event that lacks only its empty line is delivered. */
 int sse_end(struct sse *, sse_fn *, void *ud, struct err *);
 void sse_free(struct sse *);
 
 /* ---- a chunk of an answer (chunk.c) ---- */
 
 struct chunk {
-	struct str text, thought; /* appended */
+	struct str text, thought; /* appended to */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
-	struct str why; /* CHUNK_REFUSED: the server's word for it */
-	/* the server names an error: its text; its number; the context is too small: how large it is, 0 = unknown */
+	struct str why; /* CHUNK_REFUSED: the server's word for the reason */
+	/* fault: 1 = the event is an error; then its text, its number, and if the context is too small the context
+	 * in tokens, 0 = unknown */
 	int fault;
 	struct str error;
 	int status, overflow;
 	int32_t ctx;
 	struct remote_usage usage;
-	int32_t done, total; /* tokens of the prompt that are read; total 0: not told */
+	int32_t done, total; /* tokens of the prompt that are read; total 0 = unknown */
 };
 void chunk_clear(struct chunk *);
 void chunk_free(struct chunk *);
-/* Of one event, or of a whole answer that is no stream.  -1: it is no JSON. */
+/* Parse one event, or a whole answer. -1: not JSON. */
 int chunk_parse(struct chunk *, const char *json, size_t n);
 
 #endif

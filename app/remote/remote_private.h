@@ -1,4 +1,4 @@
-/* app/remote/remote_private.h - inside app/remote/: what its files share. */
+/* app/remote/remote_private.h - shared by the files of app/remote/. */
 #ifndef WEIR_REMOTE_PRIVATE_H
 #define WEIR_REMOTE_PRIVATE_H
 
@@ -8,21 +8,23 @@
 
 enum {
 	CONNECT_SECONDS = 10,
-	BODY_MOST = 16 << 20,   /* bytes of an answer that is no stream */
+	BODY_MOST = 16 << 20,   /* bytes of an answer that is not a stream */
 	ANSWER_MOST = 16 << 20, /* bytes of an answer's text */
 	MODELS_MOST = 1000,
 	NAME_MOST = 200, /* bytes of a model's name */
 };
 
-/* Where requests go. api: with the path, as "http://127.0.0.1:8080/v1"; root: without "/v1", for what only llama-server
- * and vLLM have; query: behind every path, as "?api-version=1"; it may be secret. */
+/* The parts of a server's address. api: with the path, "http://127.0.0.1:8080/v1". root: without "/v1", for
+ * requests that only llama-server and vLLM know. query: appended to every path, "?api-version=1"; may be secret.
+ * here: the server is on this machine. */
 struct address {
 	struct str api, root, server, query;
 	int secure, here;
-}; /* here: the server is this machine */
+};
 int address_read(struct address *, const char *url, struct err *);
 void address_free(struct address *);
-/* The key, from the options or the file, appended; ERR_USAGE where it cannot be read or must not go there. */
+/* Append the key, from the options or the key file. ERR_USAGE: it cannot be read, or must not be sent to this
+ * address. */
 int key_read(const struct remote_options *, const struct address *, struct str *key, struct err *);
 
 struct remote {
@@ -30,31 +32,31 @@ struct remote {
 	struct address at;
 	struct str key, model, shown, models;
 	int timeout;
-	int reached;      /* it has answered something */
-	struct str leads; /* where its last answer sends, if that is a redirection */
+	int reached;      /* 1 = the server has answered something */
+	struct str leads; /* target of the last answer, if that was a redirection */
 	int (*stopped)(void);
 	struct http_client *client;
-	double bytes_per_token; /* of prompts so far */
-	unsigned lacks;         /* enum request_field: what it has refused */
+	double bytes_per_token; /* mean of the prompts so far */
+	unsigned lacks;         /* enum request_field: fields that the server has refused */
 	struct answer {
 		int open;
 		struct sse sse;
 		struct chunk chunk;
-		struct str in;      /* as it arrives */
-		int streams;        /* it comes as events; else as one JSON value */
-		int any;            /* an event has come */
-		int broken;         /* the connection failed */
-		int thinking;       /* the reasoning is open */
-		int finished, done; /* the text is complete; no more is expected */
+		struct str in;      /* bytes of the body that are not parsed yet */
+		int streams;        /* 1 = events; 0 = one JSON value */
+		int any;            /* 1 = an event has come */
+		int broken;         /* 1 = the connection failed */
+		int thinking;       /* 1 = <think> is open */
+		int finished, done; /* the text is complete; the body is complete */
 		enum remote_stop stop;
-		struct err late;    /* what ends the answer behind the text that is ready */
+		struct err late;    /* error to report after the ready text */
 		struct str refused; /* the server's word for why it cut the answer */
-		struct str ready;   /* text that was not handed out yet */
+		struct str ready;   /* text that remote_next() has not returned yet */
 		struct str echo;
-		size_t echoed; /* the beginning that is extended; bytes of it that came again */
-		size_t bytes;  /* of the text so far */
-		size_t sent;   /* bytes of the request's messages */
-		int32_t read;  /* tokens of the prompt that are read */
+		size_t echoed; /* the beginning of the answer that is extended; bytes of it that the server has repeated */
+		size_t bytes; /* bytes of text so far */
+		size_t sent;  /* bytes of the request's messages */
+		int32_t read; /* tokens of the prompt that are read */
 		struct remote_usage usage;
 		void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 		void *waiting_ud;
@@ -63,32 +65,32 @@ struct remote {
 
 /* ---- server.c ---- */
 
-/* Send JSON (NULL: a GET) to the address + path.  0: the head of the answer is there. */
+/* Send JSON (NULL: a GET request) to base + path. 0: the head of the answer has arrived. */
 int server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *,
                 struct err *);
-/* The same, and the whole answer: *status; bounded.  -1: none came. */
+/* Like server_send(), and read the whole answer into *out, at most BODY_MOST bytes; *status. -1: no answer. */
 int server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status,
                struct str *out, struct err *);
-/* What an answer with an error status says, as a sentence with the server's name and without the key: its JSON, or else
- * its page, which may be a gateway's. Returns -1. */
+/* Set *e to the message of an answer with an error status, with the server's name and without the key: from its
+ * JSON, else from its page, which may be a gateway's. Returns -1. */
 int server_refuses(struct remote *, int status, const struct chunk *, const struct str *page, struct err *);
-/* The same of an error within an answer. */
+/* Set *e to the message of an error inside an answer. Returns -1. */
 int server_fault(struct remote *, const struct chunk *, struct err *);
 
-/* What remote_open() does, on a zeroed struct; after -1 what is known stays. */
+/* Do the work of remote_open() on a zeroed struct. After -1 the members that are known remain. */
 int server_open(struct remote *, const struct remote_options *, struct err *);
-/* Ask for the context where it is not known yet: Ollama tells it of a model that is loaded. */
+/* Ask for the context if it is unknown: Ollama reports it only of a loaded model. */
 void server_ask_context(struct remote *);
 
 /* ---- request.c ---- */
 
-/* Fields of a request that servers refuse, each for reasons of its own. */
+/* Fields of a request that some servers refuse. */
 enum request_field {
-	FIELD_USAGE = 1,      /* "stream_options": tokens are estimated then */
-	FIELD_MAX_TOKENS = 2, /* "max_tokens": it is called "max_completion_tokens" */
-	/* a limit that, with the prompt, exceeds the context: the context ends the answer */
+	FIELD_USAGE = 1,      /* "stream_options"; without it usage is estimated */
+	FIELD_MAX_TOKENS = 2, /* "max_tokens"; the server calls it "max_completion_tokens" */
+	/* the limit of the answer, if prompt and limit exceed the context; without it the context ends the answer */
 	FIELD_LIMIT = 4,
-	FIELD_SYSTEM = 8, /* a system message: it goes before the first question */
+	FIELD_SYSTEM = 8, /* a system message; its text is put before the first question */
 };
 void request_json(const struct remote *, const struct remote_request *, struct str *out);
 void messages_json(const struct remote *, const struct remote_message *, size_t n, struct str *out);

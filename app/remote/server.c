@@ -1,12 +1,11 @@
-/* app/remote/server.c - requests to the server and what it refuses; what it is, and the models that it has
- * (remote.h). */
+/* app/remote/server.c - requests to the server and the errors it reports; its program and its models (remote.h). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ASIDE_MOST: bytes of what it says of itself */
+/* ASIDE_MOST: bytes of an answer about the server itself */
 enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */
@@ -65,8 +64,7 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* What the server says of itself where it is a program that does: JSON, whose text is in *out; .p NULL: it does not
- * say. */
+/* Ask for a fact that only some programs report. Returns the JSON value in the text *out; .p NULL: none. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -81,7 +79,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 
 /* ---- what it refuses ---- */
 
-/* Foreign text for a message: without the key, on one line. */
+/* Append foreign text for a message: on one line, without the key. */
 static void quote(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
@@ -114,7 +112,7 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 	return rc;
 }
 
-/* The title of a page for people, or the only line of a short text. */
+/* Append the title of an HTML page, or the only line of a short text. */
 static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
 	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
@@ -130,13 +128,13 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* May a proxy have answered in the server's place?  Through TLS only the server can. */
+/* 1 if a proxy may have answered instead of the server. With TLS it cannot. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
 }
 
-/* What to do about it, or NULL.  said: the server has told what is wrong. */
+/* The end of the error message: what to do, or NULL. said: 1 = the server has named the error. */
 static const char *advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
@@ -194,7 +192,7 @@ static int32_t whole(struct jv v)
 	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
 }
 
-/* A model's name without its folders and ".gguf", as people call it. */
+/* The part of a model's name without folders and ".gguf": returns its length, *from its place. */
 static size_t short_name(const char *name, size_t n, size_t *from)
 {
 	const char *slash = memrchr(name, '/', n);
@@ -204,7 +202,7 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* Is it the model that the user means: by its whole name, or by its short one? */
+/* 1 if the user means this model: by its whole name or by its short one. */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
@@ -237,7 +235,7 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model in the list: 1; 0, and *n: how many there are. */
+/* Find the model in the list: 1 if found. *n: models in the list. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -268,7 +266,7 @@ static int find_model(struct remote *r, struct jv list, const char *wanted, size
 	return found;
 }
 
-/* "a, b, c and 9 more". */
+/* Append "a, b, c and 9 more". */
 static void name_some(const struct str *models, size_t n, struct str *out)
 {
 	const char *p = models->n ? models->p : "";
@@ -293,7 +291,9 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 		return 0;
 	name_some(&r->models, n, &some);
 	if (!n && wanted)
-		str_adds(&r->model, wanted); /* a list of another shape: the server says later whether there is one */
+		str_adds(
+			&r->model,
+			wanted); /* the list has an unknown shape: the chat request will tell whether the model exists */
 	else if (!n)
 		rc = err_set(e, ERR_MODEL, "%.100s lists no models; --remote URL -m NAME names one", r->at.server.p);
 	else if (wanted)
@@ -305,8 +305,8 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	return rc;
 }
 
-/* llama-server: the context of a slot, and whether the template can do without reasoning. It may be closed to us: then
- * both stay unknown. */
+/* Ask llama-server for the context of a slot, and whether the template can do without reasoning. The request may
+ * be forbidden: then both stay unknown. */
 static void ask_props(struct remote *r)
 {
 	struct str out = { 0 }, template = { 0 };
@@ -324,7 +324,7 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
-/* The text behind "num_ctx" in the lines of a model's parameters. */
+/* The number behind "num_ctx" in the lines of a model's parameters; 0 = none. */
 static int32_t context_of_parameters(const struct str *lines)
 {
 	for (const char *p = lines->p; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
@@ -336,8 +336,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ollama cuts what is longer than its context without a word, so it has to be known: of a loaded model it tells it, of
- * another one what the model asks for, if it asks. */
+/* Ask Ollama for the context, because Ollama truncates longer prompts without an error. Of a loaded model it
+ * reports the context; of another one take the model's own num_ctx, if there is one. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };
@@ -364,7 +364,7 @@ void server_ask_context(struct remote *r)
 		ask_ollama(r);
 }
 
-/* The list in what "/models" answers: {"data": [...]}, or the list alone. */
+/* The list in an answer to "/models": {"data": [...]}, or a list by itself. */
 static struct jv list_in(struct jv root)
 {
 	return *root.p == '[' ? root : jv_get(root, "data");
@@ -379,12 +379,12 @@ static int ask_models(struct remote *r, const char *wanted, struct err *e)
 	chunk_clear(&c);
 	if (out.n && json_valid(out.p, out.n) && (status != 200 || !list_in(jv_parse(out.p, out.n)).p))
 		chunk_parse(&c, out.p, out.n);
-	if (!rc && status == 200 && c.fault) { /* LM Studio, of a path that it does not have */
+	if (!rc && status == 200 && c.fault) { /* LM Studio answers unknown paths with status 200 */
 		rc = server_fault(r, &c, e);
 	} else if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
 		rc = choose_model(r, wanted, list_in(jv_parse(out.p, out.n)), e);
 	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
-		str_adds(&r->model, wanted); /* some have no list */
+		str_adds(&r->model, wanted); /* some servers have no list */
 	} else if (!rc && status == 200) {
 		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?",
 		             r->at.server.p);
