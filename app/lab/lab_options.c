@@ -1,7 +1,7 @@
 /* app/lab/lab_options.c - the options that only weir-lab has, beside those of app/options/table.c. */
 #include "app/lab/lab.h"
 
-#define AT(field)  offsetof(struct lab_options, field)
+#define AT(field) offsetof(struct lab_options, field)
 
 /* clang-format off */
 const struct option_def lab_option_defs[] = {

@@ -1,8 +1,8 @@
-/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a pipe,
- * one answer (-p).
+/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a
+ * pipe, one answer (-p).
  *
- * Standard output carries answers alone. In a pipe everything else goes to standard error; on a terminal notices go
- * where the prompt is. */
+ * Standard output carries answers alone. From a pipe, notices and errors go to standard error; on a terminal
+ * notices go to the terminal of the prompt. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct line {
 	struct output out;
 	struct progress progress;
 	int color, notice_fd;
-	int once; /* -p: one question, from the command line */
+	int once; /* 1 = -p: one question, from the command line */
 };
 
 /* ---- the front ---- */
@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* neither a prefill nor a server's answer: it may take minutes */
+		/* neither a prefill nor a server's answer: show its name, because it may take minutes */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -78,7 +78,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 {
 	struct line *l = c->ud;
 
-	/* Hidden reasoning: show its growing number of words. */
+	/* Hidden reasoning: show its number of words while it grows. */
 	if (c->thinking && !n) {
 		struct str s = { 0 };
 
@@ -93,7 +93,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
-/* On a terminal what was written stays. */
+/* A terminal keeps the text that was written. */
 static void line_was_reasoning(struct chat *c)
 {
 	if (c->o.quiet)
@@ -111,7 +111,7 @@ static int line_summary(struct chat *c, const char *text, size_t n, struct err *
 	if (c->o.json) {
 		json_open(&s, NULL, '{');
 		json_text(&s, "summary", text, n);
-		json_text(&s, "text", text, n); /* where an answer has it */
+		json_text(&s, "text", text, n); /* the same name as in the object of an answer */
 		json_bool(&s, "answered", 1);
 		json_close(&s, '}');
 		str_adds(&s, "\n");
@@ -140,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or the whole answer as JSON, for scripts also where there is none: -p was stopped before
- * it began, or nothing in the documents answers the question. */
+/* Write the end of an answer, or the whole answer as JSON. Scripts get an object also without an answer: if -p was
+ * stopped before it began, or nothing in the documents answers the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -233,7 +233,7 @@ static const struct front line_front = {
 };
 /* clang-format on */
 
-/* Reading from a pipe: there is no input line for drafts, and no user to ask. */
+/* Reading from a pipe: no input line for drafts, and no user to ask. */
 static const struct front pipe_front = {
 	.notice = line_notice,
 	.error = line_error,
@@ -250,7 +250,7 @@ static const struct front pipe_front = {
 
 enum { MESSAGE_MOST = 16 << 20 };
 
-/* Standard input is one message, or one command. */
+/* Run standard input as one message, or as one command. */
 static void run_text(struct chat *c)
 {
 	struct str text = { 0 };
@@ -264,7 +264,7 @@ static void run_text(struct chat *c)
 		chat_error(c, &e);
 	while (text.n && strchr("\r\n", text.p[text.n - 1]))
 		text.p[--text.n] = 0;
-	/* A text of several lines is no command, whatever it begins with. */
+	/* a text of several lines is never a command */
 	if (text.n && !e.code && memchr(text.p, '\n', text.n))
 		chat_turn(c, text.p, text.n);
 	else if (text.n && !e.code)
@@ -320,7 +320,8 @@ static void run_once(struct chat *c, const char *note)
 		chat_stream(c);
 	if (c->quit)
 		return;
-	/* Other commands are questions: the text may come from anywhere. */
+	/* Only /summarize is a command here; other text with a slash is a question, because it may come from
+	 * anywhere. */
 	if (is_summarize(c->o.prompt)) {
 		struct str text = { 0 };
 
@@ -332,7 +333,7 @@ static void run_once(struct chat *c, const char *note)
 	}
 }
 
-/* note: what resuming has to say, or NULL. */
+/* Run the interactive loop. note: the message about a resumed session, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
 	const char *names[128] = { 0 };
@@ -346,7 +347,7 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n] = d->name;
 	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
-	/* A Ctrl-C that arrives between an answer and the next prompt must not end the conversation. */
+	/* A Ctrl-C between an answer and the next prompt must not end the conversation. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {

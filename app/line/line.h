@@ -4,29 +4,29 @@
 
 #include "app/chat/chat.h"
 
-/* names: the slash commands, NULL-terminated, for completion; file_names: those (same form) after which a file name
- * follows. private_talk: nothing that is typed goes into a file, and the history begins empty. Needs a terminal on
- * standard input. */
+/* Prepare the input line. names: the slash commands, NULL-terminated, for completion; file_names: those that take
+ * a file name, in the same form. private_talk: no typed text is stored, and the history begins empty. Standard
+ * input must be a terminal. */
 void prompt_open(const char *color, const char *const *names, const char *const *file_names, int private_talk);
 void prompt_close(void);
 
 enum prompt_got { PROMPT_TEXT, PROMPT_QUIT };
-/* One message, maybe of several lines (a trailing backslash, a """ block, a paste), without its final newline.
- * PROMPT_QUIT: Ctrl-D, Ctrl-C twice, the terminal went away or a signal asks to end. */
+/* Read one message without its final newline; it may have several lines (a trailing backslash, a """ block, a
+ * paste). PROMPT_QUIT: Ctrl-D, Ctrl-C twice, the terminal was closed, or a signal asks to end. */
 enum prompt_got prompt_read(struct str *out);
 
-/* The next line begins with this text, to be changed before it is sent. */
+/* Put this text into the next input line, to be edited before it is sent. */
 void prompt_draft(const char *text, size_t n);
-/* Ask the user a question (clean text): 1 when the answer begins with y. */
+/* Ask the user a question (clean text). 1 if the answer begins with y. */
 int prompt_ask(const char *question);
 
-/* While a command or an answer runs, do not echo keys; they stay for the next prompt. */
+/* on: do not echo keys while a command or an answer runs; the keys stay for the next prompt. */
 void prompt_quiet_keys(int on);
 
 /* ---- front ends ---- */
 
-/* Run an open chat on standard input and output (line.c): interactive, one question a line from a pipe, or the question
- * of -p. note: what resuming has to say. Returns the exit code. */
+/* Run an open chat on standard input and output (line.c): interactive, one question a line from a pipe, or the
+ * question of -p. note: the message about a resumed session, or NULL. Returns the exit code. */
 int line_run(struct chat *, const char *note);
 
 #endif

@@ -1,7 +1,7 @@
 /* app/line/prompt.c - the input line: readline, its history and completion (line.h).
  *
- * readline runs in callback mode under our own poll(): a signal that another thread caught still wakes the
- * prompt through signals_fd(), and readline installs no handlers of its own. */
+ * readline runs in callback mode under a poll() of this file, which signals_fd() wakes also for signals that
+ * another thread caught. readline installs no signal handlers. */
 #include "app/line/line.h"
 
 #include <errno.h>
@@ -19,22 +19,22 @@
 
 
 #define BLOCK "\"\"\""
-enum { BURST = 32 }; /* bytes that wait at once, and that nobody types in the time between */
+enum { BURST = 32 }; /* bytes that arrive at once and cannot be typing */
 
-/* readline has one state for the program, so this has one, too. */
+/* The state of the input line. One for the program, because readline has one. */
 static struct {
 	const char *const *names, *const *file_names;
-	struct str history; /* path; empty when there is no place for it */
-	FILE *screen;       /* where prompts go */
+	struct str history; /* path of the history file; empty = none */
+	FILE *screen;       /* where prompts are written */
 	int color;
-	char *line; /* from the callback */
+	char *line; /* the line that the callback got */
 	int have_line, eof;
-	int draft;         /* Ctrl-C hit a line with something on it */
-	double last_int;   /* when Ctrl-C last hit an empty line */
-	struct str begins; /* what the next line begins with */
-	int edit;          /* Ctrl-G: the line is to go to the editor */
-	int burst;         /* what is read now came all at once: a paste that the terminal does not mark */
-	int marks_pastes;  /* it does */
+	int draft;         /* 1 = Ctrl-C cleared a line that was not empty */
+	double last_int;   /* time of the last Ctrl-C on an empty line */
+	struct str begins; /* text that the next line begins with */
+	int edit;          /* 1 = Ctrl-G: edit the line in the editor */
+	int burst;         /* 1 = the bytes being read arrived at once: a paste that the terminal does not mark */
+	int marks_pastes;  /* 1 = the terminal marks pastes */
 	int private_talk;
 	struct termios before;
 	int quiet;
@@ -42,7 +42,7 @@ static struct {
 
 /* ---- completion ---- */
 
-/* A name that is shown in the line as it is: one with control characters, or with invisible ones, is not offered. */
+/* 1 if the name has no control or invisible characters. Other names are not offered. */
 static int is_plain(const char *name)
 {
 	struct str s = { 0 };
@@ -54,7 +54,7 @@ static int is_plain(const char *name)
 	return plain;
 }
 
-/* list[0] is what all others begin with, or the only one. */
+/* Drop the names that are not plain. list[0] is the common beginning of the others, or the only name. */
 static int drop_others(char **list)
 {
 	size_t kept = 1;
@@ -111,7 +111,7 @@ static char **complete(const char *text, int start, int end)
 	return NULL;
 }
 
-/* Alt-Enter: a line break in the message. */
+/* Alt-Enter: insert a line break. */
 static int insert_newline(int count, int key)
 {
 	(void)key;
@@ -130,7 +130,7 @@ static int paste(int count, int key)
 	return rc;
 }
 
-/* Read a key.  Bytes that came at once with it are no keys: from then on the line is one that was not typed. */
+/* Read a key. If more bytes arrived with it, the line was pasted, not typed. */
 static void read_key(void)
 {
 	int waits = 0;
@@ -149,8 +149,8 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line here, to be edited in the user's editor. In a search readline reads the key itself, and it ends
- * the search. */
+/* Ctrl-G: end the line, to be edited in the user's editor. During a search readline handles the key itself, and
+ * the search ends. */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -171,7 +171,7 @@ static int put_begins(void)
 void prompt_draft(const char *text, size_t n)
 {
 	str_clear(&p.begins);
-	/* What readline cannot hold. */
+	/* the part that does not fit into readline's line */
 	str_add(&p.begins, text, strnlen(text ? text : "", n));
 }
 
@@ -204,7 +204,7 @@ static void history_keep(const char *text)
 		history_append(p.history.p, text, strlen(text));
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 void prompt_open(const char *color, const char *const *names, const char *const *file_names, int private_talk)
 {
@@ -232,7 +232,7 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_movement_keymap);
 	history_open();
-	signals_save_terminal(0, "\033[0m\033[?2004l"); /* colours and bracketed paste off */
+	signals_save_terminal(0, "\033[0m\033[?2004l"); /* reset colours and bracketed paste */
 }
 
 void prompt_close(void)
@@ -271,7 +271,7 @@ static void on_line(char *line)
 static void suspend(void)
 {
 	rl_deprep_terminal();
-	signals_prompt(0); /* the default action again, for a moment */
+	signals_prompt(0); /* restore the default action, then stop */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	rl_prep_terminal(1);
@@ -316,7 +316,7 @@ static enum line_got line_read(const char *prompt)
 	if (p.have_line) {
 		got = p.eof ? LINE_EOF : LINE_TEXT;
 	} else {
-		/* A draft that Ctrl-C clears goes into the history, so Up recalls it. */
+		/* A draft that Ctrl-C clears is added to the history, so Up recalls it. */
 		p.draft = got == LINE_INT && rl_end > 0;
 		if (p.draft)
 			history_keep(rl_line_buffer);
@@ -336,7 +336,7 @@ static enum line_got line_read(const char *prompt)
 
 static const char *prompt_text(int more)
 {
-	/* \001 \002 tell readline which bytes take no column. */
+	/* \001 and \002 enclose bytes that take no column. */
 	if (!p.color)
 		return more ? ". " : "> ";
 	return more ? "\001\033[2m\002. \001\033[0m\002" : "\001\033[1m\002> \001\033[0m\002";
@@ -349,7 +349,8 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Strip the marks of a message of several lines; 1 when another line follows. */
+/* Strip the marks of a message of several lines. 0: the message is complete; 1: another line follows; 2: see
+ * below. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
@@ -375,7 +376,7 @@ static int goes_on(struct str *s, int *block)
 	return 0;
 }
 
-/* Edit the line that Ctrl-G ended; the next line begins with the result. */
+/* Edit the line that Ctrl-G ended; the result begins the next line. */
 static void edit_line(void)
 {
 	struct str text = { 0 };

@@ -1,14 +1,14 @@
-/* app/tools/bench.c - weir bench: prefill and decode speed against machine limits.
+/* app/tools/bench.c - weir bench: prefill and decode speed against the limits of the machine.
  *
- * The machine comes first: the bytes a second its threads read, and the 8-bit multiply-adds a second they do in
- * registers. Decoding reads all weights and the cache once a token, so tokens a second times these bytes, beside the
- * bandwidth, say how much is left to win. Reading a prompt multiplies: its weights' multiply-adds a token (those of
- * attention come on top and are not counted) stand beside the arithmetic. The text is pseudo-random: it takes the same
- * work as any other. bench_snapshot.c saves and loads a snapshot at every depth, bench_turns.c compares policies.
+ * The limits are measured first: bytes a second that the threads read, and 8-bit multiply-adds a second in
+ * registers. A decoded token reads all weights and the KV cache once, so its tokens a second times these bytes are
+ * compared with the bandwidth. A prefilled token is compared with the arithmetic by the multiply-adds of the
+ * weights; those of attention are not counted. The text is pseudo-random, which takes the same work as any text.
+ * bench_snapshot.c saves and loads a snapshot at every depth, bench_turns.c compares policies.
  *
- * On a GPU what stands for the machine is the speed of copying inside its memory. With --fill random the cache is
- * filled with random KV entries instead of by prefill: what a policy selects then means nothing, but it takes the same
- * work, and a depth of 128K is reached in seconds; such a sequence is not saved. */
+ * On a GPU the limit is the speed of copying inside its memory. --fill random fills the cache with random KV
+ * entries instead of by prefill: a policy's selection is then meaningless, but takes the same work, and a depth of
+ * 128K tokens is reached in seconds. Such a sequence is not saved. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,7 +39,7 @@ static int by_depth(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Fixed text: ordinary tokens, the same in every run. */
+/* Make the fixed text: ordinary tokens, the same in every run. */
 void bench_text(struct bench *b, size_t n)
 {
 	int32_t n_vocab = engine_info(b->engine)->n_vocab;
@@ -64,7 +64,7 @@ int bench_print(struct bench *b, struct str *s, struct err *e)
 	return rc;
 }
 
-/* Begins the object of a measurement of this timeline. */
+/* Begin the JSON object of a measurement of this timeline. */
 static void json_measured(struct str *out, const char *test, int32_t n, int32_t depth, const struct timeline_stats *st,
                           int threads)
 {
@@ -117,7 +117,8 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Least traffic of reading n tokens: every chunk reads the weights once and the KV entries before its end once. */
+/* Least bytes read while prefilling n tokens: each chunk reads the weights once and the KV entries before its end
+ * once. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -132,7 +133,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Multiply-adds of the weights while reading n tokens: every layer for each, the output head for the last. */
+/* Multiply-adds of the weights while prefilling n tokens: every layer for each token, the output head for the last
+ * one. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
 	const struct engine_info *i = engine_info(b->engine);
@@ -141,9 +143,9 @@ static double prefill_macs(const struct bench *b, int32_t n)
 	return i->n_layer * (double)i->n_embd * (heads + 3.0 * i->n_ff) + (double)i->n_embd * i->n_vocab / n;
 }
 
-/* ---- a cache that is there at once ---- */
+/* ---- filling the cache with random entries ---- */
 
-/* Values of one and a half on average, of either sign, in whatever type the cache has: about what keys look like. */
+/* Write random values in the cache's type: of either sign, 1.5 on average, about the size of keys. */
 static void random_entries(const char *type, uint8_t *p, size_t bytes)
 {
 	static uint64_t state = 88172645463325252u;
@@ -164,7 +166,7 @@ static void random_entries(const char *type, uint8_t *p, size_t bytes)
 		v = (state & keep) | set;
 		memcpy(p + i, &v, bytes - i < 8 ? bytes - i : 8);
 	}
-	/* q8_0: blocks of a half and 32 bytes, times 1/64. */
+	/* q8_0: blocks of an f16 scale, here 1/64, and 32 bytes */
 	for (size_t i = 0; !strcmp(type, "q8_0") && i + 34 <= bytes; i += 34)
 		memcpy(p + i, &(uint16_t){ 0x2400 }, 2);
 }
@@ -225,7 +227,7 @@ int bench_steps(struct bench *b, struct timeline *tl, size_t at, int32_t n, stru
 static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct timings s = { .n = 0 };
-	/* Decoding continues a sequence: one token at least. */
+	/* decoding continues a sequence of at least one token */
 	size_t fill = depth ? (size_t)depth : 1;
 
 	while (s.n < b->o->reps) {
@@ -234,8 +236,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A sampled token is computed when the next one is asked for: the first costs nothing, and n tokens
-		 * need n + 1 steps. */
+		/* A sampled token is computed when the next one is asked for. The first step thus costs nothing,
+		 * and n tokens need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -247,7 +249,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Seconds a generated token takes in the policy's own work, and in all; kept when they are the least so far. */
+/* Measure the seconds of a generated token: in the policy's own work, and in all. *own and *all keep the least so
+ * far. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -265,12 +268,12 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Seconds of a generated token after so many. */
+/* Measure the seconds of a generated token after `fill` tokens; *least keeps the least so far. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
 
-	/* The first costs nothing, see bench_decode(). */
+	/* The first step costs nothing, see bench_decode(). */
 	if (timeline_sync(tl, b->text.id, fill, NULL, NULL, e) < 0 || bench_steps(b, tl, fill, 1, e) < 0)
 		return -1;
 	start = now_seconds();
@@ -281,8 +284,8 @@ static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int3
 	return 0;
 }
 
-/* A GPU works behind the calls, so the time that one of them takes says nothing. What a bounded cache costs is then the
- * time of a token less that of a token under `full` with as many KV entries. */
+/* Calls return before a GPU has done their work, so a single call cannot be timed. The cost of a bounded cache is
+ * the time of a token less that of a token under `full` with as many KV entries. */
 static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -321,8 +324,9 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* What a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys, too.  Few
- * microseconds beside whatever else the machine does: the least of a few repetitions is the truest. */
+/* Measure what a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys,
+ * too. The cost is some microseconds beside the noise of the machine, so the least of several repetitions is
+ * taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -362,9 +366,9 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 	return bench_print(b, &s, e);
 }
 
-/* ---- all of it ---- */
+/* ---- the command ---- */
 
-/* Is the shortest prompt measured at this depth, too?  As far as the model was trained for. */
+/* 1 if the shortest prompt is measured at this depth, too: up to the context that the model was trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
@@ -373,7 +377,7 @@ static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 void bench_machine(struct bench *b, struct str *s)
 {
 	const char *device = engine_info(b->engine)->device;
-	/* Much more than its cache, little of its memory. */
+	/* More than the GPU's cache, little of its memory. */
 	uint64_t part = engine_info(b->engine)->device_total / 64, copy = MIN(part, COPY_BYTES);
 
 	if (b->measured++)
@@ -436,7 +440,7 @@ static int bench_all(struct bench *b, struct err *e)
 		if (o->prefill.v[i] > most)
 			most = o->prefill.v[i];
 	}
-	/* Deepest first: what was read to get there serves the others. */
+	/* The greatest depth first, because the smaller ones reuse its tokens. */
 	for (int i = 0; i < o->depth.n; i++)
 		depth[i] = o->depth.v[i];
 	qsort(depth, (size_t)o->depth.n, sizeof depth[0], by_depth);
@@ -462,7 +466,7 @@ static int bench_all(struct bench *b, struct err *e)
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
-	/* A bounded cache has no slots for all tokens: it is filled by prefill, which is as fast at any depth. */
+	/* A bounded cache has no slots for all tokens, so it is filled by prefill, which is as fast at any depth. */
 	timeline_stats(b->tl, &st);
 	if (made_up && !st.endless && o->depth.n && depth[0] && bench_fill_entries(b, b->tl, depth[0], e) < 0)
 		return -1;
@@ -475,7 +479,7 @@ static int bench_all(struct bench *b, struct err *e)
 	return 0;
 }
 
-/* Every policy of the command line, one after the other over the same weights. */
+/* Measure every policy of the command line, one after the other, over the same weights. */
 static int bench_policies(struct bench *b, const struct options *o, struct err *e)
 {
 	for (int i = 0; i < (o->kvs.n ? o->kvs.n : 1); i++) {

@@ -9,7 +9,7 @@
 #include "sessions/store/store.h"
 #include "sessions/snap/snap.h"
 
-/* A store of our own in the directory for temporary files, with a session of one message */
+/* a store in the folder for temporary files, with a session of one message */
 struct scratch {
 	char dir[200];
 	struct store *store;
@@ -63,7 +63,7 @@ static int scratch_open(struct scratch *x, struct bench *b, struct err *e)
 	return 0;
 }
 
-/* One save and one load of the first `depth` tokens, in tokens a second. */
+/* Save and load the first `depth` tokens once; *save and *load are tokens a second. */
 static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, double *save, double *load, struct err *e)
 {
 	struct snap_saved saved;
@@ -87,7 +87,7 @@ static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, doub
 	return got > 0 ? 0 : got < 0 ? -1 : err_set(e, ERR_FAIL, "what was saved did not come back: %s", loaded.why);
 }
 
-/* What a session costs: bytes to the disk and back.  The file is in the page cache when it is read. */
+/* Measure saving and loading a session's snapshot. The file is in the page cache when it is loaded. */
 int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 {
 	struct timings save = { .n = 0 }, load = { .n = 0 };

@@ -1,10 +1,9 @@
-/* app/tools/bench_turns.c - weir bench --turns N: policies and depths compared on a machine whose speed changes by the
- * minute.
+/* app/tools/bench_turns.c - weir bench --turns N: compare policies and depths on a machine whose speed varies.
  *
- * A sequence for every policy at every depth is open at the same time. In a turn each of them generates a few tokens,
- * one sequence after the other, so that what is compared lies seconds apart; a ratio is taken within its turn, and the
- * medians over all turns are shown. Deep sequences go on where they were: a few hundred tokens more change nothing
- * there. Short ones go back to where they began. */
+ * A sequence for every policy at every depth is open at the same time. In a turn each sequence generates a few
+ * tokens, one after the other, so the compared times are seconds apart. A ratio is taken within a turn; the
+ * medians over all turns are shown. Sequences deeper than SHORT continue from turn to turn, because a few hundred
+ * tokens more do not change their speed; shorter ones are rolled back. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,20 +11,20 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { SHORT = 512 }; /* tokens: below that, some more of them show */
+enum { SHORT = 512 }; /* tokens; sequences below that are rolled back after a turn */
 
 struct runner {
 	const char *kv;
 	struct timeline *tl;
 	int32_t depth;
-	size_t at;        /* tokens that are there */
+	size_t at;        /* tokens in the sequence */
 	double tps[1000]; /* of each turn */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)
 {
 	struct timeline_stats st;
-	size_t fill = r->depth ? (size_t)r->depth : 1; /* decoding continues a sequence */
+	size_t fill = r->depth ? (size_t)r->depth : 1; /* decoding continues a sequence of at least one token */
 
 	b->each = *b->o;
 	b->each.kv = r->kv;
@@ -40,7 +39,8 @@ static int runner_open(struct bench *b, struct runner *r, struct err *e)
 	return timeline_sync(r->tl, b->text.id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 }
 
-/* The first step after a prefill costs nothing: a sampled token is computed when the next one is asked for. */
+/* Time one turn. The first step after a prefill is not timed: a sampled token is computed when the next one is
+ * asked for. */
 static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *e)
 {
 	int32_t n = b->o->decode_steps;
@@ -61,7 +61,7 @@ static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *
 	return 0;
 }
 
-/* The median of one runner's speed over another's, turn by turn. */
+/* The median over the turns of one runner's speed divided by another's. */
 static double ratio_of(const struct runner *r, const struct runner *base, int turns)
 {
 	struct timings s = { .n = turns };
@@ -71,7 +71,7 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* `first`: the first policy at this depth; `shallow`: this policy at the least depth. */
+/* Report a runner. first: the first policy at this depth; shallow: this policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

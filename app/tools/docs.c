@@ -1,6 +1,7 @@
-/* app/tools/docs.c - weir docs ls|show|search|rm: the documents that sessions have read, without a model.
+/* app/tools/docs.c - weir docs ls|show|search|rm: the documents of all sessions. Needs no model.
  *
- * All of them run beside other weirs; a document of a session that one of these has open is not deleted. */
+ * The commands run beside other weir processes. A document is not deleted while a process has one of its sessions
+ * open. */
 #include "app/tools/tools.h"
 #include "engine/base/json.h"
 
@@ -77,7 +78,7 @@ static int add_text(const struct library_text *t, void *ud)
 	return 0;
 }
 
-/* The sentence that was found, in its document, with page and heading. */
+/* Append the sentence that was found, with its document, page and heading. */
 static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h,
                       struct str *s)
 {
@@ -167,7 +168,7 @@ struct dropping {
 	struct err *e;
 };
 
-/* Nobody may have a session open whose document is deleted. */
+/* Lock a session that has the document, so that no process opens it. 1 if another process has it open. */
 static int hold(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -182,7 +183,7 @@ static int hold(int64_t session, void *ud)
 	return 1;
 }
 
-/* Snapshots of a session that has the document hold its KV entries, and those beyond are computed behind it. */
+/* Drop the snapshots of a session that has the document: they hold its KV entries and those computed after it. */
 static int drop_snapshots(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -197,7 +198,7 @@ static int docs_remove(struct store *store, struct snaps *snaps, const struct op
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir docs rm' wants the names or numbers of documents");
-	/* All names are looked up before the first document is deleted. */
+	/* Look all names up before the first document is deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;

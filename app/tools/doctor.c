@@ -34,7 +34,7 @@ static void head(struct str *s, const char *name)
 	str_addf(s, "%-11s", name);
 }
 
-/* The libraries as they run, in lines of a readable length. */
+/* Append the versions of the libraries that are loaded, wrapped. */
 static void doctor_libraries(struct str *s)
 {
 	struct str all = { 0 };
@@ -119,7 +119,7 @@ static void doctor_terminal(struct str *s)
 	str_addf(s, ", %s\n", nl_langinfo(CODESET));
 }
 
-/* What confines the process that parses documents and model files. */
+/* Append the restrictions of the process that parses documents and model files. */
 static void doctor_jail(struct str *s)
 {
 	struct str jail = { 0 };
@@ -165,7 +165,8 @@ static void doctor_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
-/* A server whose model answers: one line each for what can be wrong.  The key is never shown. */
+/* Append the state of the server that answers instead of a model, one line for each possible fault. The key is
+ * never shown. */
 static void doctor_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {
@@ -208,7 +209,7 @@ static void doctor_server(const struct options *o, struct str *s)
 	remote_close(r);
 }
 
-/* The names a table knows, in lines of a readable length. */
+/* Append the names of a table, wrapped. */
 static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
 {
 	size_t col = 0;

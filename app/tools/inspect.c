@@ -1,4 +1,4 @@
-/* app/tools/inspect.c - weir inspect model|tokens|logits: what a model file holds, token ids, raw logits. */
+/* app/tools/inspect.c - weir inspect model|tokens|logits: the content of a model file, token ids, raw logits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static void row(struct str *s, const char *key, const char *value)
 	str_adds(s, "\n");
 }
 
-/* Settings of the sampler, also those of answers with reasoning and without where the model can do both. */
+/* Append the settings of the sampler; for answers with and without reasoning if the model can do both. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
 	static const struct {
@@ -189,7 +189,7 @@ int cmd_inspect_model(const struct options *given)
 
 /* ---- tokens ---- */
 
-/* Ids with white space between them. */
+/* Parse token ids with white space between them. */
 static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, struct tokens *out, struct err *e)
 {
 	const char *p = str_text(text), *end = p + text->n;
@@ -215,7 +215,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 	}
 }
 
-/* A tokenizer that puts a blank before the text gives it back in the first piece. */
+/* 1 if the tokenizer puts a blank before a text, which the first piece then gives back. */
 static int adds_blank(const struct engine *engine)
 {
 	struct tokens t = { 0 };
@@ -242,7 +242,7 @@ static void decode(const struct engine *engine, const struct tokens *t, int spec
 		size_t n = engine_piece_add(engine, t->id[i], special, out);
 		char first;
 
-		/* Not before BOS and the like: these have no text of their own. */
+		/* not before BOS and the like, which have no text of their own */
 		if (blank && engine_piece(engine, t->id[i], 0, &first, 1)) {
 			if (first == ' ') {
 				memmove(out->p + out->n - n, out->p + out->n - n + 1, n);
@@ -269,7 +269,7 @@ int cmd_inspect_tokens(const struct options *o)
 		rc = parse_ids(name, &text, engine_info(engine)->n_vocab, &t, &e);
 		if (!rc)
 			decode(engine, &t, o->special, &out);
-		/* Exact bytes for a file; a terminal gets what is safe. */
+		/* A file gets the exact bytes, a terminal filtered text. */
 		if (!rc && isatty(1)) {
 			struct str raw = out;
 			struct clean clean;
@@ -298,7 +298,7 @@ int cmd_inspect_tokens(const struct options *o)
 /* ---- logits ---- */
 
 struct logits_out {
-	int fd, failed; /* failed: errno of the write */
+	int fd, failed; /* failed: errno of the write, or 0 */
 	int32_t n_vocab, n;
 	struct timeline *tl;
 	struct progress progress;
@@ -326,7 +326,7 @@ static void write_logits(int32_t pos, const float *logits, void *ud)
 		out->failed = errno;
 #endif
 	if (out->failed)
-		timeline_cancel(out->tl); /* no use in computing what cannot be written */
+		timeline_cancel(out->tl); /* stop computing logits that cannot be written */
 	progress_show(&out->progress, ++out->n, out->total);
 }
 

@@ -28,7 +28,7 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* A content is a string, null, or a list of parts of which those of type text count. */
+/* Append a content: a string, null, or a list of parts, of which those of type text count. */
 static int content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -116,10 +116,10 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		e.code = ERR_MODEL; /* also where it refuses the conversation */
+		e.code = ERR_MODEL; /* also if the template refuses the conversation */
 		rc = -1;
 	}
-	/* Exact bytes for a file; a terminal gets what is safe. */
+	/* A file gets the exact bytes, a terminal filtered text. */
 	if (!rc && isatty(1)) {
 		struct str raw = out;
 		struct clean clean;

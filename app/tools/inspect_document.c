@@ -1,4 +1,4 @@
-/* app/tools/inspect_document.c - weir inspect document: what a file of any format becomes before a model reads it. */
+/* app/tools/inspect_document.c - weir inspect document: the text that a file becomes before a model reads it. */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-/* Tokens of the text with the model in use; -1: there is no model. */
+/* Count the tokens of the text with the model in use. -1: there is no model. */
 static int64_t count_tokens(const struct options *o, const struct doc *d)
 {
 	struct engine *engine;
@@ -74,7 +74,7 @@ static void document_json(const struct options *o, const struct doc *d, struct s
 	str_adds(s, "\n");
 }
 
-/* Exact bytes for a file or a pipe; a terminal gets what is safe. */
+/* Append the text: exact bytes for a file or a pipe, filtered for a terminal. */
 static void document_text(const struct doc *d, struct str *s)
 {
 	struct clean clean;
@@ -90,8 +90,8 @@ static void document_text(const struct doc *d, struct str *s)
 		str_adds(s, "\n");
 }
 
-/* On standard error, so that standard output stays the text alone: "a.pdf: PDF, 14 pages, 86 KiB of text", then each
- * page and heading with the byte of the text where it begins, under that word. */
+/* Write the outline to standard error, so that standard output is the text alone: "a.pdf: PDF, 14 pages, 86 KiB of
+ * text", then each page and heading with the byte where it begins. */
 static void say_outline(const struct doc *d)
 {
 	struct str s = { 0 };

@@ -1,5 +1,4 @@
-/* app/tools/inspect_session.c - weir inspect session: what is stored of one session, and whether it is as it was
- * written.
+/* app/tools/inspect_session.c - weir inspect session: what is stored of a session, and whether it is intact.
  *
  * Everything is read beside a running weir. Names, titles, settings and documents are foreign text. */
 #include <stdlib.h>
@@ -33,7 +32,7 @@ static void row(struct view *v, const char *name, const char *text)
 	str_adds(v->out, "\n");
 }
 
-/* The next item of a list. */
+/* Begin the next item of a list. */
 static void item(struct view *v, const char *name)
 {
 	if (!v->json)
@@ -43,7 +42,7 @@ static void item(struct view *v, const char *name)
 
 /* ---- settings ---- */
 
-/* Text that can be shown as it is; random numbers are bytes. */
+/* 1 if the bytes are text that can be shown. */
 static int is_text(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -61,7 +60,7 @@ static int setting(const char *key, const void *value, size_t n, int whole, void
 	struct view *v = ud;
 	int text = is_text(value, n);
 
-	/* A long document has hundreds of them. */
+	/* leave out summaries: a long document has hundreds */
 	if (!v->json && !strncmp(key, "summary/", 8)) {
 		v->summaries++;
 		return 0;
@@ -165,7 +164,7 @@ static int snapshot(const struct snap_info *s, void *ud)
 	return 0;
 }
 
-/* Without kv.db no text is lost: its error is part of the report. */
+/* Append the snapshots. A broken kv.db loses no text, so its error is part of the report. */
 static int snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;
@@ -190,7 +189,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 		return -1;
 	}
 	if (rc) {
-		/* Half a list would look like all of it. */
+		/* An incomplete list would look complete: drop it. */
 		v->out->n = before;
 		v->out->p[before] = 0;
 		if (v->json) {
@@ -217,7 +216,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 	return 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the command ---- */
 
 static void times(struct view *v, const struct session *s)
 {
@@ -321,7 +320,7 @@ int cmd_inspect_session(const struct options *o)
 	if (!rc)
 		rc = inspect(&v, store, o->file[0], &e);
 	if (!rc)
-		rc = print_json(&out, &e); /* through the terminal filter where that is where it goes */
+		rc = print_json(&out, &e); /* filtered if standard output is a terminal */
 	if (store)
 		store_close(store);
 	str_free(&out);

@@ -1,4 +1,4 @@
-/* app/tools/models.c - weir models: the models that are on this machine, and those to fetch; weir models rm. */
+/* app/tools/models.c - weir models: the models on this machine, and those to fetch; weir models rm. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* What a pull that was stopped has left: NAME.gguf.SUM.part in weir's own folder. out NULL: only count; width: of the
- * longest name. */
+/* List partial downloads: NAME.gguf.SUM.part in weir's own folder. out NULL: only raise *width to the longest
+ * name. */
 static void list_unfinished(struct str *out, size_t *width)
 {
 	struct str folder = { 0 };
@@ -47,8 +47,8 @@ static void list_unfinished(struct str *out, size_t *width)
 	str_free(&folder);
 }
 
-/* Where it lies: the folder alone for weir's own files, which are called as they are listed; "~" for the home
- * directory. */
+/* Append the file's place: for weir's own files the folder alone, because their name is listed. "~" stands for the
+ * home directory. */
 static void add_place(struct str *out, const struct model_file *f)
 {
 	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
@@ -116,8 +116,7 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* The files of a model, or of one that was not fetched to its end: those of weir's folder that are called NAME.gguf,
- * NAME-0000I-of-0000N.gguf or, behind that, .SUM.part. */
+/* 1 if the file belongs to the model: NAME.gguf, NAME-0000I-of-0000N.gguf, or one of these with .SUM.part. */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);
@@ -134,7 +133,7 @@ static int is_of(const char *file, const char *name)
 	return n == 5 || (n == 5 + 1 + 16 + 5 && !strcmp(file + n - 5, ".part"));
 }
 
-/* Remove, or with count only look for, the files of a model. */
+/* Count the files of a model (count not NULL), or delete them. */
 static int each_file(const char *folder, const char *name, int *count, struct err *e)
 {
 	DIR *dir = opendir(folder);

@@ -1,4 +1,4 @@
-/* app/tools/pull.c - weir pull: a model from a repository into weir's own folder (pull.h). */
+/* app/tools/pull.c - weir pull: fetch a model from a repository into weir's own folder (pull.h). */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -20,8 +20,8 @@ struct pull {
 	struct progress progress;
 };
 
-/* "ORG/REPO:QUANT", also as an address of huggingface.co, or a name of the table: repository, revision and quantization
- * or file, which the caller frees; NULL: none was said. */
+/* Split a name: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the table. Sets repository, revision,
+ * and quantization or file; the caller frees them. NULL: not given. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
@@ -55,8 +55,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* Behind the second slash: a page of the repository, or a file in it: tree/REVISION,
-	 * blob/REVISION/FOLDER/FILE. */
+	/* An address may go on behind the repository: tree/REVISION, or blob/REVISION/FOLDER/FILE. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
@@ -98,7 +97,7 @@ static int choose(struct pull *p, const char *said, struct err *e)
 	return rc;
 }
 
-/* The same file, fetched by another program: 1, and it is said. */
+/* 1 if another program has fetched the same file; say so. */
 static int others_have(const struct pull *p)
 {
 	struct model_file *file;
@@ -174,7 +173,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 	str_free(&s);
 }
 
-/* Is it to be fetched?  0: yes. */
+/* Ask the user whether to fetch the model. 0: yes. */
 static int ask(const struct pull *p, const struct fit *f, struct err *e)
 {
 	struct str question = { 0 };
@@ -185,10 +184,10 @@ static int ask(const struct pull *p, const struct fit *f, struct err *e)
 	if (!isatty(0) || !isatty(2))
 		return err_set(e, ERR_USAGE,
 		               "nothing was fetched: without a terminal to ask on, 'weir pull --yes NAME' fetches it");
-	str_adds(&question, "Fetch the rest, "); /* the header is here */
+	str_adds(&question, "Fetch the rest, "); /* the header has been fetched */
 	human_bytes(&question, bytes_left(p));
 	str_adds(&question, f->fits ? "? [Y/n] " : " anyway? [y/N] ");
-	signals_work(0); /* Ctrl-C ends the program here */
+	signals_work(0); /* while the question waits, Ctrl-C ends the program */
 	answer = terminal_choose(question.p, f->fits ? "yn" : "ny");
 	signals_work(1);
 	str_free(&question);
@@ -238,7 +237,7 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	str_free(&s);
 }
 
-/* The header first, and what it says; then, if that is wanted, the rest. */
+/* Fetch the headers, report what the model needs, ask, then fetch the rest. */
 static int fetch(struct pull *p, int opens_now, struct err *e)
 {
 	struct fit fit;
@@ -261,7 +260,7 @@ static int fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* The first part is the one that is opened: it gets its name when all others have theirs. */
+	/* The first part is the one that is opened, so it gets its name after all other parts. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;
@@ -270,7 +269,7 @@ static int fetch(struct pull *p, int opens_now, struct err *e)
 	return 0;
 }
 
-/* A model that weir cannot run, or that is not wanted: what came of its header is of no use. */
+/* Delete the headers of a model that weir cannot run. */
 static void forget(struct pull *p)
 {
 	for (int i = 0; i < p->n_open; i++)
@@ -314,7 +313,7 @@ out:
 	return rc;
 }
 
-/* What the user types, without blanks at its end.  0: nothing, or the end of input. */
+/* Read what the user types, without blanks at its end. 0: nothing, or the end of input. */
 static size_t read_answer(char *line, size_t cap)
 {
 	size_t n = 0;
@@ -363,7 +362,7 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 		          : err_set(e, ERR_USAGE, "there is no model %.20s: 1 to %d are to choose from", line, most);
 		if (!rc || e->code == ERR_CANCELLED)
 			break;
-		say_error(e); /* another one may do */
+		say_error(e); /* another model may work */
 	}
 	str_free(&question);
 	return rc;

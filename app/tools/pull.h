@@ -1,11 +1,11 @@
 /* app/tools/pull.h - private to app/tools/pull*.c: fetching a model.
  *
- *     pull_table.c   models to choose from
- *     pull_hub.c     what a repository holds, by the interface of huggingface.co
- *     pull_choose.c  its models, and the one to take
- *     pull_fit.c     what a model will need here, by its header alone
- *     pull_file.c    one file: fetched, continued, checked
- *     pull.c         weir pull: all of it, and what is said on the way */
+ *     pull_table.c models to choose from
+ *     pull_hub.c the files of a repository, by the interface of huggingface.co
+ *     pull_choose.c the models in a repository, and the one to take
+ *     pull_fit.c what a model needs on this machine, by its header alone
+ *     pull_file.c one file: fetched, continued, checked
+ *     pull.c weir pull: the whole way, its questions and messages */
 #ifndef WEIR_PULL_H
 #define WEIR_PULL_H
 
@@ -22,11 +22,12 @@ struct known_model {
 	const char *what;
 };
 extern const struct known_model known_models[]; /* by size; ends with name = NULL */
-/* By its name or the beginning of its name.  NULL: there is none, or several; *e says so. */
+/* The row of this name or beginning of a name. NULL: none, or several; *e says so. */
 const struct known_model *known_model(const char *name, struct err *e);
-/* The one whose file is called so, without .gguf; or NULL. */
+/* The row whose file has this name, without .gguf; or NULL. */
 const struct known_model *known_model_of(const char *file);
-/* As a table, one line each.  here: leave out those whose file is here; numbered: with numbers from 1 on. */
+/* Append the table, a line a model. here: leave out models whose file is on this machine; numbered: with numbers
+ * from 1. */
 void known_models_show(struct str *out, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
@@ -35,41 +36,40 @@ struct hub_file {
 	char *path;
 	uint64_t bytes;
 	char sum[65];
-}; /* sum: SHA-256 in base 16 */
+}; /* sum: SHA-256, hexadecimal */
 struct hub_repo {
 	char *name, *address, *token; /* token: NULL = none */
-	char *revision;               /* branch, tag or commit that was asked for, as it stands in an address */
-	/* what that is now: all files are of this one, whatever is uploaded meanwhile */
+	char *revision;               /* branch, tag or commit that was asked for, escaped for an address */
+	/* the commit of the revision: all files are taken from it, even if files are uploaded meanwhile */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;
 };
-/* The GGUF files of a repository "ORG/NAME".  revision NULL: the newest. */
+/* List the GGUF files of a repository "ORG/NAME". revision NULL: the newest. */
 int hub_open(struct hub_repo *, const char *name, const char *revision, struct err *);
 void hub_free(struct hub_repo *);
-/* Where a file of it is fetched. */
+/* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e for an answer of this status, and return -1.  what: the file, or NULL for the repository. */
+/* Set *e to the meaning of an answer with this status, and return -1. what: the file; NULL: the repository. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait where it may help: after a failure without progress, the tries-th in a row. 0: try again; -1: it does not help,
- * or it was stopped (*e is set then). */
+/* Wait before the next try. tries: failures in a row without progress. 0: try again; -1: trying again does not
+ * help, or stopped (then *e is set). */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
 
 enum { PARTS_MOST = 99 };
 struct hub_model {
-	char *name;     /* the file without folder, part and .gguf */
-	char quant[24]; /* "Q4_K_M"; "" where the name does not say */
+	char *name;     /* name of the file without folder, part and .gguf */
+	char quant[24]; /* "Q4_K_M"; "" if the name has none */
 	const struct hub_file *part[PARTS_MOST];
-	int n; /* files; parts that are missing make it no model */
+	int n; /* number of files; 0 if parts are missing */
 	uint64_t bytes;
 };
-/* The models that the files of a repository make.  Returns their number; hub_models_free(). */
+/* List the models that the files of a repository make. Returns their number; free with hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* The one that is called so, by quantization or file name; wanted NULL: Q4_K_M, or the best that fits into `memory`
- * bytes. */
+/* The model of this quantization or file name. wanted NULL: Q4_K_M, or the best that fits into `memory` bytes. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 
@@ -78,27 +78,27 @@ const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_mod
 struct fetched {
 	const struct hub_repo *repo;
 	const struct hub_file *file;
-	char *path, *part; /* where it will be, and where it grows */
+	char *path, *part; /* final name; name while the file grows */
 	int fd;
-	int whole;         /* it is there already, with the right sum */
-	uint64_t at, head; /* bytes that are here; those before the weights, 0 = not known yet */
-	struct sum *sum;   /* of them */
+	int whole;         /* 1 = the file was complete, with the right sum */
+	uint64_t at, head; /* bytes on disk; bytes before the weights, 0 = unknown */
+	struct sum *sum;   /* checksum of the bytes on disk */
 	struct progress *progress;
-	uint64_t before, all; /* bytes of the files before this one, and of all */
-	uint64_t limit;       /* where the next transfer ends */
+	uint64_t before, all; /* bytes of the files before this one, and of all files */
+	uint64_t limit;       /* byte at which the next transfer ends */
 	double started;
 	uint64_t from;
 	int restarts;
 	int said_restart;
 };
-/* Take up what an earlier run has left.  -1: another process is fetching it, or another file has its name. */
+/* Continue what an earlier run has fetched. -1: another process fetches the file, or another file has its name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
-/* Until all that comes before the weights is here. */
+/* Fetch everything before the weights. */
 int fetched_head(struct fetched *, struct err *);
-/* All of it, and check the sum. */
+/* Fetch the rest and check the sum. */
 int fetched_rest(struct fetched *, struct err *);
-/* Give it its name. */
+/* Give the file its final name. */
 int fetched_name(struct fetched *, struct err *);
 void fetched_close(struct fetched *);
 
@@ -106,12 +106,12 @@ void fetched_close(struct fetched *);
 
 struct fit {
 	char family[32], quant[16], template_name[32];
-	uint64_t weights, cache, memory; /* memory: free now */
+	uint64_t weights, cache, memory; /* bytes; memory: free now */
 	int32_t ctx, trained;
-	double tps; /* tokens a second, 0 = not known */
+	double tps; /* tokens a second; 0 = unknown */
 	int fits, has_template;
 };
-/* By the headers of its files.  -1: weir cannot run it. */
+/* Find what a model needs, by the headers of its files. -1: weir cannot run it. */
 int fit_find(const struct options *, const struct fetched *, int n, const char *folder, struct fit *, struct err *);
 
 #endif

@@ -1,8 +1,8 @@
-/* app/tools/pull_file.c - one file of a model, fetched through any number of breaks (pull.h).
+/* app/tools/pull_file.c - fetch one file of a model, continuing after every break (pull.h).
  *
- * It grows as NAME.gguf.SUM.part, whose name no program takes for a model; SUM is the beginning of the SHA-256 that the
- * whole file must have, so what was begun of another version is never continued. Only a whole file with the right sum
- * gets its name. */
+ * The file grows as NAME.gguf.SUM.part, a name that no program takes for a model. SUM is the beginning of the
+ * SHA-256 of the whole file, so a download of another version is never continued. A complete file with the right
+ * sum gets its name. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
 
@@ -19,7 +19,7 @@
 enum { HEAD_STEP = 1 << 20, SUM_SHOWN = 16 };
 static const uint64_t head_most = UINT64_C(256) << 20;
 
-/* ---- what an earlier run has left ---- */
+/* ---- what an earlier run has fetched ---- */
 
 static const char *base_of(const char *path)
 {
@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Sum up the bytes from..to of a file. */
+/* Add the first `bytes` bytes of a file to the checksum. what: the verb of the progress line. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -64,7 +64,7 @@ static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what
 	return rc;
 }
 
-/* Is the file there under its own name?  1: with the right sum; 0: no; -1: another one. */
+/* Look for a file with the final name. 1: it has the right sum; 0: there is none; -1: it is another file. */
 static int look_for_whole(struct fetched *f, struct err *e)
 {
 	char hex[65];
@@ -85,7 +85,7 @@ static int look_for_whole(struct fetched *f, struct err *e)
 	               base_of(f->path), base_of(f->path));
 }
 
-/* What was begun of other versions of this file: nobody will continue it. */
+/* Delete partial downloads of other versions of the file; they cannot be resumed. */
 static void remove_others(const struct fetched *f, const char *folder)
 {
 	const char *base = base_of(f->path), *mine = base_of(f->part);
@@ -119,8 +119,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the file that grows: 1; 0: meanwhile another process has given it its name, or deleted it; -1, and the
- * file is left alone. */
+/* Open and lock the partial file. 1; 0: another process has just finished or deleted it; -1: another process
+ * fetches it, or it cannot be written. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -180,7 +180,7 @@ void fetched_close(struct fetched *f)
 {
 	struct stat st;
 
-	/* Nothing has come: leave nothing behind. */
+	/* delete a partial file that is empty */
 	if (f->fd >= 0 && !fstat(f->fd, &st) && !st.st_size)
 		unlink(f->part);
 	if (f->fd >= 0)
@@ -199,7 +199,7 @@ static void show_progress(struct fetched *f)
 	uint64_t done = f->before + f->at;
 	struct str s = { 0 };
 
-	if (f->limit < f->file->bytes) { /* nothing was agreed to yet */
+	if (f->limit < f->file->bytes) { /* the user has not agreed to the rest yet */
 		str_adds(&s, "looking at its header: ");
 		human_bytes(&s, f->at);
 		progress_line(f->progress, s.p);
@@ -228,7 +228,7 @@ static void show_progress(struct fetched *f)
 	str_free(&s);
 }
 
-/* What kind of answer begins? */
+/* Check the head of the answer: it must be the file of the list, from the byte that was asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -256,7 +256,7 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 			e, ERR_FAIL,
 			"'%.100s' has another size than its list says, so it has just been changed: run the same command again",
 			base_of(f->path));
-	if (r->status == 200 && f->at) { /* no ranges there */
+	if (r->status == 200 && f->at) { /* the server knows no ranges */
 		if (f->at > HEAD_STEP && !f->said_restart++) {
 			progress_clear(f->progress);
 			say("the server cannot continue a file: it begins again");
@@ -287,11 +287,11 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 	sum_add(f->sum, p, n);
 	f->at += n;
 	show_progress(f);
-	/* A server without ranges sends all of it. */
+	/* A server without ranges sends the whole file: stop at the limit. */
 	return f->at >= f->limit && f->limit < f->file->bytes ? -1 : 0;
 }
 
-/* Until `limit` bytes are here. */
+/* Fetch until `limit` bytes are on disk. */
 static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 {
 	struct str url = { 0 };
@@ -319,13 +319,13 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* it has fewer bytes than are here: those are of another file */
+			/* the server's file is shorter than the partial one, which is thus of another version */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;
 			}
 		} else if (!rc) {
-			reply.broken = 1; /* it ended too soon, and its length was not said */
+			reply.broken = 1; /* the body ended too soon, without an announced length */
 			rc = err_set(&why, ERR_FAIL, "the connection ends too soon");
 		}
 		if (why.code == ERR_CANCELLED) {
@@ -334,7 +334,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		tries = f->at > at ? 1 : tries + 1;
 		if (tries > 1)
-			progress_clear(f->progress); /* what is said next has a line of its own */
+			progress_clear(f->progress); /* the next message gets a line of its own */
 		if (hub_wait(&reply, tries, &why)) {
 			*e = why;
 			if (reply.broken && why.code != ERR_CANCELLED)
@@ -372,7 +372,7 @@ int fetched_head(struct fetched *f, struct err *e)
 			f->head = engine_head_bytes(p, n);
 		free(p);
 		if (!rc && !f->head && (n == f->file->bytes || n >= head_most))
-			f->head = n; /* opening it says what is wrong */
+			f->head = n; /* no header found: opening the file reports why */
 	}
 	if (f->whole && fd >= 0)
 		close(fd);

@@ -1,7 +1,7 @@
-/* app/tools/pull_fit.c - what a model will need on this machine, found out before its weights are fetched (pull.h).
+/* app/tools/pull_fit.c - what a model needs on this machine, before its weights are fetched (pull.h).
  *
- * The header of each file is written to a file of the full size whose rest is a hole, and the engine looks at that as
- * at any model: what it would refuse is refused now. */
+ * The header of each file is written to a sparse file of the full size. The engine opens that as it opens any
+ * model, so what it would refuse later is refused at once. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The first bytes of a file with a hole behind them, in a folder. */
+/* Write a sparse file: the fetched header, then a hole. */
 static int write_shape(const struct fetched *f, const char *path, struct err *e)
 {
 	int from = f->whole ? open(f->path, O_RDONLY | O_CLOEXEC) : f->fd,
@@ -38,7 +38,7 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-/* The context that a conversation will have, as far as today's free memory says. */
+/* Find the context that a conversation would get with the memory that is free now. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
@@ -53,7 +53,7 @@ static int find_cache(struct engine *engine, const struct options *o, struct fit
 	return 0;
 }
 
-/* An estimate has no more. */
+/* Round to two digits, the precision of the estimate. */
 static double two_digits(double v)
 {
 	double unit = v > 0 ? pow(10, floor(log10(v)) - 1) : 1;
@@ -68,14 +68,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Tokens a second that the memory allows: a token reads its weights once, and of the bandwidth of plain reading most is
- * reached. One measurement may fall into a moment in which the machine is slow or its clock high: the median of
- * several, behind one that wakes it. */
+/* Estimate tokens a second from the memory bandwidth: a token reads its weights once, at 0.9 of the speed of plain
+ * reading. The median of several measurements, because the machine may be slow or fast for a moment; the first one
+ * only raises the clock. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* A model that fits into the processor's caches is read from there. */
+	/* Measure over the size of the model: a model that fits into the processor's caches is read from there. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {
@@ -97,7 +97,7 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	int rc;
 
 	if (model_check(path, NULL, 0, &why) || engine_open(&engine, &eo, &why)) {
-		/* Its folder is gone when the user reads this. */
+		/* Cut the temporary folder out of the message: it is deleted before the user reads this. */
 		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
 
 		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest)
@@ -117,7 +117,7 @@ static int look(const struct options *o, const char *folder, const char *path, s
 	return rc;
 }
 
-/* Remove .look-PID and the files in it. */
+/* Remove the folder .look-PID and its files. */
 static void remove_folder(const char *path)
 {
 	DIR *d = opendir(path);
@@ -130,7 +130,7 @@ static void remove_folder(const char *path)
 	rmdir(path);
 }
 
-/* What processes have left that were killed. */
+/* Remove folders of processes that were killed. */
 static void remove_stale(const char *folder)
 {
 	DIR *d = opendir(folder);

@@ -1,11 +1,10 @@
-/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which mirrors have, too
+/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which its mirrors share
  * (pull.h).
  *
- *     HF_ENDPOINT  the server, https://huggingface.co unless set
- *     HF_TOKEN     an access token; else the one that Hugging Face's own tools have stored
+ *     HF_ENDPOINT the server; default https://huggingface.co
+ *     HF_TOKEN an access token; default: the token that Hugging Face's own tools have stored
  *
- * Names, sizes and sums come from a server and may be anything. A file is known by its SHA-256, so it does not matter
- * where it came from. */
+ * Names, sizes and sums are not trusted. A file is identified by its SHA-256, whatever server sent it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -38,7 +37,8 @@ static int name_ok(const char *p, size_t n)
 	return 1;
 }
 
-/* A path of names, so that nothing leads out of a folder or means something to a shell or a terminal. */
+/* 1 if the path is safe: it stays inside its folder and has no characters that mean something to a shell or a
+ * terminal. */
 static int path_ok(const char *path)
 {
 	for (const char *p = path;; p++) {
@@ -75,7 +75,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* One that is stored is for huggingface.co, and pulls go on without it; one that is given is meant to be sent. */
+/* Read the token. A stored token is for huggingface.co: if it must not be sent, the pull goes on without it.
+ * HF_TOKEN is meant to be sent: if it must not be, that is an error. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -112,7 +113,7 @@ static int take_token(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* ---- what a server answers ---- */
+/* ---- errors of the server ---- */
 
 static int refused_gated(const struct hub_repo *r, const struct http_reply *reply, struct err *e)
 {
@@ -153,7 +154,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	/* whose addresses are valid for a while */
+	/* the address of the storage expires after a while */
 	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
 		return err_set(e, ERR_FAIL,
 		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",
@@ -167,7 +168,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 				e, ERR_FAIL,
 				"%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist",
 				host, r->name);
-		if (what) /* whose list is public: it exists */
+		if (what) /* the repository's list was public, so the repository exists */
 			return refused_gated(r, reply, e);
 		return err_set(
 			e, ERR_FAIL,
@@ -226,7 +227,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* What the server answers to a request of its interface.  *reply: of the last try. */
+/* Send a request and read the answer, with several tries. *reply: of the last try. */
 static int ask(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply, struct err *e)
 {
 	struct http_request q = { .url = url,
@@ -259,7 +260,7 @@ static int ask(const struct hub_repo *r, const char *url, struct str *out, struc
 	}
 }
 
-/* One answer, which must be a whole list or object, as `open` ('[' or '{') says. */
+/* Read an answer that must be a complete list (open = '[') or object ('{'). */
 static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply,
                     struct err *e)
 {
@@ -275,12 +276,12 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
-	if (out->p[out->n - 1] != open + 2) /* ']' is behind '[', and '}' behind '{' */
+	if (out->p[out->n - 1] != open + 2) /* in ASCII ']' is '[' + 2 and '}' is '{' + 2 */
 		return err_set(e, ERR_FAIL, "the answer of %s is cut off: run the same command again", r->address);
 	return 0;
 }
 
-/* The commit that the revision is now. */
+/* Find the commit that the revision names now. */
 static int ask_commit(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, body = { 0 }, sha = { 0 };
@@ -301,8 +302,7 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* The address of a list's next page. It stays on the server that is asked: a mirror may hand on the addresses of
- * huggingface.co. */
+/* Make the address of a list's next page on the same server: a mirror may pass on addresses of huggingface.co. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -322,7 +322,7 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* 1: a GGUF file, but one whose name, size or sum cannot be. */
+/* Add a file of the list. 1: a GGUF file whose name, size or sum is invalid, which is skipped. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };
@@ -359,7 +359,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct hub_file *)a)->path, ((const struct hub_file *)b)->path);
 }
 
-/* All pages of the list.  Returns how many GGUF files were left out because their entries are odd; -1. */
+/* Read all pages of the list. Returns how many GGUF files were skipped, or -1. */
 static int ask_files(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, list = { 0 };
@@ -438,6 +438,6 @@ void hub_free(struct hub_repo *r)
 void hub_file_address(const struct hub_repo *r, const struct hub_file *f, struct str *out)
 {
 	str_addf(out, "%s/%s/resolve/%s/", r->address, r->name, r->commit);
-	for (const char *p = f->path; *p; p++) /* path_ok(): two of its characters mean something in an address */
+	for (const char *p = f->path; *p; p++) /* path_ok() allows two characters that an address must escape */
 		str_addf(out, *p == '+' ? "%%2B" : *p == '=' ? "%%3D" : "%c", *p);
 }

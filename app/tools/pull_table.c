@@ -1,5 +1,5 @@
-/* app/tools/pull_table.c - models to choose from: small to large, each of a family that weir runs, from its makers
- * where they publish one. */
+/* app/tools/pull_table.c - models to choose from, from small to large: each of a family that weir runs, from its
+ * makers if they publish one. */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -68,7 +68,7 @@ const struct known_model *known_model_of(const char *file)
 	return NULL;
 }
 
-/* Is its file among these? */
+/* 1 if the model's file is among these. */
 static int is_here(const struct known_model *k, const struct model_file *file, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -93,7 +93,7 @@ void known_models_show(struct str *out, int here, int numbered)
 		human_bytes(&size, k->bytes);
 		if (numbered)
 			str_addf(out, "%3d", i);
-		/* Half a gigabyte for a cache and for computing, at least. */
+		/* Add at least half a gigabyte for the KV cache and for computing. */
 		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what,
 		         k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
 		str_free(&size);

@@ -1,7 +1,7 @@
-/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions, without a
+/* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions. Needs no
  * model.
  *
- * All of them run beside other weirs; a session that one of these has open is not deleted. */
+ * The commands run beside other weir processes. A session is not deleted while a process has it open. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
 
@@ -85,7 +85,7 @@ static int sessions_search(struct store *store, const struct options *o, struct 
 	return listing_print(&list, e) < 0 ? -1 : !list.rows; /* exit status 1, as of grep */
 }
 
-/* ---- the others ---- */
+/* ---- the other commands ---- */
 
 static int session_write(struct store *store, const char *format, const char *name, struct err *e)
 {
@@ -113,7 +113,7 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* All names are looked up, and nobody has them open, before the first session is deleted. */
+	/* Look all names up and lock all sessions before the first one is deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

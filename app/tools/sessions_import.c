@@ -1,6 +1,6 @@
-/* app/tools/sessions_import.c - weir sessions import: what weir sessions export json wrote, as a new session.
+/* app/tools/sessions_import.c - weir sessions import: make a session from the output of weir sessions export json.
  *
- * The file may come from anyone. It is checked while it is stored, in one transaction: a file that is refused leaves
+ * The file is not trusted. It is checked while it is stored, in one transaction, so a file that is refused leaves
  * nothing. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
@@ -14,15 +14,15 @@
 #include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
-#define NUMBER_MOST (INT64_C(1) << 53)    /* whole numbers up to here are exact as double */
+#define NUMBER_MOST (INT64_C(1) << 53)    /* whole numbers up to this one are exact as double */
 #define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
 
 struct importing {
 	const struct options *o;
 	const char *file;
 	struct jv all;
-	char where[60];            /* the part that is read: "message 3" */
-	int64_t session, *message; /* message[i]: the number that message i got */
+	char where[60];            /* the part that is being read: "message 3" */
+	int64_t session, *message; /* message[i]: number of the stored message i */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
 };
@@ -34,14 +34,14 @@ static int refuse(const struct importing *x, const char *key, const char *why, s
 	return err_set(e, ERR_USAGE, "'%.200s' is not imported: %s: \"%.40s\" %s", x->file, x->where, key, why);
 }
 
-/* A member that is text, which is cleared first. */
+/* Read a text member into *out, which is cleared first. */
 static int get_text(const struct importing *x, struct jv object, const char *key, struct str *out, struct err *e)
 {
 	str_clear(out);
 	return jv_text(jv_get(object, key), out) < 0 ? refuse(x, key, "is missing or no text", e) : 0;
 }
 
-/* ... and becomes a C string. */
+/* Read a text member that must be a C string of at most `most` bytes. */
 static int get_words(const struct importing *x, struct jv object, const char *key, size_t most, struct str *out,
                      struct err *e)
 {
@@ -62,7 +62,7 @@ static int whole_number(struct jv v, int64_t most, int64_t *out)
 	return 0;
 }
 
-/* 0 where it is missing. */
+/* Read a number member from 0 to `most`; 0 if it is missing. */
 static int get_number(const struct importing *x, struct jv object, const char *key, int64_t most, int64_t *out,
                       struct err *e)
 {
@@ -76,7 +76,7 @@ static int get_number(const struct importing *x, struct jv object, const char *k
 	return refuse(x, key, why, e);
 }
 
-/* An object or a list; empty where it is missing. */
+/* Read an object or list member; empty if it is missing. */
 static int get_members(const struct importing *x, struct jv object, const char *key, char bracket, struct jv *out,
                        struct err *e)
 {
@@ -94,7 +94,7 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* A value that its option refuses would keep the session from being opened. */
+/* Check a setting by its option: a value that the option refuses would keep the session from being opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
@@ -107,7 +107,7 @@ static int check_setting(const struct importing *x, const struct option_def *d, 
 	return rc < 0 ? err_set(e, ERR_USAGE, "'%.200s' is not imported: its settings: %.300s", x->file, why.msg) : 0;
 }
 
-/* Settings that this weir does not know are left out. */
+/* Store the settings; skip those that this version does not know. */
 static int import_settings(struct importing *x, struct store *store, struct err *e)
 {
 	struct jv list, it = { 0 }, k = { 0 };
@@ -159,7 +159,7 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
-/* What the store keeps beside a message: a question's context, an answer's sources. */
+/* Append what the store keeps beside a message: the context of a question, the sources of an answer. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
@@ -250,7 +250,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* full at 0, 1, 2, 4, 8 ... */
+		if (!(*n & (*n - 1))) /* full at 0, 1, 2, 4, 8, ... */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}
@@ -294,7 +294,7 @@ static int import_document(struct importing *x, struct store *store, struct jv v
 	return rc;
 }
 
-/* ---- all of it ---- */
+/* ---- the session ---- */
 
 typedef int import_fn(struct importing *, struct store *, struct jv, struct buffers *, struct err *);
 
@@ -330,7 +330,7 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	x->n_message = x->n_lost = 0; /* it is called again where an index was damaged */
+	x->n_message = x->n_lost = 0; /* the transaction is repeated if an index was damaged */
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
 	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) ||

@@ -1,4 +1,4 @@
-/* app/tools/stored.c - what the commands about stored sessions and documents share. */
+/* app/tools/stored.c - shared by the commands about stored sessions and documents. */
 #include "app/tools/tools.h"
 
 #include "sessions/store/store.h"
