@@ -1,4 +1,4 @@
-/* app/main.c - weir: the commands.  Those of the laboratory start weir-lab (app/lab/main.c). */
+/* app/main.c - weir: its commands. The commands of the laboratory are run by weir-lab (app/lab/main.c). */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define LAB "weir-lab"
 
-/* The folder of this program's file; "" where the system does not tell. */
+/* Write the folder of this program's file; "" if it is unknown. */
 static void own_folder(char dir[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -25,8 +25,8 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Replace this process by weir-lab, which lies beside this program after `make`, in ../lib/weir after `make install`.
- * Returns if weir-lab cannot be started. */
+/* Replace this process by weir-lab: in the folder of this program (after `make`), or in ../lib/weir (after `make
+ * install`). Returns only if weir-lab cannot be started. */
 static void lab_become(char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
@@ -54,7 +54,7 @@ static int lab_missing(const char *command)
 
 /* ---- the chat ---- */
 
-/* A first start at a terminal, without a model: fetch one, if the user wants that. */
+/* First start at a terminal without a model: offer to fetch one. */
 static int offer_model(struct options *o, struct err *e)
 {
 	struct str path = { 0 };
@@ -67,13 +67,13 @@ static int offer_model(struct options *o, struct err *e)
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
 		else if (e->code == ERR_CANCELLED)
-			say_error(e); /* what is here, and that it continues */
+			say_error(e); /* says how much was fetched, and that the next pull continues */
 	}
 	str_free(&path);
 	return rc;
 }
 
-/* On the screen, line by line, through a pipe, or one answer. */
+/* Run the chat on the full screen, line by line, from a pipe, or for one answer. */
 static int cmd_chat(struct options *o)
 {
 	struct chat c = { .quit = 0 };
@@ -87,7 +87,7 @@ static int cmd_chat(struct options *o)
 		return fail(&e);
 	}
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
-		/* whoever stopped it knows */
+		/* no message: the user has stopped it */
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	typed_read(&t, NULL, argc - first - complete, argv + first); /* less the word that is to be completed */
+	typed_read(&t, NULL, argc - first - complete, argv + first); /* without the word to complete */
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);
 		if (!complete && !t.help)

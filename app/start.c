@@ -11,8 +11,8 @@
 #include "app/models/models.h"
 #include "app/tools/tools.h"
 
-/* A descriptor 0, 1 or 2 that the caller closed would be given to the next file we open, and answers would go
- * into it.  Fill the holes so that using them fails (input: is empty). */
+/* Open /dev/null for each of the descriptors 0 to 2 that the caller has closed. Otherwise the next file that is
+ * opened would get the number, and answers would be written into it. Opened read-only, so that writing fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -21,22 +21,21 @@ static void fill_descriptors(void)
 				return;
 }
 
-/* Only characters: numbers keep their point and messages their language. */
+/* Set the character type alone: numbers keep their decimal point, messages their language. */
 static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
-		setenv("LC_ALL", "C.UTF-8", 1); /* readline looks there again */
+		setenv("LC_ALL", "C.UTF-8", 1); /* readline reads the environment again */
 }
 
-/* A private conversation, or the key of a server. */
+/* 1 if memory holds secrets: a private conversation, or the key of a server or a repository. */
 static int has_secrets(const struct options *o)
 {
 	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
 }
 
-/* A model file's reader in the jail first; what was found good is noted in "read-models" in the user's cache
- * directory. */
+/* Read a model file in the jail first. Files that passed are noted in "read-models" in the user's cache folder. */
 static int read_model_first(const char *path, const struct options *o, struct err *e)
 {
 	struct str list = { 0 };

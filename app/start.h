@@ -4,9 +4,9 @@
 
 #include "app/options/options.h"
 
-/* Do all of a program but its commands: descriptors, locale, signals, options, --version; returns the exit code.
- * o: filled; more: rows of options that only this program has, or NULL (options_parse_more). help: appends what --help
- * prints. run: runs the command and returns the exit code. */
+/* Run a program: descriptors, locale, signals, options, --version, then `run`; returns the exit code. o: filled.
+ * more: rows of the program's own options, or NULL (options_parse_more). help: appends what --help prints. run:
+ * runs the command and returns the exit code. */
 int program_run(int argc, char **argv, struct options *o, const struct option_def *more,
                 void (*help)(const struct options *, struct str *out), int (*run)(struct options *));
 

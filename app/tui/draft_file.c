@@ -1,9 +1,8 @@
-/* app/tui/draft_file.c - what was typed and not sent yet, kept in a file for the next start after a crash
- * (tui_private.h).
+/* app/tui/draft_file.c - unsent text, kept in a file for the next start after a crash (tui_private.h).
  *
- * The file holds the queued messages and the draft, as they would stand in the input line after a stop. It is written
- * at most once a second while it grows, and removed when the screen is left in the ordinary way. A conversation that is
- * not saved has none, and neither has a second screen: the first one locks it. */
+ * The file has the queued messages and the draft, as the input line would show them after a stop. It is written at
+ * most once a second while the text grows, and removed when the screen is closed normally. A private conversation
+ * has no draft file. A second screen has none either, because the first one locks the file. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
@@ -16,16 +15,16 @@
 enum { DRAFT_MOST = 1 << 20 };
 #define EVERY 1.0
 
-/* The path; 0: this conversation leaves no draft. */
+/* Append the path of the draft file. 0: the conversation leaves no draft. */
 static int draft_path(const struct tui *t, struct str *path)
 {
 	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
 }
 
-/* 1: no other screen has the draft; the lock lasts as long as the program. */
+/* Lock the draft file until the program ends. 1 if no other screen has locked it. */
 static int draft_lock(void)
 {
-	static int fd = -1; /* of the last screen */
+	static int fd = -1; /* kept for the next screen of this program */
 	struct str path = { 0 };
 	int mine = 0;
 
@@ -58,7 +57,7 @@ void draft_restore(struct tui *t)
 	str_free(&text);
 }
 
-/* Write the file anew: a crash leaves the old one or the new one. */
+/* Replace the file atomically: after a crash it has the old text or the new one. */
 static void write_draft(const struct str *path, const struct str *text)
 {
 	struct str fresh = { 0 };
@@ -89,7 +88,7 @@ double draft_save(struct tui *t, double now)
 		str_free(&text);
 		return 0;
 	}
-	/* What was sent must not come back: text that becomes less is written at once. */
+	/* Text that shrinks is written at once: a sent message must not come back. */
 	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
 		due = t->saved_at + EVERY;
 		str_free(&text);

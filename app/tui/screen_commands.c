@@ -1,7 +1,7 @@
-/* app/tui/screen_commands.c - commands that are the screen's own.
+/* app/tui/screen_commands.c - the screen's own commands.
  *
- * A command of the screen replaces the chat's command of the same name (/sessions opens the list); all others go to the
- * worker. */
+ * A command of the screen replaces the chat's command of the same name (/sessions opens the list). All other
+ * commands go to the worker. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ struct screen_slash {
 	const char *name, *aliases, *args, *help;
 	enum ui_busy busy;
 	enum ui_arg arg;
-	int (*run)(struct tui *, const char *arg, struct err *); /* 1: the worker runs the command */
+	int (*run)(struct tui *, const char *arg, struct err *); /* 1 = the worker runs the command, too */
 };
 
 static int run_help(struct tui *t, const char *arg, struct err *e)
@@ -80,7 +80,7 @@ static int run_kv(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* The list of sessions opens and asks, so that the name can be seen. */
+/* Open the list of sessions, which shows the name and asks. */
 static int run_delete(struct tui *t, const char *arg, struct err *e)
 {
 	int64_t id = t->session;
@@ -133,7 +133,7 @@ static int run_mouse(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Settings of the screen hold at once; the worker keeps them, and says so. */
+/* Change a setting: one of the screen at once; the worker stores and reports it. */
 static int run_set(struct tui *t, const char *arg, struct err *e)
 {
 	static const struct {
@@ -146,7 +146,7 @@ static int run_set(struct tui *t, const char *arg, struct err *e)
 	(void)e;
 	if (name == 5 && !strncmp(arg, "theme", 5) && n && n < sizeof theme) {
 		snprintf(theme, sizeof theme, "%.*s", (int)n, arg + value);
-		ui_theme(t->ui, theme, &(struct err){ 0 }); /* "auto" holds from the next start on */
+		ui_theme(t->ui, theme, &(struct err){ 0 }); /* "auto" takes effect at the next start */
 	}
 	for (size_t i = 0; i < 3; i++) {
 		int is_on = strlen(on[i].value) == n && !strncmp(arg + value, on[i].value, n);
@@ -201,7 +201,7 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 }; /* commands of the chat before those that the screen alone has */
+enum { SCREEN_AT = 8 }; /* commands of the chat before the screen's own ones */
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {
@@ -226,7 +226,7 @@ static int is_chats(const char *name)
 	return 0;
 }
 
-/* own: the user's prompts, which stand behind the commands; NULL: none. */
+/* Make the table of commands. own: names of the user's prompts, which come last; NULL: none. */
 static struct ui_command *command_table(char **own, size_t n_own)
 {
 	struct ui_command *table;
@@ -235,7 +235,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* The chat's order; what the screen alone has stands before the seldom ones. */
+	/* The chat's order, with the screen's own commands before the rare ones. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
@@ -267,7 +267,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	return table;
 }
 
-/* What /set changes: the options themselves, under the names that /set knows. */
+/* Make the table of the settings that /set takes, under their option names. */
 static struct ui_setting *setting_table(void)
 {
 	struct ui_setting *table;
@@ -331,7 +331,7 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 	return 1;
 }
 
-/* Is it a command that changes nothing? */
+/* 1 if the text is a command that changes nothing. */
 static int looks(const struct tui *t, const struct str *text)
 {
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
@@ -349,7 +349,7 @@ void tui_take(struct tui *t, struct str *text)
 	struct err e = { 0 };
 	char *arg;
 
-	/* An unknown command is refused here: the worker knows its own commands only. */
+	/* Refuse an unknown command here, because the worker does not know the screen's own commands. */
 	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
 		;
 	else if (s) {
@@ -362,18 +362,18 @@ void tui_take(struct tui *t, struct str *text)
 			s = NULL;
 	}
 	if (!e.code && !s) {
-		/* While the worker works it was sent at once because it changes nothing. */
+		/* A command that changes nothing does not wait for the running work. */
 		worker_do(t->worker, t->working && looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		ui_say(t->ui, e.msg); /* the answer goes on in the transcript */
+		ui_say(t->ui, e.msg); /* the running answer uses the transcript, so show the error in the status row */
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));
 		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));
 		ui_entry_end(t->ui, NULL);
 	}
 	if (!t->working)
-		ui_work(t->ui, NULL); /* nothing runs: the next message need not wait */
+		ui_work(t->ui, NULL); /* nothing runs, so the next message is sent at once */
 }

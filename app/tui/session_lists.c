@@ -1,7 +1,7 @@
-/* app/tui/session_lists.c - what the list of sessions shows: all sessions, matches of a search, the last messages of
- * one.
+/* app/tui/session_lists.c - the content of the list of sessions: all sessions, results of a search, the last
+ * messages of a session.
  *
- * Main reads them through a connection of its own and does not wait for the worker. */
+ * The main thread reads them through its own connection to the store and does not wait for the worker. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,12 +28,12 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 	return 0;
 }
 
-/* Rows for ui_sessions(); their strings are in one buffer until the list is complete. */
+/* Rows for ui_sessions(). Their strings are in one buffer that grows until the list is complete. */
 struct rows {
 	struct tui *t;
 	struct ui_session *row;
 	size_t n, cap;
-	int64_t *head; /* [cap] their last messages */
+	int64_t *head; /* last message of each session, [cap] */
 	struct str text;
 	struct err e;
 };
@@ -46,7 +46,7 @@ static size_t keep(struct str *text, const char *s)
 	return at;
 }
 
-/* Offsets stand for pointers while the buffer grows. */
+/* Store an offset in place of a pointer while the buffer may move. */
 static const char *as_offset(size_t at)
 {
 	return (const char *)(uintptr_t)at;
@@ -79,7 +79,7 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 	return u;
 }
 
-/* Bytes of saved KV, and seconds of prefill before each session can continue. */
+/* Add the bytes of saved snapshots, and the seconds of prefill before each session can continue. */
 static void rows_states(struct rows *r)
 {
 	struct snap_state *state = xcalloc(r->n + 1, sizeof *state);
@@ -137,7 +137,7 @@ static int list_row(const struct session *s, void *ud)
 	return 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- the welcome ---- */
 
 enum { RECENT = 3 };
 struct recent {
@@ -230,7 +230,7 @@ static int preview_add(const struct stored_message *m, void *ud)
 	str_adds(s, m->role == ROLE_USER ? "> " : "");
 	str_add(s, m->text, m->n_text);
 	str_adds(s, "\n\n");
-	/* The pane shows the end only. */
+	/* The pane shows only the end: drop the beginning. */
 	if (s->n > 4 * PREVIEW_MOST) {
 		memmove(s->p, s->p + s->n - PREVIEW_MOST, PREVIEW_MOST + 1);
 		s->n = PREVIEW_MOST;

@@ -1,7 +1,7 @@
-/* app/tui/tour.c - the tour: what a newcomer does once, in five steps, each proposed in the input line.
+/* app/tui/tour.c - the tour: five steps for a newcomer, each proposed in the input line.
  *
- * A step is a notice and a draft; the next one comes when the user has done what it proposes, in whatever way. Notices
- * are not part of the conversation, which is an ordinary one. */
+ * A step is a notice and a draft. The next step follows when the user has done what the step proposes, in whatever
+ * way. The notices are not part of the conversation, which is an ordinary one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "app/tui/tui_private.h"
 
-/* A document with facts that nobody has read elsewhere: what the model answers can only come from here. */
+/* A document with invented facts, so that a right answer can only come from it. */
 static const char document[] =
 	"# The light on Grey Skerry\n\n"
 	"Notes about a lighthouse, from its logs. It stands in no atlas: it was made up for the tour of weir.\n\n"
@@ -30,7 +30,7 @@ static const char document[] =
 
 enum { STEPS = 6 };
 
-/* What has happened since a step began. */
+/* Conditions for the end of a step, counted from its beginning. */
 static int has_answer(const struct tui *t)
 {
 	return t->tour.answers > t->tour.before;
@@ -42,7 +42,7 @@ static int has_document(const struct tui *t)
 static int has_panel(const struct tui *t)
 {
 	return t->tour.panel;
-} /* also when it was open before */
+} /* also if it was open before */
 static int is_away(const struct tui *t)
 {
 	return t->session != t->tour.session;
@@ -52,8 +52,8 @@ static int is_back(const struct tui *t)
 	return t->session == t->tour.session;
 }
 
-/* before: what is counted; draft "%": the path of the document; served: the text where the model is on a server, NULL =
- * the same. */
+/* draft: text for the input line, in which "%" becomes the document's path. done: 1 if the step is done. served:
+ * the text if the model is on a server; NULL = the same text. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);
@@ -87,7 +87,7 @@ static void say_step(struct tui *t, const char *text)
 	ui_entry_end(t->ui, NULL);
 }
 
-/* The document, written anew each time; path: as /open takes it, with "~" for the home directory. */
+/* Write the document; append its path as /open takes it, with "~" for the home directory. */
 static int write_document(struct str *path, struct err *e)
 {
 	const char *home = getenv("HOME");
@@ -119,7 +119,7 @@ static void propose(struct tui *t, const char *draft)
 
 	ui_unsent(t->ui, &text);
 	if (text.n) {
-		; /* the user has begun something */
+		; /* keep what the user has begun to type */
 	} else if (mark && write_document(&path, &e)) {
 		say_step(t, e.msg);
 	} else {

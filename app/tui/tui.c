@@ -1,11 +1,12 @@
-/* app/tui/tui.c - the full screen's event loop: keys to the ui, its actions to the worker, the worker's events to the
- * ui.
+/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's
+ * events to the ui.
  *
- *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
- *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
+ *     terminal -> ui_feed() ui_action() -> worker_do(), display_..., the store
+ *     worker -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
  *     ui_draw() -> display_show(), at most 30 times a second and only after a change
  *
- * Main never waits for the engine or the session log: lists and searches read through a connection of their own. */
+ * The main thread never waits for the engine or the session log: lists and searches read through its own
+ * connection. */
 #include "app/tui/tui.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@
 #include "app/tui/tui_private.h"
 
 #define FRAME     (1.0 / 30)
-#define KEY_FRAME (1.0 / 120) /* after a key: typing shows at once, also while an answer is drawn */
+#define KEY_FRAME (1.0 / 120) /* seconds after a key: typing is shown sooner than an answer */
 enum { READ_MOST = 65536 };
 
 int tui_wanted(const struct options *o)
@@ -65,13 +66,13 @@ static void take_keys(struct tui *t)
 		ui_feed(t->ui, buf, (size_t)n, now_seconds());
 		t->typed = 1;
 	} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-		t->left = 1; /* the terminal is lost; the conversation is saved */
+		t->left = 1; /* the terminal is gone; the conversation is saved */
 	}
 	free(buf);
 }
 
-/* What was typed before the screen was up, while the terminal still made line feeds of Enter: line by line, as it was
- * typed. */
+/* Take what was typed before the screen opened, line by line; until then the terminal turned Enter into a line
+ * feed. */
 static void take_typed_ahead(struct tui *t)
 {
 	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
@@ -168,14 +169,14 @@ void tui_resize(struct tui *t, int w, int h)
 	ui_resize(t->ui, w, h);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 static void notice_again(const char *line, size_t n, void *ud)
 {
 	notice(ud, "%.*s", (int)n, line);
 }
 
-/* While the chat is still main's: the banner, the note about resuming, and the documents to read. */
+/* Before the worker takes the chat: show the banner and the note about resuming, and start reading the documents. */
 static void greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
@@ -185,7 +186,7 @@ static void greet(struct tui *t, const char *note)
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
 	}
-	say_again(notice_again, c); /* they stand behind the screen */
+	say_again(notice_again, c); /* the screen hides the lines that were written before */
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);
@@ -215,12 +216,12 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	uo.utc = uo.ascii = 0;
 	uo.color = !strcmp(c->o.color, "always");
 	if (fd >= 0) {
-		signals_save_terminal(fd, display_reset()); /* before the screen changes it */
+		signals_save_terminal(fd, display_reset()); /* before the display changes the terminal's settings */
 		if (display_open(&t->display, fd, &dopt, e) < 0)
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
-		/* two layers of the heat in one row are told apart by shades */
+		/* with 256 colours two layers of the heat in one row differ by shade */
 		uo.color = display_colors(t->display) >= 256;
 	}
 	t->still = fd < 0;
@@ -276,8 +277,8 @@ void tui_close(struct tui *t)
 	free(t);
 }
 
-/* Text that libraries print would tear the picture: while it stands, standard error goes nowhere if it is a
- * terminal. */
+/* Redirect standard error to /dev/null while the screen is open, if it is a terminal: messages of libraries would
+ * spoil the picture. */
 static int hide_stderr(void)
 {
 	int keep = -1, nowhere;

@@ -1,4 +1,4 @@
-/* app/tui/tui_actions.c - from the ui to the worker and the terminal: what the user's keys ask for. */
+/* app/tui/tui_actions.c - actions of the ui, for the worker and the terminal. */
 #include <signal.h>
 
 #include "app/tui/tui_private.h"
@@ -8,12 +8,12 @@ void tui_suspend(struct tui *t)
 	if (!t->display)
 		return;
 	display_pause(t->display);
-	signals_prompt(0); /* the default action, for one signal */
+	signals_prompt(0); /* restore the default action, then stop */
 	raise(SIGTSTP);
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* The terminal is blank, though the picture is the same. */
+	/* draw anew: the terminal is blank, though the cells are the same */
 	display_show(t->display, ui_draw(t->ui, now_seconds()));
 }
 
@@ -81,7 +81,7 @@ static void copy(struct tui *t, const char *text, size_t n)
 	}
 }
 
-/* The worker had not come to it, and so says nothing of it. */
+/* Report the messages that were dropped before the worker began them. */
 static void say_dropped(struct tui *t)
 {
 	static const char said[] = "[stopped before it began; Up brings it back]";
@@ -94,7 +94,7 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 {
 	struct str text = { 0 };
 
-	/* The ui keeps the text until its next call only. */
+	/* the text is valid only until the next call of the ui */
 	str_add(&text, a->text ? a->text : "", a->n);
 	switch (a->what) {
 	case UI_SEND: tui_take(t, &text); break;

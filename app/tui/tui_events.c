@@ -1,4 +1,4 @@
-/* app/tui/tui_events.c - from the worker to the ui: its events, its status and the figures of the cache. */
+/* app/tui/tui_events.c - the worker's events, its status and its figures of the cache, for the ui. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "app/tui/tui_private.h"
 
-#define MEMORY_EVERY 1.0 /* seconds between two readings of the memory of the process */
+#define MEMORY_EVERY 1.0 /* seconds between two readings of the process's memory */
 enum { STREAM_ENTRY = 16384 };
 
 static void post_documents(struct tui *t, const struct event *e)
@@ -38,7 +38,7 @@ static void post_documents(struct tui *t, const struct event *e)
 	free(d);
 }
 
-/* The entry of an answer begins with its first text: the sources of the question stand above it. */
+/* Begin the entry of an answer at its first text, so that the sources of the question are above it. */
 static void begin_answer(struct tui *t)
 {
 	if (t->answer_due)
@@ -69,7 +69,7 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* A growing entry is laid out again each time: a long text goes on in another one. */
+		/* A growing entry is laid out anew each time, so a long text continues in another entry. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);
@@ -102,7 +102,7 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_SAY: ui_say(t->ui, text); break;
 	case EV_SOURCES: ui_sources(t->ui, e->at, e->source, e->n_source); break;
 	case EV_SESSIONS:
-		t->relist = 1; /* once the status is known */
+		t->relist = 1; /* list the sessions again after the next status */
 		break;
 	case EV_IDLE: break;
 	case EV_QUIT: t->left = 1; break;

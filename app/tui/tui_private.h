@@ -1,12 +1,12 @@
-/* app/tui/tui_private.h (private to app/tui/) - the full screen as its files share it.
+/* app/tui/tui_private.h (private to app/tui/) - the state of the full screen, shared by its files.
  *
- *     tui.c              the loop, opening and closing
- *     tui_events.c       from the worker to the ui
- *     tui_actions.c      from the ui to the worker
- *     screen_commands.c  commands that only the screen has
- *     session_lists.c    the lists of sessions
- *     draft_file.c       the draft of a weir that was killed
- *     tour.c             what a newcomer does once */
+ *     tui.c the loop, opening and closing
+ *     tui_events.c from the worker to the ui
+ *     tui_actions.c from the ui to the worker
+ *     screen_commands.c commands that only the screen has
+ *     session_lists.c the lists of sessions
+ *     draft_file.c unsent text, kept over a crash
+ *     tour.c the tour */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
@@ -23,26 +23,26 @@ struct tui {
 	struct ui *ui;
 	struct display *display; /* NULL: no terminal (tests) */
 	struct worker *worker;
-	struct store *store; /* main's own connection, which only reads; NULL: nothing is saved */
+	struct store *store; /* the main thread's read-only connection; NULL: nothing is saved */
 	struct ui_command *commands;
 	char **prompts;
-	size_t n_prompt; /* names among them that are the user's prompts */
+	size_t n_prompt; /* names of the user's own prompts, at the end of the table */
 	struct ui_setting *settings;
 	int fd;
-	int left;   /* the user quits, or the terminal is lost */
-	int signal; /* that ended the program; 0 = none */
-	int listed; /* the list of sessions has been shown: it is kept up to date */
-	int relist; /* the list has changed */
+	int left;   /* 1 = the user quits, or the terminal is gone */
+	int signal; /* signal that ended the program; 0 = none */
+	int listed; /* 1 = the list of sessions has been shown, so it is kept up to date */
+	int relist; /* 1 = the list of sessions has changed */
 	int64_t hidden[HIDDEN_MOST];
 	int n_hidden; /* deleted sessions whose deletion can still be undone */
 	int working;
-	int typed;          /* keys have come since the picture was drawn */
-	int answer_due;     /* a question was asked, and its answer has no entry yet */
-	size_t streams;     /* bytes of the entry that shows a text without an end; 0 = none */
-	int still;          /* for tests: no figures that depend on time */
-	int64_t session;    /* the session on the screen; 0 = not begun */
-	double prefill_tps; /* of the last prefill; 0 = none yet */
-	/* documents that are in the cache, for its strip */
+	int typed;          /* 1 = keys have come since the last drawing */
+	int answer_due;     /* 1 = a question was asked whose answer has no entry yet */
+	size_t streams;     /* bytes of the entry that shows a streamed text; 0 = none */
+	int still;          /* 1 = no figures that depend on time (tests) */
+	int64_t session;    /* session on the screen; 0 = not stored yet */
+	double prefill_tps; /* tokens a second of the last prefill; 0 = none yet */
+	/* documents in the KV cache, for its strip */
 	struct {
 		int32_t first, n;
 		char name[64];
@@ -50,14 +50,14 @@ struct tui {
 	int n_mark;
 	uint64_t memory;
 	double memory_at, drawn;
-	int served; /* the model is on a server */
-	/* The tour: its step, from 1; 0 = there is none. What it waits for, and how often that had happened when the
-	 * step began. */
+	int served; /* 1 = the model is on a server */
+	/* The tour. step: from 1, 0 = no tour. before: the count at the beginning of the step of what the step
+	 * waits for. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* A copy on its way to the clipboard, on a thread of its own: a desktop that hangs does not hang the screen. */
+	/* A copy to the clipboard, on a thread of its own, because a program of the desktop may hang. */
 	struct {
 		pthread_t thread;
 		int running;
@@ -67,37 +67,37 @@ struct tui {
 	} copy;
 	int keeps_draft;
 	struct str saved;
-	double saved_at; /* what draft_file.c has written, and when */
+	double saved_at; /* saved, saved_at: the text that draft_file.c has written, and when */
 };
 
 /* tui.c */
-void tui_measure(struct tui *); /* the terminal may have another size */
+void tui_measure(struct tui *); /* take over the size of the terminal */
 /* tui_events.c */
-void tui_take_events(struct tui *); /* all that wait, the status and the cache */
+void tui_take_events(struct tui *); /* all waiting events, the status and the cache */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
-void tui_copy_end(struct tui *, int wait); /* say how the copy went, once it has; wait: for it */
-void tui_suspend(struct tui *);            /* Ctrl-Z: the shell has the terminal until it hands it back */
+void tui_copy_end(struct tui *, int wait); /* report a finished copy; wait: 1 = wait for it */
+void tui_suspend(struct tui *);            /* Ctrl-Z: stop until the shell continues the program */
 /* screen_commands.c */
-void tui_commands(struct tui *);               /* the table for ui_open() */
-void tui_look(struct tui *);                   /* the screen as the options want it: mouse, panel, answers */
-void tui_take(struct tui *, struct str *text); /* what the user sent: a command of the screen, or the worker's */
+void tui_commands(struct tui *);               /* make the table for ui_open() */
+void tui_look(struct tui *);                   /* apply the options of the screen: mouse, panel, answers */
+void tui_take(struct tui *, struct str *text); /* run a sent text: a command of the screen, or the worker's */
 /* draft_file.c */
-void draft_restore(struct tui *); /* what a killed weir left becomes the draft */
-/* when it has to be called again; 0 = not before something is typed */
+void draft_restore(struct tui *); /* put the text of a killed weir into the input line */
+/* save the draft; returns the time of the next call, 0 = after the next key */
 double draft_save(struct tui *, double now);
-void draft_forget(struct tui *); /* the screen is left in the ordinary way */
+void draft_forget(struct tui *); /* the screen is closed normally: delete the file */
 /* tour.c */
-void tour_begin(struct tui *); /* or end it, where it runs */
-void tour_go_on(struct tui *); /* the next step, if this one is done */
+void tour_begin(struct tui *); /* begin the tour, or end it if it runs */
+void tour_go_on(struct tui *); /* go to the next step if this one is done */
 /* session_lists.c */
-void tui_welcome(struct tui *); /* what one can do first, and the sessions used last */
-/* opens main's own connection to the store, if there is one; it only reads */
+void tui_welcome(struct tui *); /* show first hints and the sessions used last */
+/* open the main thread's connection to the store, if there is a store */
 void tui_store(struct tui *);
-/* deleted, but for the seconds in which that can be undone */
+/* 1 if the session is deleted, but the deletion can still be undone */
 int tui_is_hidden(const struct tui *, int64_t session);
 void tui_list(struct tui *);
 void tui_find(struct tui *, const char *words);
-void tui_preview(struct tui *, int64_t session); /* the end of it */
+void tui_preview(struct tui *, int64_t session); /* show the end of a session */
 
 #endif

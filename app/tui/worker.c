@@ -1,4 +1,4 @@
-/* app/tui/worker.c - see worker.h: the queue of jobs, the thread, main's side. */
+/* app/tui/worker.c - the worker: the queue of jobs, the thread, the main thread's side (worker.h). */
 #include "app/tui/worker_private.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define CACHE_EVERY 0.2 /* seconds between two reports of the cache, while it is shown */
+#define CACHE_EVERY 0.2 /* seconds between two reports of the cache while it is shown */
 
 /* ---- the thread ---- */
 
@@ -21,7 +21,7 @@ static int is_due(const struct worker *w)
 	return at > 0 && at <= now_seconds();
 }
 
-/* With the lock: for a job, or until something is due. */
+/* Wait for a job, or until a deletion is due. The lock is held. */
 static void wait_for_work(struct worker *w)
 {
 	double at = chat_delete_next(w->c), left = at - now_seconds();
@@ -64,7 +64,7 @@ static void *work(void *arg)
 			w->job_end = &w->job;
 		w->running = 1;
 		if (job)
-			atomic_store(&w->stop, 0); /* with the lock: a stop from now on is meant for this job */
+			atomic_store(&w->stop, 0); /* the lock is held: a stop from now on is meant for this job */
 		pthread_mutex_unlock(&w->lock);
 		if (job) {
 			worker_run_job(w, job);
@@ -88,7 +88,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* ---- main's side ---- */
+/* ---- the main thread's side ---- */
 
 int worker_open(struct worker **out, struct chat *c, struct err *e)
 {
@@ -124,9 +124,10 @@ int worker_start(struct worker *w, struct err *e)
 	sigset_t all, before;
 	int rc;
 
-	w->running = w->c->streaming.on; /* it begins at once */
-	/* Signals are for main, but those that a thread raises by its own access: blocked, they end the program before
-	 * their handler can let the step fail, or restore the terminal. A mapped file that was cut short is SIGBUS. */
+	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
+	/* Block signals in this thread, because the main thread takes them. Not blocked: signals that a thread
+	 * raises by its own access, such as SIGBUS of a truncated mapped file. If blocked, these would end the
+	 * program before the handler can fail the step or restore the terminal. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
@@ -162,12 +163,13 @@ int worker_stop(struct worker *w)
 {
 	int dropped = 0;
 
-	/* Under the lock no other job begins, so what is cancelled is what runs now. */
+	/* While the lock is held no other job begins, so the job that runs now is cancelled. */
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;
 
-		if (worker_job_is_small(job->what)) { /* no message: the list of sessions shows it as done */
+		if (worker_job_is_small(
+			    job->what)) { /* small jobs have no message: the list of sessions shows them as done */
 			p = &job->next;
 			continue;
 		}
@@ -177,7 +179,7 @@ int worker_stop(struct worker *w)
 		str_free(&job->text);
 		free(job);
 	}
-	w->status_new = 1; /* nothing waits any more */
+	w->status_new = 1; /* no message waits any more */
 	worker_signal(w);
 	if (w->running) {
 		atomic_store(&w->stop, 1);
@@ -218,7 +220,7 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* The thread may be late, and what it reported last may be the end of the job before. */
+	/* The worker may not have begun: its last report may be of the job before. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;
 		snprintf(s->verb, sizeof s->verb, "working");
@@ -250,7 +252,7 @@ void worker_still(struct worker *w)
 void worker_panel(struct worker *w, int how)
 {
 	atomic_store(&w->panel, how);
-	worker_do(w, JOB_REPORT, 0, NULL, 0); /* also while nothing runs */
+	worker_do(w, JOB_REPORT, 0, NULL, 0); /* report also while nothing runs */
 }
 
 int worker_cache(struct worker *w, const struct cache_report **out)
@@ -286,7 +288,7 @@ void worker_close(struct worker *w)
 		pthread_join(w->thread, NULL);
 	worker_finish(w);
 	worker_ignore(w);
-	chat_delete_due(w->c, 1); /* while there is somebody to tell of an error */
+	chat_delete_due(w->c, 1); /* while an error can still be shown */
 	say_to(NULL, NULL);
 	while ((e = worker_take(w)))
 		event_free(e);

@@ -1,4 +1,4 @@
-/* app/tui/worker_events.c - the queue of events, from the thread to main. */
+/* app/tui/worker_events.c - the queue of events, from the worker to the main thread. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ void event_free(struct event *e)
 	free(e);
 }
 
-/* With the lock. */
+/* Make worker_fd() readable. The lock is held. */
 void worker_signal(struct worker *w)
 {
 	if (!w->signalled && eventfd_write(w->fd, 1) == 0)

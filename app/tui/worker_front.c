@@ -1,4 +1,4 @@
-/* app/tui/worker_front.c - the chat's calls become events for the screen; messages and documents that changed are sent
+/* app/tui/worker_front.c - the calls of the chat's front become events; changed messages and documents are sent
  * again. */
 #include "app/tui/worker_private.h"
 #include "app/retrieval/retrieval.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two tokens it may not stand in the transcript: the answer goes on there. */
+/* Post a message. Between two tokens it must not go into the transcript, where the answer continues. */
 static void tell(struct worker *w, enum event_what what, const char *text, size_t n)
 {
 	if (!w->said) {
@@ -44,7 +44,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 
 		if (c->t.tl)
 			timeline_stats(c->t.tl, &st);
-		w->reading = st.reused_tokens + done; /* done counts from there */
+		w->reading = st.reused_tokens + done; /* done counts from the reused tokens */
 	}
 	if (done < 0) {
 		w->reading_since = 0;
@@ -54,12 +54,13 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	if (!c->indexing.on) /* else jobs that write to the store wait for the end of its transaction */
+	if (!c->indexing
+	             .on) /* during indexing a transaction is open, and jobs that write to the store would wait for its end */
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }
 
-/* Posts the end of a streamed text.  Returns the byte at which the question behind it begins. */
+/* Post the end of a streamed text. Returns the byte at which the question after it begins. */
 static size_t send_streamed(struct worker *w, const struct message *m)
 {
 	size_t from = m->read > STREAM_SHOWN ? m->read - STREAM_SHOWN : 0;
@@ -74,7 +75,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 	return question_at(m);
 }
 
-/* "it reasoned for 312 words first" as the note below an answer. */
+/* Turn "reasoned for 312 words first" into the note below an answer. */
 static void reasoning_note(struct str *note)
 {
 	struct str s = { 0 };
@@ -88,7 +89,7 @@ static void reasoning_note(struct str *note)
 
 enum { VARIANTS_NOTED = 100 }; /* messages from the end whose variants are counted */
 
-/* "[variant 2 of 3]" below an answer that has others beside it. */
+/* Append "[variant 2 of 3]" if the answer has other variants. */
 static void variants_note(const struct worker *w, size_t i, struct str *note)
 {
 	size_t number, count;
@@ -97,7 +98,7 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
-/* question: its number on the screen; SIZE_MAX: the last one. */
+/* Post the sources of an answer. question: its number on the screen; SIZE_MAX: the last question. */
 static void send_sources(struct worker *w, size_t question, const struct answer_sources *list)
 {
 	struct event *e = event_new(EV_SOURCES, "", 0);
@@ -121,7 +122,7 @@ static void send_sources(struct worker *w, size_t question, const struct answer_
 	worker_post(w, e);
 }
 
-/* The lines below an answer of an earlier run, and what they name. */
+/* Post the source lines of an answer of an earlier run, and the sources that they name. */
 static void send_source_lines(struct worker *w, const struct message *m)
 {
 	struct str lines = { 0 };
@@ -135,7 +136,7 @@ static void send_source_lines(struct worker *w, const struct message *m)
 	str_free(&lines);
 }
 
-/* The documents have changed: what the sources name may be elsewhere. */
+/* Post all sources again: the documents have changed, so the places of sources may have changed. */
 static void send_all_sources(struct worker *w)
 {
 	const struct conversation *t = &w->c->t;
@@ -145,7 +146,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &t->msg[i].sources);
 }
 
-/* resting: no turn begins, and the last message says when its answer was cut or is missing. */
+/* Post the first n messages. resting: 1 = no turn begins; the last message then notes that its answer was cut or
+ * is missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *t = &w->c->t;
@@ -161,7 +163,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 		struct event *e;
 
 		if (m->read && from == m->text.n)
-			continue; /* no question yet */
+			continue; /* a streamed text without a question yet */
 		if (m->role == ROLE_ASSISTANT) {
 			e = event_new(EV_MESSAGE, "", 0);
 			chat_message(w->c, m, &e->text, &e->note);
@@ -180,7 +182,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 	}
 }
 
-/* The growing message, from byte `from` on. */
+/* Post the streamed text from byte `from`; if the transcript has too much of it, send all messages again. */
 static void text_grew(struct worker *w, size_t from)
 {
 	const struct message *m = &w->c->t.msg[w->c->t.n_msg - 1];
@@ -192,7 +194,8 @@ static void text_grew(struct worker *w, size_t from)
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
 
-/* What was asked beside the text stays on the screen and is no message any more. */
+/* Post that only the first `messages` messages belong to the conversation; questions beside the text stay on the
+ * screen. */
 static void returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);
@@ -201,7 +204,7 @@ static void returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* What the transcript does not hear of by the front's calls: it is sent again then. */
+/* Note changes that the front's calls do not report; the changed part is sent again later. */
 static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;
@@ -250,7 +253,7 @@ void worker_sent_all(struct worker *w)
 	w->n_sent = w->c->t.n_msg;
 }
 
-/* The last answer and the notices behind its question leave the screen; those of earlier turns stay. */
+/* Remove the last answer and the notices after its question from the screen; those of earlier turns stay. */
 static void withdraw_answer(struct worker *w)
 {
 	const struct conversation *t = &w->c->t;
@@ -258,7 +261,7 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < t->n_msg; i++)
-		streamed |= t->msg[i].read > 0; /* the screen has another number of messages */
+		streamed |= t->msg[i].read > 0; /* then the screen has another number of messages */
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, t->n_msg - 1, 0);
 		return;
@@ -273,13 +276,13 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	struct worker *w = c->ud;
 	const struct conversation *t = &c->t;
 
-	/* A regenerated answer replaces the last one, an edited question the old one. */
+	/* A regenerated answer replaces the last answer, an edited question the old question. */
 	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)
 		send_messages(w, t->n_msg, 0);
 	if (!question)
-		worker_drop_held(w); /* a regenerated answer stands right below its question */
+		worker_drop_held(w); /* a regenerated answer is right below its question */
 	if (!question && !c->goes_on)
 		send_sources(w, SIZE_MAX, &(struct answer_sources){ 0 });
 	worker_release_held(w);
@@ -294,7 +297,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	w->open = 0;
 	w->reading_since = 0;
 	worker_report(w, WORKER_BUSY, "reading", 0, 0);
-	w->title_stale = 1; /* the first question, once it is stored, gives the session its title */
+	w->title_stale = 1; /* the first question, once stored, becomes the session's title */
 }
 
 static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
@@ -325,11 +328,11 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	struct worker *w = c->ud;
 
 	(void)e;
-	/* The transcript has this turn already; sending the messages again would remove notices. */
+	/* The transcript has this turn: sending the messages again would remove notices. */
 	if (turn->answered)
 		worker_sent_all(w);
 	else if (w->messages_stale)
-		w->holding = 1; /* the old answer is sent again, and the notices come below it */
+		w->holding = 1; /* the old answer is sent again; the notices follow below it */
 	if (c->hides)
 		reasoning_describe(&c->think, &ev->note);
 	reasoning_note(&ev->note);
@@ -341,7 +344,7 @@ static void send_documents(struct worker *);
 
 static void on_sources(struct chat *c, const struct answer_sources *list)
 {
-	/* A text that is read has grown since the screen got it. */
+	/* A text that is read has grown since it was sent. */
 	for (size_t i = 0; i < c->t.n_doc; i++)
 		if (c->t.doc[i].grows)
 			send_documents(c->ud);
@@ -360,7 +363,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Another session begins with an empty transcript, even where its messages are the same. */
+/* Another session begins with an empty transcript, even if its messages are the same. */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;
@@ -368,7 +371,7 @@ static void on_came_back(struct chat *c)
 	w->messages_stale = w->documents_stale = 1;
 }
 
-/* Sentences that were read since the last call. */
+/* Post the surprise of the sentences that were read since the last call. */
 static void send_surprise(struct worker *w)
 {
 	const struct surprise *s = &w->c->t.surprise;
@@ -378,7 +381,7 @@ static void send_surprise(struct worker *w)
 
 	w->surprises = end;
 	if (!i)
-		i = 1; /* where the first one begins is not known */
+		i = 1; /* the beginning of the first sentence is unknown */
 	if (i >= s->n)
 		return;
 	e = event_new(EV_SURPRISE, "", 0);
@@ -460,7 +463,7 @@ void worker_send_changes(struct worker *w)
 	const struct conversation *t = &w->c->t;
 	int unread = 0, changed;
 
-	/* Documents may have been prefilled meanwhile. */
+	/* documents may have been prefilled since they were sent */
 	for (size_t i = 0; i < w->n_first; i++)
 		unread |= i < t->n_doc && t->doc[i].whole && w->first[i] < 0;
 	changed = w->documents_stale;

@@ -1,5 +1,5 @@
-/* app/tui/worker_jobs.c - what a job does. Small ones, which only the store has to do with, run between two tokens of
- * an answer. */
+/* app/tui/worker_jobs.c - running a job. Small jobs, which only need the store, also run between two tokens of an
+ * answer. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
@@ -11,13 +11,13 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* Undoing the deletion puts another conversation on the screen. */
+/* 1 if undoing the last deletion puts another conversation on the screen. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
 }
 
-/* Removes and frees *p, with the lock. */
+/* Remove and free *p. The lock is held. */
 static void drop_job(struct worker *w, struct job **p)
 {
 	struct job *job = *p;
@@ -29,7 +29,7 @@ static void drop_job(struct worker *w, struct job **p)
 	free(job);
 }
 
-/* A deletion that waits and its undoing behind it: neither is done.  Returns whether there was such a pair. */
+/* Drop a waiting JOB_DELETE together with the JOB_UNDELETE after it. 1 if there was such a pair. */
 static int cancel_deletion(struct worker *w)
 {
 	int cancelled = 0;
@@ -60,7 +60,7 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* Deleting or restoring the conversation that is being answered waits for the end of the answer. */
+		/* Deleting or restoring the session of a running answer waits for the end of the answer. */
 		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
@@ -90,7 +90,7 @@ static void run_small(struct worker *w, struct job *job)
 		return;
 	}
 	if (job->what == JOB_RENAME)
-		chat_delete_due(c, 1); /* a deleted session has the name no longer */
+		chat_delete_due(c, 1); /* free the name of a session whose deletion is still waiting */
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
@@ -122,15 +122,15 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* Whoever opens the cache's panel behind an answer sees where it looked: while nothing of the cache is shown a few
- * figures are taken, so many times more rarely. */
+/* While the cache is not shown, its figures are taken this many times more rarely, so that a panel opened after an
+ * answer still shows the attention of the answer. */
 enum { CACHE_UNSEEN = 4 };
 
 void worker_between(struct worker *w)
 {
 	struct job *job;
 
-	/* A stop that came before the timeline ran. */
+	/* A stop may have come before the timeline ran. */
 	if (atomic_load(&w->stop) && w->c->t.tl)
 		timeline_cancel(w->c->t.tl);
 	else if (atomic_load(&w->stop))
@@ -143,7 +143,7 @@ void worker_between(struct worker *w)
 		struct str said = { 0 }, command = { 0 };
 
 		if (job->what == JOB_LOOK)
-			str_add(&command, job->text.p, job->text.n); /* running it may cut its words */
+			str_add(&command, job->text.p, job->text.n); /* running the command may change its text */
 		w->said = &said;
 		run_small(w, job);
 		w->said = NULL;
@@ -201,10 +201,9 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Left and Right are no commands that somebody typed, and the answer says which variant it
-			 * is. */
+			/* Show the command above its notices; not the commands of the Left and Right keys, whose
+			 * answer names its variant. */
 			if (!turn && !is_variant(&job->text))
-				/* the command, above its notices */
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);
 		} else if (job->what == JOB_READ) {

@@ -1,10 +1,10 @@
-/* app/tui/worker_private.h (private to worker*.c) - the worker as its files share it.
+/* app/tui/worker_private.h (private to worker*.c) - the state of the worker, shared by its files.
  *
- *     worker.c         the queue of jobs, the thread, main's side
- *     worker_events.c  the queue of events
- *     worker_jobs.c    what a job does
- *     worker_front.c   the chat's calls become events; messages and documents that changed
- *     worker_report.c  the figures that are overwritten: progress, status, the cache */
+ *     worker.c the queue of jobs, the thread, the main thread's side
+ *     worker_events.c the queue of events
+ *     worker_jobs.c running a job
+ *     worker_front.c the calls of the chat's front become events; changed messages and documents
+ *     worker_report.c the figures that are overwritten: progress, status, the cache */
 #ifndef WEIR_WORKER_PRIVATE_H
 #define WEIR_WORKER_PRIVATE_H
 
@@ -13,10 +13,10 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define REPORT_EVERY 0.1 /* seconds between two reports of status, while an answer is generated */
+#define REPORT_EVERY 0.1 /* seconds between two reports of status during an answer */
 enum {
-	STREAM_SHOWN = 65536,  /* bytes of a text without an end that the transcript keeps ... */
-	STREAM_MOST = 1 << 20, /* ... once it has so many */
+	STREAM_SHOWN = 65536,  /* bytes of a streamed text that the transcript keeps ... */
+	STREAM_MOST = 1 << 20, /* ... after it has reached this many bytes */
 };
 
 struct job {
@@ -30,79 +30,80 @@ struct worker {
 	struct chat *c;
 	pthread_t thread;
 	int started;
-	int fd;           /* eventfd: readable when main has something to take */
-	atomic_int stop;  /* what runs shall end */
-	atomic_int panel; /* figures of the cache that are wanted, as in worker_panel() */
+	int fd;           /* eventfd: readable when the main thread has something to take */
+	atomic_int stop;  /* 1 = end the running work */
+	atomic_int panel; /* figures of the cache to report, as in worker_panel() */
 
-	pthread_mutex_t lock; /* of all up to cache_fresh */
+	pthread_mutex_t lock; /* protects all members up to cache_fresh */
 	pthread_cond_t wake;
 	struct job *job, **job_end;
 	int running, closing, signalled;
-	/* jobs of main that are not small and of which no report says yet that they run */
+	/* jobs that are not small and that no report has shown as running yet */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
 	int status_new;
-	/* the newest complete one; the one that main has */
+	/* the newest complete report; the report that the main thread has */
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
-	/* The thread's own. */
-	struct cache_report *cache_work; /* being filled */
+	/* Members of the thread alone. */
+	struct cache_report *cache_work; /* report that is being filled */
 	struct listener listener;
-	/* times of the last reports; seconds between two of the cache */
+	/* times of the last reports of status and of the cache; seconds between two reports of the cache */
 	double reported, cache_reported, cache_every;
 	double reading_since;
-	int64_t had; /* when the prefill began, and at which token */
-	/* tokens of the sequence that are there while a prefill runs; -1 = none runs */
+	int64_t had; /* reading_since, had: when a prefill began, and the tokens that were cached then */
+	/* tokens of the sequence during a prefill; -1 = no prefill runs */
 	int32_t reading;
 	int open;
-	double open_tps, open_left;          /* a text without an end is being read; seconds left, < 0 = unknown */
-	uint64_t surprises;                  /* sentences whose surprise the screen has */
-	size_t streamed;                     /* bytes of it that the transcript has */
-	size_t n_sent;                       /* messages that the transcript has */
-	int messages_stale, documents_stale; /* the screen has others */
+	double open_tps,
+		open_left; /* open: 1 = a streamed text is being read; its speed in tokens a second; seconds left, < 0 = unknown */
+	uint64_t surprises;                  /* sentences whose surprise has been sent */
+	size_t streamed;                     /* bytes of the streamed text in the transcript */
+	size_t n_sent;                       /* messages in the transcript */
+	int messages_stale, documents_stale; /* 1 = they differ from what was sent */
 	int32_t *first;
-	size_t n_first; /* first tokens of the documents, as they were sent */
-	/* Notices of a command wait here until its changes have been sent: they stand below them. */
+	size_t n_first; /* first token of each document, as sent */
+	/* 1 = notices of a command wait in `held` until its changes have been sent, because they belong below them */
 	int holding;
 	struct event *held, **held_end;
-	struct str *said; /* notices and errors of a small job that runs now; NULL: none does */
+	struct str *said; /* output of the small job that runs; NULL: none runs */
 	struct str title;
 	int64_t title_of;
-	int title_stale; /* the session's title, and whose it is */
+	int title_stale; /* title: of the session title_of; stale: 1 = it may have changed */
 };
 
 /* worker_events.c */
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-/* joined to the last event, if main has not taken it */
+/* append to the last event, unless the main thread has taken it */
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
-void worker_signal(struct worker *); /* with the lock: main has something to take */
+void worker_signal(struct worker *); /* make fd readable; the lock is held */
 /* worker_jobs.c */
-int worker_job_is_small(enum job_what); /* it only has to do with the store */
+int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);
-void worker_read_on(struct worker *); /* a text without an end, until a job waits */
+void worker_read_on(struct worker *); /* read a streamed text until a job waits */
 /* called between tokens and chunks of running work: run small jobs and due deletions, update the cache view */
 void worker_between(struct worker *);
 void worker_delete_due(struct worker *);
-/* the thread has ended: what changes sessions and still waits is done, the rest dropped */
+/* after the thread has ended: run the waiting jobs that change sessions, drop the others */
 void worker_finish(struct worker *);
 /* worker_front.c */
 extern const struct front worker_front;
 void worker_say(const char *text, size_t n, void *ud);
-/* from now on the conversation's events are heard; the screen has nothing of it yet */
+/* listen to the conversation's events; the screen has nothing of the conversation yet */
 void worker_observe(struct worker *);
 void worker_ignore(struct worker *);
-void worker_send_changes(struct worker *); /* documents and messages, where the screen has others */
-void worker_sent_all(struct worker *);     /* the screen has the messages as they are */
+void worker_send_changes(struct worker *); /* send documents and messages that have changed */
+void worker_sent_all(struct worker *);     /* the screen has the current messages */
 /* worker_report.c */
 enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
-void worker_report_sessions(struct worker *);        /* the title or the deleted sessions have changed */
-void worker_report_cache(struct worker *, int last); /* last: the job is over */
+void worker_report_sessions(struct worker *);        /* report the title and the number of deleted sessions */
+void worker_report_cache(struct worker *, int last); /* last: 1 = the job is over */
 
 #endif
