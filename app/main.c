@@ -98,12 +98,12 @@ static int cmd_chat(struct options *o)
 	return rc;
 }
 
-static void help(const struct options *o, struct str *out)
+static void weir_help(const struct options *o, struct str *out)
 {
 	options_help(o, tui_help, out);
 }
 
-static int run(struct options *o)
+static int weir_run(struct options *o)
 {
 	switch (o->command) {
 	case CMD_CHAT:
@@ -152,5 +152,5 @@ int main(int argc, char **argv)
 	}
 	if (complete)
 		return completion_answer(NULL, argc - first, argv + first);
-	return program_run(argc, argv, &o, NULL, help, run);
+	return program_run(argc, argv, &o, NULL, weir_help, weir_run);
 }

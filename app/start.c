@@ -48,7 +48,8 @@ static int read_model_first(const char *path, const struct options *o, struct er
 	return rc;
 }
 
-static int answer(struct options *o, void (*help)(const struct options *, struct str *), int (*run)(struct options *))
+static int program_answer(struct options *o, void (*help)(const struct options *, struct str *),
+                          int (*run)(struct options *))
 {
 	struct str text = { 0 };
 	struct err e = { 0 };
@@ -79,7 +80,7 @@ int program_run(int argc, char **argv, struct options *o, const struct option_de
 	set_locale();
 	signals_init();
 	model_first_reader = read_model_first;
-	rc = options_parse_more(o, more, argc, argv, &e) < 0 ? fail(&e) : answer(o, help, run);
+	rc = options_parse_more(o, more, argc, argv, &e) < 0 ? fail(&e) : program_answer(o, help, run);
 	options_free(o);
 	return rc;
 }

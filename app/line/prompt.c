@@ -94,7 +94,7 @@ static char *next_name(const char *text, int state)
 	return NULL;
 }
 
-static char **complete(const char *text, int start, int end)
+static char **complete_word(const char *text, int start, int end)
 {
 	(void)end;
 	rl_attempted_completion_over = 1;
@@ -120,7 +120,7 @@ static int insert_newline(int count, int key)
 	return 0;
 }
 
-static int paste(int count, int key)
+static int insert_paste(int count, int key)
 {
 	int from = rl_point, rc = rl_bracketed_paste_begin(count, key);
 
@@ -218,15 +218,15 @@ void prompt_open(const char *color, const char *const *names, const char *const 
 	rl_catch_signals = 0;
 	rl_catch_sigwinch = 0;
 	rl_change_environment = 0;
-	rl_attempted_completion_function = complete;
+	rl_attempted_completion_function = complete_word;
 	rl_ignore_some_completions_function = drop_others;
 	rl_completer_word_break_characters = " ";
 	rl_initialize();
 	rl_variable_bind("enable-bracketed-paste", "on");
 	rl_variable_bind("bell-style", "none");
 	rl_bind_keyseq("\\e\\C-m", insert_newline);
-	rl_bind_keyseq_in_map("\\e[200~", paste, emacs_standard_keymap);
-	rl_bind_keyseq_in_map("\\e[200~", paste, vi_insertion_keymap);
+	rl_bind_keyseq_in_map("\\e[200~", insert_paste, emacs_standard_keymap);
+	rl_bind_keyseq_in_map("\\e[200~", insert_paste, vi_insertion_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-x\\C-e", to_editor, emacs_standard_keymap);
 	rl_bind_keyseq_in_map("\\C-g", to_editor, vi_insertion_keymap);
@@ -268,7 +268,7 @@ static void on_line(char *line)
 	rl_callback_handler_remove();
 }
 
-static void suspend(void)
+static void prompt_suspend(void)
 {
 	rl_deprep_terminal();
 	signals_prompt(0); /* restore the default action, then stop */
@@ -300,7 +300,7 @@ static enum line_got line_read(const char *prompt)
 			break;
 		}
 		if (signals_take_stop())
-			suspend();
+			prompt_suspend();
 		if (signals_take_resize()) {
 			rl_resize_terminal();
 			continue;

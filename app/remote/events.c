@@ -14,7 +14,7 @@ void sse_free(struct sse *s)
 	*s = (struct sse){ 0 };
 }
 
-static int dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
+static int event_dispatch(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 {
 	int rc = 0;
 
@@ -37,7 +37,7 @@ static int take_line(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 	}
 	s->begun = 1;
 	if (!n)
-		return dispatch(s, fn, ud, e);
+		return event_dispatch(s, fn, ud, e);
 	colon = memchr(p, ':', n);
 	name = colon ? (size_t)(colon - p) : n;
 	if (name != 4 || memcmp(p, "data", 4))
@@ -90,5 +90,5 @@ int sse_end(struct sse *s, sse_fn *fn, void *ud, struct err *e)
 	int rc = s->line.n ? take_line(s, fn, ud, e) : 0;
 
 	str_clear(&s->line);
-	return rc ? rc : dispatch(s, fn, ud, e);
+	return rc ? rc : event_dispatch(s, fn, ud, e);
 }

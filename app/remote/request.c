@@ -33,7 +33,7 @@ void messages_json(const struct remote *r, const struct remote_message *msg, siz
 	str_free(&both);
 }
 
-static void settings(const struct remote *r, const struct remote_request *q, struct str *out)
+static void settings_json(const struct remote *r, const struct remote_request *q, struct str *out)
 {
 	const struct sampling *s = q->sampling;
 	int more = r->info.kind == REMOTE_LLAMA || r->info.kind == REMOTE_VLLM || r->info.kind == REMOTE_SGLANG;
@@ -75,7 +75,7 @@ void request_json(const struct remote *r, const struct remote_request *q, struct
 		json_bool(out, "include_usage", 1);
 		json_close(out, '}');
 	}
-	settings(r, q, out);
+	settings_json(r, q, out);
 	if (r->info.kind == REMOTE_LLAMA)
 		json_bool(out, "return_progress", 1);
 	if (q->extends && r->info.kind != REMOTE_LLAMA) {

@@ -38,8 +38,8 @@ int server_send(struct remote *r, const struct str *base, const char *path, cons
 	return rc;
 }
 
-static int get(struct remote *r, const struct str *base, const char *path, const struct str *json, size_t most,
-               int *status, struct str *out, struct err *e)
+static int request_get(struct remote *r, const struct str *base, const char *path, const struct str *json, size_t most,
+                       int *status, struct str *out, struct err *e)
 {
 	struct http_reply reply;
 	int rc = server_send(r, base, path, json, &reply, e);
@@ -61,7 +61,7 @@ static int get(struct remote *r, const struct str *base, const char *path, const
 int server_get(struct remote *r, const struct str *base, const char *path, const struct str *json, int *status,
                struct str *out, struct err *e)
 {
-	return get(r, base, path, json, BODY_MOST, status, out, e);
+	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
 /* Ask for a fact that only some programs report. Returns the JSON value in the text *out; .p NULL: none. */
@@ -71,7 +71,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 	int status;
 
 	str_clear(out);
-	if (get(r, &r->at.root, path, json, ASIDE_MOST, &status, out, &none) || status != 200 || !out->n ||
+	if (request_get(r, &r->at.root, path, json, ASIDE_MOST, &status, out, &none) || status != 200 || !out->n ||
 	    !json_valid(out->p, out->n))
 		return (struct jv){ .p = NULL };
 	return jv_parse(out->p, out->n);
@@ -80,7 +80,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 /* ---- what it refuses ---- */
 
 /* Append foreign text for a message: on one line, without the key. */
-static void quote(const struct remote *r, const struct str *text, struct str *out)
+static void quote_foreign(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
 	struct str bare = { 0 };
@@ -105,7 +105,7 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 
 	if (c->overflow && c->ctx > 0)
 		r->info.ctx = c->ctx;
-	quote(r, &c->error, &text);
+	quote_foreign(r, &c->error, &text);
 	rc = err_set(e, c->overflow ? ERR_FIT : ERR_FAIL, "%.100s: %.250s", r->at.server.p,
 	             text.n ? text.p : "an error without a word about it");
 	str_free(&text);
@@ -124,7 +124,7 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 		str_adds(&words, p);
 	while (words.n && strchr(" \t\r\n", words.p[words.n - 1]))
 		words.p[--words.n] = 0;
-	quote(r, &words, out);
+	quote_foreign(r, &words, out);
 	str_free(&words);
 }
 
@@ -135,7 +135,7 @@ static int may_be_proxy(const struct remote *r)
 }
 
 /* The end of the error message: what to do, or NULL. said: 1 = the server has named the error. */
-static const char *advice(const struct remote *r, int status, int said)
+static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
 		return ": the proxy of http_proxy may refuse it; no_proxy names what is asked without it";
@@ -154,7 +154,7 @@ static const char *advice(const struct remote *r, int status, int said)
 
 int server_refuses(struct remote *r, int status, const struct chunk *c, const struct str *page, struct err *e)
 {
-	const char *server = r->at.server.p, *next = advice(r, status, c->fault);
+	const char *server = r->at.server.p, *next = status_advice(r, status, c->fault);
 	struct str text = { 0 };
 
 	if (c->fault && c->overflow)
@@ -164,7 +164,7 @@ int server_refuses(struct remote *r, int status, const struct chunk *c, const st
 		               "%.100s: status %d: it sends to '%.150s', and is not followed; give that address",
 		               server, status, r->leads.n ? r->leads.p : "nowhere");
 	if (c->fault)
-		quote(r, &c->error, &text);
+		quote_foreign(r, &c->error, &text);
 	else if (!next)
 		page_words(r, page, &text);
 	err_set(e, ERR_FAIL, "%.100s: status %d%s%.200s%s", server, status, text.n ? ", " : "", str_text(&text),

@@ -41,7 +41,7 @@ static void restore_terminal(void)
 	tcsetattr(saved_fd, TCSANOW, &saved);
 }
 
-static void wake(void)
+static void poll_wake(void)
 {
 	int keep = errno;
 
@@ -71,21 +71,21 @@ static void on_stop_signal(int sig)
 		restore_terminal();
 		_exit(128 + sig);
 	}
-	wake();
+	poll_wake();
 }
 
 static void on_resize(int sig)
 {
 	(void)sig;
 	atomic_store(&got_resize, 1);
-	wake();
+	poll_wake();
 }
 
 static void on_tstp(int sig)
 {
 	(void)sig;
 	atomic_store(&got_stop, 1);
-	wake();
+	poll_wake();
 }
 
 static void on_crash(int sig)
@@ -102,7 +102,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 		on_crash(sig);
 }
 
-static void handle(int sig, void (*fn)(int), int flags)
+static void signal_handle(int sig, void (*fn)(int), int flags)
 {
 	struct sigaction sa = { .sa_flags = flags };
 
@@ -119,12 +119,12 @@ void signals_init(void)
 		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe a prompt notices a signal at the next key */
 	/* No SA_RESTART: a write to a stalled pipe must notice the stop, too. SIGINT is handled even if the shell
 	 * started this process with SIGINT ignored (a background job), so that the answer so far is kept. */
-	handle(SIGINT, on_stop_signal, 0);
-	handle(SIGTERM, on_stop_signal, 0);
+	signal_handle(SIGINT, on_stop_signal, 0);
+	signal_handle(SIGTERM, on_stop_signal, 0);
 	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep what nohup has set */
-		handle(SIGHUP, on_stop_signal, 0);
-	handle(SIGPIPE, SIG_IGN, 0);
-	handle(SIGXFSZ, SIG_IGN, 0);
+		signal_handle(SIGHUP, on_stop_signal, 0);
+	signal_handle(SIGPIPE, SIG_IGN, 0);
+	signal_handle(SIGXFSZ, SIG_IGN, 0);
 	bus.sa_sigaction = on_bus;
 	sigemptyset(&bus.sa_mask);
 	sigaction(SIGBUS, &bus, NULL);
@@ -134,11 +134,11 @@ void signals_init(void)
 		static char stack[16384];
 		stack_t ss = { .ss_sp = stack, .ss_size = sizeof stack };
 		sigaltstack(&ss, NULL);
-		handle(SIGQUIT, on_crash, SA_RESETHAND);
-		handle(SIGSEGV, on_crash, SA_ONSTACK | SA_RESETHAND);
-		handle(SIGABRT, on_crash, SA_ONSTACK | SA_RESETHAND);
-		handle(SIGFPE, on_crash, SA_ONSTACK | SA_RESETHAND);
-		handle(SIGILL, on_crash, SA_ONSTACK | SA_RESETHAND);
+		signal_handle(SIGQUIT, on_crash, SA_RESETHAND);
+		signal_handle(SIGSEGV, on_crash, SA_ONSTACK | SA_RESETHAND);
+		signal_handle(SIGABRT, on_crash, SA_ONSTACK | SA_RESETHAND);
+		signal_handle(SIGFPE, on_crash, SA_ONSTACK | SA_RESETHAND);
+		signal_handle(SIGILL, on_crash, SA_ONSTACK | SA_RESETHAND);
 	}
 #endif
 }
@@ -194,11 +194,11 @@ void signals_note(int on)
 void signals_prompt(int waiting)
 {
 	if (waiting) {
-		handle(SIGWINCH, on_resize, SA_RESTART);
-		handle(SIGTSTP, on_tstp, 0);
+		signal_handle(SIGWINCH, on_resize, SA_RESTART);
+		signal_handle(SIGTSTP, on_tstp, 0);
 	} else {
-		handle(SIGWINCH, SIG_DFL, 0);
-		handle(SIGTSTP, SIG_DFL, 0);
+		signal_handle(SIGWINCH, SIG_DFL, 0);
+		signal_handle(SIGTSTP, SIG_DFL, 0);
 	}
 }
 

@@ -169,7 +169,7 @@ struct dropping {
 };
 
 /* Lock a session that has the document, so that no process opens it. 1 if another process has it open. */
-static int hold(int64_t session, void *ud)
+static int hold_session(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
 	struct session s = { .id = session, .name = "", .title = "" };
@@ -205,8 +205,9 @@ static int docs_remove(struct store *store, struct snaps *snaps, const struct op
 	for (int i = 0; i < o->n_file; i++) {
 		struct dropping d = { .store = store, .snaps = snaps, .e = e };
 
-		if (library_find(store, o->file[i], &id, e) < 0 || library_sessions(store, id, hold, &d, e) < 0 ||
-		    e->code || library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
+		if (library_find(store, o->file[i], &id, e) < 0 ||
+		    library_sessions(store, id, hold_session, &d, e) < 0 || e->code ||
+		    library_sessions(store, id, drop_snapshots, &d, e) < 0 || e->code ||
 		    library_remove(store, id, e) < 0)
 			return -1;
 		if (!o->quiet)

@@ -20,7 +20,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-static int cores(void)
+static int core_count(void)
 {
 	cpu_set_t set;
 
@@ -29,7 +29,7 @@ static int cores(void)
 	return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static void head(struct str *s, const char *name)
+static void line_head(struct str *s, const char *name)
 {
 	str_addf(s, "%-11s", name);
 }
@@ -43,7 +43,7 @@ static void doctor_libraries(struct str *s)
 	str_addf(&all, "%s, readline %s, ", display_library(), rl_library_version);
 	sessions_libraries(&all);
 	str_addf(&all, ", glibc %s", gnu_get_libc_version());
-	head(s, "libraries");
+	line_head(s, "libraries");
 	while (all.n - at > 100) {
 		size_t n = 100;
 
@@ -63,26 +63,26 @@ void version_describe(int verbose, struct str *out)
 	str_addf(out, "weir %s\n", WEIR_VERSION);
 	if (!verbose)
 		return;
-	head(out, "cpu");
+	line_head(out, "cpu");
 	str_addf(out, "%s\n", engine_cpu_level());
 	doctor_libraries(out);
-	head(out, "compiler");
+	line_head(out, "compiler");
 	str_addf(out, "%s\n", __VERSION__);
 }
 
 static void doctor_machine(const struct options *o, struct str *s)
 {
-	int threads = o->threads ? o->threads : cores();
+	int threads = o->threads ? o->threads : core_count();
 	uint64_t memory = engine_memory_free();
 	struct engine_gpu gpu;
 
-	head(s, "cpu");
+	line_head(s, "cpu");
 	str_addf(s, "%s\n", engine_cpu_level());
-	head(s, "threads");
-	str_addf(s, "%d of %d cores\n", threads, cores());
-	head(s, "bandwidth");
+	line_head(s, "threads");
+	str_addf(s, "%d of %d cores\n", threads, core_count());
+	line_head(s, "bandwidth");
 	str_addf(s, "%.1f GB/s read with %d threads\n", engine_bandwidth(threads, 128u << 20) / 1e9, threads);
-	head(s, "gpu");
+	line_head(s, "gpu");
 	if (engine_gpu(&gpu) < 0) {
 		str_adds(s, "none used: ");
 		clean_line(gpu.text, strlen(gpu.text), s);
@@ -94,7 +94,7 @@ static void doctor_machine(const struct options *o, struct str *s)
 		human_bytes(s, gpu.total);
 	}
 	str_adds(s, "\n");
-	head(s, "memory");
+	line_head(s, "memory");
 	if (memory != UINT64_MAX) {
 		human_bytes(s, memory);
 		str_adds(s, " free\n");
@@ -108,7 +108,7 @@ static void doctor_terminal(struct str *s)
 	const char *term = getenv("TERM");
 	struct winsize size = { 0 };
 
-	head(s, "terminal");
+	line_head(s, "terminal");
 	if (isatty(1) || isatty(0)) {
 		clean_line(term ? term : "TERM is not set", strlen(term ? term : "TERM is not set"), s);
 		if (!ioctl(isatty(1) ? 1 : 0, TIOCGWINSZ, &size))
@@ -125,7 +125,7 @@ static void doctor_jail(struct str *s)
 	struct str jail = { 0 };
 	struct err e = { 0 };
 
-	head(s, "jail");
+	line_head(s, "jail");
 	if (doc_jail(&jail, &e) < 0)
 		str_addf(s, "none: %s\n", e.msg);
 	else
@@ -139,7 +139,7 @@ static void doctor_model(const struct options *o, struct str *s)
 	struct engine *engine;
 	struct err e = { 0 };
 
-	head(s, "model");
+	line_head(s, "model");
 	if (model_path(o, &path, &e) < 0) {
 		str_addf(s, "%s\n", e.msg);
 		return;
@@ -147,7 +147,7 @@ static void doctor_model(const struct options *o, struct str *s)
 	clean_line(path.p, path.n, s);
 	if (model_open(&engine, o, MODEL_VOCAB, &e) < 0) {
 		str_adds(s, "\n");
-		head(s, "");
+		line_head(s, "");
 		clean_line(e.msg, strlen(e.msg), s);
 	} else {
 		struct stat st;
@@ -183,7 +183,7 @@ static void doctor_server(const struct options *o, struct str *s)
 	model_server_options(o, &ro);
 	r = remote_probe(&ro, &report);
 	i = r ? remote_info(r) : NULL;
-	head(s, "server");
+	line_head(s, "server");
 	if (!report.reached) {
 		str_addf(s, "%s\n", report.why.msg);
 		remote_close(r);
@@ -191,17 +191,17 @@ static void doctor_server(const struct options *o, struct str *s)
 	}
 	clean_line(i->server, strlen(i->server), s);
 	str_addf(s, " answers, %s\n", *i->program ? i->program : "and does not say what program it is");
-	head(s, "");
+	line_head(s, "");
 	if (report.why.code)
 		str_addf(s, "%s\n", report.why.msg);
 	else
 		str_addf(s, "model %s, of %d in its list\n", i->model, report.n_models);
-	head(s, "");
+	line_head(s, "");
 	str_addf(s, "key %s\n",
 	         report.key == REMOTE_KEY_REFUSED && !ro.key && !ro.key_file
 	                 ? "missing: WEIR_API_KEY or --key-file gives it"
 	                 : keys[report.key]);
-	head(s, "");
+	line_head(s, "");
 	if (i->ctx)
 		str_addf(s, "context of %s tokens\n", count_text((uint64_t)i->ctx).s);
 	else
@@ -214,7 +214,7 @@ static void doctor_names(struct str *s, const char *what, const char *name_of(si
 {
 	size_t col = 0;
 
-	head(s, what);
+	line_head(s, what);
 	for (size_t i = 0; name_of(i); i++) {
 		size_t n = strlen(name_of(i));
 		if (col && col + n + 1 > 68) {
@@ -231,7 +231,7 @@ static void doctor_dir(struct str *s, const char *name, const char *path)
 {
 	int64_t bytes = disk_free_bytes(path);
 
-	head(s, name);
+	line_head(s, name);
 	clean_line(path, strlen(path), s);
 	if (access(path, F_OK) < 0)
 		str_adds(s, " (made when needed)");
@@ -262,7 +262,7 @@ static void doctor_dirs(struct str *s)
 		struct err e = { 0 };
 
 		if (user_path(&path, dirs[i].dir, "", &e)) {
-			head(s, dirs[i].name);
+			line_head(s, dirs[i].name);
 			str_addf(s, "%s\n", e.msg);
 		} else {
 			doctor_dir(s, dirs[i].name, path.p);
@@ -346,7 +346,7 @@ static void json_server(const struct options *o, struct str *s)
 
 static int doctor_json(const struct options *o)
 {
-	int threads = o->threads ? o->threads : cores(), rc;
+	int threads = o->threads ? o->threads : core_count(), rc;
 	uint64_t memory = engine_memory_free();
 	struct str s = { 0 };
 	struct err e = { 0 };
@@ -355,7 +355,7 @@ static int doctor_json(const struct options *o)
 	json_string(&s, "version", WEIR_VERSION);
 	json_string(&s, "cpu", engine_cpu_level());
 	json_int(&s, "threads", threads);
-	json_int(&s, "cores", cores());
+	json_int(&s, "cores", core_count());
 	json_real(&s, "bandwidth_gbps", engine_bandwidth(threads, 128u << 20) / 1e9, "%.3f");
 	json_gpu(&s);
 	if (memory != UINT64_MAX)
@@ -380,7 +380,7 @@ int cmd_doctor(const struct options *o)
 	if (o->json)
 		return doctor_json(o);
 
-	head(&s, "weir");
+	line_head(&s, "weir");
 	str_addf(&s, "%s\n", WEIR_VERSION);
 	doctor_machine(o, &s);
 	doctor_libraries(&s);

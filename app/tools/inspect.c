@@ -66,7 +66,7 @@ static void model_json(const struct engine_info *i, struct str *s)
 	json_string(s, "template_error", i->template_error[0] ? i->template_error : NULL);
 }
 
-static void row(struct str *s, const char *key, const char *value)
+static void add_row(struct str *s, const char *key, const char *value)
 {
 	str_addf(s, "%-13s", key);
 	clean_line(value, strlen(value), s);
@@ -96,7 +96,7 @@ static void model_sampling(const struct options *o, const struct engine *engine,
 		if (o->json)
 			sampling_json(&c, how[i].key, s);
 		else if (!i || strcmp(line.p, usual.p) != 0)
-			row(s, how[i].row, line.p);
+			add_row(s, how[i].row, line.p);
 		if (!i)
 			str_adds(&usual, line.p);
 	}
@@ -104,7 +104,7 @@ static void model_sampling(const struct options *o, const struct engine *engine,
 		json_string(s, "sampling_note",
 		            engine_info(engine)->sampling_note[0] ? engine_info(engine)->sampling_note : NULL);
 	else if (engine_info(engine)->sampling_note[0])
-		row(s, "", engine_info(engine)->sampling_note);
+		add_row(s, "", engine_info(engine)->sampling_note);
 	str_free(&usual);
 	str_free(&line);
 }
@@ -117,10 +117,10 @@ static void row_id(struct str *s, const char *key, int32_t id)
 
 static void model_text(const struct engine_info *i, struct str *s)
 {
-	row(s, "file", i->path);
-	row(s, "name", i->name);
-	row(s, "architecture", i->arch);
-	row(s, "tensors", i->n_types);
+	add_row(s, "file", i->path);
+	add_row(s, "name", i->name);
+	add_row(s, "architecture", i->arch);
+	add_row(s, "tensors", i->n_types);
 	str_addf(s, "%-13s", "weights");
 	human_bytes(s, i->weight_bytes);
 	str_adds(s, ", ");
@@ -155,9 +155,9 @@ static void model_text(const struct engine_info *i, struct str *s)
 	row_id(s, "eos", i->eos);
 	row_id(s, "eot", i->eot);
 	str_adds(s, "\n");
-	row(s, "template", i->template_name[0] ? i->template_name : i->template_error);
+	add_row(s, "template", i->template_name[0] ? i->template_name : i->template_error);
 	if (!i->takes_system)
-		row(s, "system", "in front of the first question: the template has no place for it");
+		add_row(s, "system", "in front of the first question: the template has no place for it");
 }
 
 int cmd_inspect_model(const struct options *given)
@@ -234,7 +234,7 @@ static int adds_blank(const struct engine *engine)
 	return adds;
 }
 
-static void decode(const struct engine *engine, const struct tokens *t, int special, struct str *out)
+static void ids_decode(const struct engine *engine, const struct tokens *t, int special, struct str *out)
 {
 	int blank = adds_blank(engine);
 
@@ -268,7 +268,7 @@ int cmd_inspect_tokens(const struct options *o)
 	if (!rc && o->decode) {
 		rc = parse_ids(name, &text, engine_info(engine)->n_vocab, &t, &e);
 		if (!rc)
-			decode(engine, &t, o->special, &out);
+			ids_decode(engine, &t, o->special, &out);
 		/* A file gets the exact bytes, a terminal filtered text. */
 		if (!rc && isatty(1)) {
 			struct str raw = out;

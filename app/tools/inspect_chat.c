@@ -29,7 +29,7 @@ static void file_free(struct conversation_file *f)
 }
 
 /* Append a content: a string, null, or a list of parts, of which those of type text count. */
-static int content(struct jv v, struct str *out)
+static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
 
@@ -67,7 +67,7 @@ static int add_message(struct conversation_file *f, struct jv entry)
 		                                                       : ROLE_USER,
 		                .role_name = role.p };
 	f->n++;
-	return content(jv_get(entry, "content"), &f->text[f->n - 1]);
+	return read_content(jv_get(entry, "content"), &f->text[f->n - 1]);
 }
 
 static int read_messages(const struct options *o, struct conversation_file *f, struct err *e)

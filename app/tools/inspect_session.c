@@ -20,23 +20,23 @@ struct view {
 	struct str *out;
 };
 
-static void head(struct view *v, const char *name)
+static void section_head(struct view *v, const char *name)
 {
 	str_addf(v->out, "%-13s", name);
 }
 
-static void row(struct view *v, const char *name, const char *text)
+static void add_row(struct view *v, const char *name, const char *text)
 {
-	head(v, name);
+	section_head(v, name);
 	clean_line(text, strlen(text), v->out);
 	str_adds(v->out, "\n");
 }
 
 /* Begin the next item of a list. */
-static void item(struct view *v, const char *name)
+static void item_begin(struct view *v, const char *name)
 {
 	if (!v->json)
-		head(v, v->n ? "" : name);
+		section_head(v, v->n ? "" : name);
 	v->n++;
 }
 
@@ -55,7 +55,7 @@ static int is_text(const char *p, size_t n)
 	return 1;
 }
 
-static int setting(const char *key, const void *value, size_t n, int whole, void *ud)
+static int show_setting(const char *key, const void *value, size_t n, int whole, void *ud)
 {
 	struct view *v = ud;
 	int text = is_text(value, n);
@@ -65,7 +65,7 @@ static int setting(const char *key, const void *value, size_t n, int whole, void
 		v->summaries++;
 		return 0;
 	}
-	item(v, "settings");
+	item_begin(v, "settings");
 	if (v->json) {
 		json_open(v->out, NULL, '{');
 		json_string(v->out, "name", key);
@@ -95,11 +95,11 @@ static int setting(const char *key, const void *value, size_t n, int whole, void
 
 /* ---- documents ---- */
 
-static int document(const struct stored_document *d, void *ud)
+static int show_document(const struct stored_document *d, void *ud)
 {
 	struct view *v = ud;
 
-	item(v, "documents");
+	item_begin(v, "documents");
 	if (v->json) {
 		json_open(v->out, NULL, '{');
 		json_int(v->out, "id", d->id);
@@ -125,12 +125,12 @@ static int document(const struct stored_document *d, void *ud)
 
 /* ---- snapshots ---- */
 
-static int snapshot(const struct snap_info *s, void *ud)
+static int show_snapshot(const struct snap_info *s, void *ud)
 {
 	struct view *v = ud;
 	int right = s->head && !s->bad;
 
-	item(v, "snapshots");
+	item_begin(v, "snapshots");
 	if (v->json) {
 		json_open(v->out, NULL, '{');
 		json_int(v->out, "message", s->message);
@@ -165,7 +165,7 @@ static int snapshot(const struct snap_info *s, void *ud)
 }
 
 /* Append the snapshots. A broken kv.db loses no text, so its error is part of the report. */
-static int snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
+static int show_snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;
 	struct snap_state state = { .session = id, .message = v->head };
@@ -181,7 +181,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 	if (!rc)
 		rc = snap_states(snaps, &state, 1, &why);
 	if (!rc)
-		rc = snap_list(snaps, id, snapshot, v, &why);
+		rc = snap_list(snaps, id, show_snapshot, v, &why);
 	if (snaps)
 		snaps_close(snaps);
 	if (rc && why.code != ERR_FAIL && why.code != ERR_FIT) {
@@ -196,7 +196,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 			json_null(v->out, "snapshots");
 			json_string(v->out, "snapshots_error", why.msg);
 		} else {
-			row(v, "snapshots", why.msg);
+			add_row(v, "snapshots", why.msg);
 		}
 		return 0;
 	}
@@ -205,9 +205,9 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 		json_uint(v->out, "snapshot_bytes", state.bytes);
 		json_bool(v->out, "ready", state.ready);
 	} else if (!v->n) {
-		row(v, "snapshots", "none: opening it reads everything again");
+		add_row(v, "snapshots", "none: opening it reads everything again");
 	} else {
-		head(v, "");
+		section_head(v, "");
 		human_bytes(v->out, state.bytes);
 		str_addf(v->out, " in all; %s\n",
 		         state.ready ? "opening it reads nothing again, if model, cache and weir are as they were"
@@ -218,7 +218,7 @@ static int snapshots(struct view *v, struct store *store, int64_t id, struct err
 
 /* ---- the command ---- */
 
-static void times(struct view *v, const struct session *s)
+static void show_times(struct view *v, const struct session *s)
 {
 	human_age(v->out, s->created);
 	str_adds(v->out, ", used ");
@@ -226,7 +226,7 @@ static void times(struct view *v, const struct session *s)
 	str_adds(v->out, "\n");
 }
 
-static void facts(struct view *v, const struct session *s, const struct session_tree *t)
+static void show_facts(struct view *v, const struct session *s, const struct session_tree *t)
 {
 	if (v->json) {
 		json_open(v->out, NULL, '{');
@@ -248,21 +248,21 @@ static void facts(struct view *v, const struct session *s, const struct session_
 		json_close(v->out, '}');
 		return;
 	}
-	head(v, "session");
+	section_head(v, "session");
 	str_addf(v->out, "%lld", (long long)s->id);
 	if (s->parent)
 		str_addf(v->out, ", forked from %lld", (long long)s->parent);
 	str_adds(v->out, "\n");
-	row(v, "name", *s->name ? s->name : "none was given");
-	row(v, "title", s->title);
-	row(v, "model", *s->model ? s->model : "none yet");
-	row(v, "cache", *s->kv ? s->kv : "none yet");
-	head(v, "made");
-	times(v, s);
-	head(v, "sequence");
+	add_row(v, "name", *s->name ? s->name : "none was given");
+	add_row(v, "title", s->title);
+	add_row(v, "model", *s->model ? s->model : "none yet");
+	add_row(v, "cache", *s->kv ? s->kv : "none yet");
+	section_head(v, "made");
+	show_times(v, s);
+	section_head(v, "sequence");
 	human_count(v->out, (uint64_t)s->tokens);
 	str_adds(v->out, " tokens\n");
-	head(v, "messages");
+	section_head(v, "messages");
 	str_addf(v->out, "%d shown, %d in all on %d branch%s", t->shown, t->all, t->branches,
 	         t->branches == 1 ? "" : "es");
 	if (t->cut)
@@ -270,7 +270,7 @@ static void facts(struct view *v, const struct session *s, const struct session_
 	str_adds(v->out, "\n");
 }
 
-static int inspect(struct view *v, struct store *store, const char *what, struct err *e)
+static int inspect_one(struct view *v, struct store *store, const char *what, struct err *e)
 {
 	struct session s;
 	struct session_tree tree;
@@ -280,13 +280,13 @@ static int inspect(struct view *v, struct store *store, const char *what, struct
 	    session_get(store, id, &s, e) < 0)
 		return -1;
 	v->head = s.head;
-	facts(v, &s, &tree);
+	show_facts(v, &s, &tree);
 	if (v->json)
 		json_open(v->out, "settings", '[');
-	if (session_settings(store, id, setting, v, e) < 0)
+	if (session_settings(store, id, show_setting, v, e) < 0)
 		return -1;
 	if (v->summaries) {
-		item(v, "settings");
+		item_begin(v, "settings");
 		str_addf(v->out, "%zu summaries of sections and of their joins\n", v->summaries);
 	}
 	v->n = 0;
@@ -294,11 +294,11 @@ static int inspect(struct view *v, struct store *store, const char *what, struct
 		json_close(v->out, ']');
 		json_open(v->out, "documents", '[');
 	}
-	if (session_documents(store, id, document, v, e) < 0)
+	if (session_documents(store, id, show_document, v, e) < 0)
 		return -1;
 	if (v->json)
 		json_close(v->out, ']');
-	if (snapshots(v, store, id, e) < 0)
+	if (show_snapshots(v, store, id, e) < 0)
 		return -1;
 	str_adds(v->out, v->json ? "}\n" : "");
 	return 0;
@@ -318,7 +318,7 @@ int cmd_inspect_session(const struct options *o)
 	}
 	rc = store_open(&store, &(struct store_options){ .read_only = 1 }, &e);
 	if (!rc)
-		rc = inspect(&v, store, o->file[0], &e);
+		rc = inspect_one(&v, store, o->file[0], &e);
 	if (!rc)
 		rc = print_json(&out, &e); /* filtered if standard output is a terminal */
 	if (store)

@@ -74,7 +74,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 	return 0;
 }
 
-static int choose(struct pull *p, const char *said, struct err *e)
+static int pull_choose(struct pull *p, const char *said, struct err *e)
 {
 	char *repo, *revision, *wanted;
 	int rc = read_name(said, &repo, &revision, &wanted, e);
@@ -174,7 +174,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 }
 
 /* Ask the user whether to fetch the model. 0: yes. */
-static int ask(const struct pull *p, const struct fit *f, struct err *e)
+static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 {
 	struct str question = { 0 };
 	int answer;
@@ -238,7 +238,7 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 }
 
 /* Fetch the headers, report what the model needs, ask, then fetch the rest. */
-static int fetch(struct pull *p, int opens_now, struct err *e)
+static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 {
 	struct fit fit;
 	int was_here;
@@ -255,7 +255,7 @@ static int fetch(struct pull *p, int opens_now, struct err *e)
 	was_here = is_whole(p);
 	if (!p->o->quiet)
 		show_fit(p, &fit);
-	if (bytes_left(p) && (check_disk(p, e) || ask(p, &fit, e)))
+	if (bytes_left(p) && (check_disk(p, e) || pull_ask(p, &fit, e)))
 		return -1;
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
@@ -270,7 +270,7 @@ static int fetch(struct pull *p, int opens_now, struct err *e)
 }
 
 /* Delete the headers of a model that weir cannot run. */
-static void forget(struct pull *p)
+static void pull_forget(struct pull *p)
 {
 	for (int i = 0; i < p->n_open; i++)
 		if (p->file[i].fd >= 0 && p->file[i].part)
@@ -285,13 +285,13 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 
 	progress_init(&p.progress, o->quiet, o->verbose, "fetching", "");
 	signals_work(1);
-	rc = choose(&p, name, e);
+	rc = pull_choose(&p, name, e);
 	if (!rc && !path && others_have(&p))
 		goto out;
 	if (!rc)
-		rc = fetch(&p, path != NULL, e);
+		rc = pull_fetch(&p, path != NULL, e);
 	if (rc && e->code == ERR_MODEL)
-		forget(&p);
+		pull_forget(&p);
 	if (rc && e->code == ERR_CANCELLED && p.chosen && p.n_open == p.chosen->n && bytes_left(&p) < p.chosen->bytes) {
 		str_addf(&at, "%s: ", e->msg);
 		human_bytes(&at, p.chosen->bytes - bytes_left(&p));

@@ -88,7 +88,7 @@ static double find_speed(const struct engine_info *i)
 	return two_digits(0.9 * run[RUNS / 2] / (double)i->bytes_per_token);
 }
 
-static int look(const struct options *o, const char *folder, const char *path, struct fit *fit, struct err *e)
+static int header_fit(const struct options *o, const char *folder, const char *path, struct fit *fit, struct err *e)
 {
 	struct engine_options eo = { .model_path = path, .device = o->device, .threads = o->threads, .plan_only = 1 };
 	const struct engine_info *i;
@@ -171,7 +171,7 @@ int fit_find(const struct options *o, const struct fetched *f, int n, const char
 		rc = write_shape(&f[i], path.p, e);
 	}
 	if (!rc)
-		rc = look(o, dir.p, path.p, fit, e);
+		rc = header_fit(o, dir.p, path.p, fit, e);
 	remove_folder(dir.p);
 	str_free(&dir);
 	str_free(&path);

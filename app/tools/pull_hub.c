@@ -228,7 +228,8 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 }
 
 /* Send a request and read the answer, with several tries. *reply: of the last try. */
-static int ask(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply, struct err *e)
+static int ask_server(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply,
+                      struct err *e)
 {
 	struct http_request q = { .url = url,
 		                  .first = -1,
@@ -266,7 +267,7 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 {
 	struct jv all;
 
-	if (ask(r, url, out, reply, e))
+	if (ask_server(r, url, out, reply, e))
 		return -1;
 	all = jv_parse(str_text(out), out->n);
 	if (!all.p || *all.p != open)

@@ -29,7 +29,7 @@ struct importing {
 
 /* ---- values ---- */
 
-static int refuse(const struct importing *x, const char *key, const char *why, struct err *e)
+static int import_refuse(const struct importing *x, const char *key, const char *why, struct err *e)
 {
 	return err_set(e, ERR_USAGE, "'%.200s' is not imported: %s: \"%.40s\" %s", x->file, x->where, key, why);
 }
@@ -38,7 +38,7 @@ static int refuse(const struct importing *x, const char *key, const char *why, s
 static int get_text(const struct importing *x, struct jv object, const char *key, struct str *out, struct err *e)
 {
 	str_clear(out);
-	return jv_text(jv_get(object, key), out) < 0 ? refuse(x, key, "is missing or no text", e) : 0;
+	return jv_text(jv_get(object, key), out) < 0 ? import_refuse(x, key, "is missing or no text", e) : 0;
 }
 
 /* Read a text member that must be a C string of at most `most` bytes. */
@@ -48,8 +48,8 @@ static int get_words(const struct importing *x, struct jv object, const char *ke
 	if (get_text(x, object, key, out, e))
 		return -1;
 	if (memchr(out->p, 0, out->n))
-		return refuse(x, key, "has a NUL byte", e);
-	return out->n > most ? refuse(x, key, "is too long", e) : 0;
+		return import_refuse(x, key, "has a NUL byte", e);
+	return out->n > most ? import_refuse(x, key, "is too long", e) : 0;
 }
 
 static int whole_number(struct jv v, int64_t most, int64_t *out)
@@ -73,7 +73,7 @@ static int get_number(const struct importing *x, struct jv object, const char *k
 	if (!v.p || !whole_number(v, most, out))
 		return 0;
 	snprintf(why, sizeof why, "is no whole number from 0 to %lld", (long long)most);
-	return refuse(x, key, why, e);
+	return import_refuse(x, key, why, e);
 }
 
 /* Read an object or list member; empty if it is missing. */
@@ -81,7 +81,8 @@ static int get_members(const struct importing *x, struct jv object, const char *
                        struct err *e)
 {
 	*out = jv_get(object, key);
-	return !out->p || *out->p == bracket ? 0 : refuse(x, key, bracket == '[' ? "is no list" : "is no object", e);
+	return !out->p || *out->p == bracket ? 0
+	                                     : import_refuse(x, key, bracket == '[' ? "is no list" : "is no object", e);
 }
 
 /* ---- settings ---- */
@@ -127,7 +128,7 @@ static int import_settings(struct importing *x, struct store *store, struct err 
 		if (!d && strcmp(key.p, "system") != 0)
 			continue;
 		if (jv_text(it, &value) < 0 || memchr(value.p, 0, value.n))
-			rc = refuse(x, key.p, "is no text, or has a NUL byte", e);
+			rc = import_refuse(x, key.p, "is no text, or has a NUL byte", e);
 		else if (d && value.n)
 			rc = check_setting(x, d, &value, e);
 		if (!rc)
@@ -152,7 +153,7 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 		int32_t token;
 
 		if (whole_number(it, INT32_MAX, &id) < 0)
-			return refuse(x, "tokens", "has something that is no token's number", e);
+			return import_refuse(x, "tokens", "has something that is no token's number", e);
 		token = (int32_t)id;
 		tokens_append(out, &token, 1);
 	}
@@ -175,7 +176,8 @@ static int get_stats(const struct importing *x, struct jv object, int role, stru
 			n++;
 		answer_sources_read(list, &m.sources);
 		if (m.sources.n < n)
-			rc = refuse(x, "sources", "has too many entries, or one without \"doc\" and \"text\"", e);
+			rc = import_refuse(x, "sources", "has too many entries, or one without \"doc\" and \"text\"",
+			                   e);
 	}
 	if (!rc && (m.context.n || m.sources.n)) {
 		json_open(out, NULL, '{');
@@ -201,16 +203,16 @@ static int import_message(struct importing *x, struct store *store, struct jv v,
 		                    .complete = !complete.p || *complete.p == 't' };
 
 	if (m.role != ROLE_USER && !jv_is(role, "assistant"))
-		return refuse(x, "role", "is neither \"user\" nor \"assistant\"", e);
+		return import_refuse(x, "role", "is neither \"user\" nor \"assistant\"", e);
 	if (m.role == ROLE_ASSISTANT && !x->n_message)
-		return refuse(x, "role", "is an answer without a question before it", e);
+		return import_refuse(x, "role", "is an answer without a question before it", e);
 	if (complete.p && *complete.p != 't' && *complete.p != 'f')
-		return refuse(x, "complete", "is neither true nor false", e);
+		return import_refuse(x, "complete", "is neither true nor false", e);
 	if (get_text(x, v, "text", &b->text, e) || get_number(x, v, "at", AT_MOST, &m.at, e) ||
 	    get_tokens(x, v, &b->token, e) || get_stats(x, v, m.role, &b->stats, e))
 		return -1;
 	if (m.role == ROLE_USER && b->token.n)
-		return refuse(x, "tokens", "is of answers alone", e);
+		return import_refuse(x, "tokens", "is of answers alone", e);
 	m.parent = x->n_message ? x->message[x->n_message - 1] : 0;
 	m.text = b->text.p;
 	m.n_text = b->text.n;
@@ -237,13 +239,15 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 
 		snprintf(x->where, sizeof x->where, "document %zu, mark %zu", x->n_document, *n + 1);
 		if (m.kind == MARK_HEADING && !jv_is(kind, "heading"))
-			rc = refuse(x, "kind", "is neither \"page\" nor \"heading\"", e);
+			rc = import_refuse(x, "kind", "is neither \"page\" nor \"heading\"", e);
 		else if (get_number(x, it, "at", (int64_t)text->n, &at, e) ||
 		         get_number(x, it, "level", 6, &level, e) || get_words(x, it, "text", WORDS_MOST, &label, e))
 			rc = -1;
 		else if (at < before || utf8_continues(text->p[at]))
-			rc = refuse(x, "at",
-			            at < before ? "is before that of the mark before it" : "is inside of a letter", e);
+			rc = import_refuse(x, "at",
+			                   at < before ? "is before that of the mark before it"
+			                               : "is inside of a letter",
+			                   e);
 		if (rc)
 			break;
 		before = at;
@@ -269,7 +273,7 @@ static int import_document(struct importing *x, struct store *store, struct jv v
 	while (d.type < DOC_TYPES && (d.type == DOC_GZIP || !jv_is(type, doc_type_name[d.type])))
 		d.type++;
 	if (d.type == DOC_TYPES)
-		return refuse(x, "type", "is no type of documents", e);
+		return import_refuse(x, "type", "is no type of documents", e);
 	if (get_words(x, v, "name", WORDS_MOST, &b->stats, e) || get_number(x, v, "bytes", NUMBER_MOST, &bytes, e) ||
 	    get_number(x, v, "after", (int64_t)x->n_message, &after, e))
 		return -1;
@@ -310,7 +314,7 @@ static int import_list(struct importing *x, struct store *store, const char *key
 	rc = get_members(x, x->all, key, '[', &list, e);
 	while (!rc && jv_next(list, &it, NULL)) {
 		if (n++ == most)
-			rc = refuse(x, key, "has too many entries", e);
+			rc = import_refuse(x, key, "has too many entries", e);
 		else {
 			snprintf(x->where, sizeof x->where, "%s %zu", one, n);
 			x->n_document = n;

@@ -332,7 +332,7 @@ static int is_unknown(const struct tui *t, const char *word, size_t n, struct er
 }
 
 /* 1 if the text is a command that changes nothing. */
-static int looks(const struct tui *t, const struct str *text)
+static int only_looks(const struct tui *t, const struct str *text)
 {
 	size_t word = strcspn(text->p, " \t\r\n"), words = word + strspn(text->p + word, " \t\r\n");
 
@@ -363,7 +363,7 @@ void tui_take(struct tui *t, struct str *text)
 	}
 	if (!e.code && !s) {
 		/* A command that changes nothing does not wait for the running work. */
-		worker_do(t->worker, t->working && looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
+		worker_do(t->worker, t->working && only_looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
 	if (e.code && t->working) {

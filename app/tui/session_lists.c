@@ -38,7 +38,7 @@ struct rows {
 	struct err e;
 };
 
-static size_t keep(struct str *text, const char *s)
+static size_t keep_string(struct str *text, const char *s)
 {
 	size_t at = text->n;
 
@@ -71,10 +71,10 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 		.seconds = -1,
 		.here = s->id == r->t->session,
 		.writer = session_writer(r->t->store, s->id),
-		.name = as_offset(keep(&r->text, s->name)),
-		.title = as_offset(keep(&r->text, s->title)),
-		.model = as_offset(keep(&r->text, s->model)),
-		.snippet = as_offset(keep(&r->text, snippet)),
+		.name = as_offset(keep_string(&r->text, s->name)),
+		.title = as_offset(keep_string(&r->text, s->title)),
+		.model = as_offset(keep_string(&r->text, s->model)),
+		.snippet = as_offset(keep_string(&r->text, snippet)),
 	};
 	return u;
 }

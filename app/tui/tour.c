@@ -111,7 +111,7 @@ static int write_document(struct str *path, struct err *e)
 	return rc;
 }
 
-static void propose(struct tui *t, const char *draft)
+static void tour_propose(struct tui *t, const char *draft)
 {
 	struct str text = { 0 }, path = { 0 };
 	struct err e = { 0 };
@@ -131,7 +131,7 @@ static void propose(struct tui *t, const char *draft)
 	str_free(&path);
 }
 
-static void end(struct tui *t)
+static void tour_end(struct tui *t)
 {
 	t->tour.step = 0;
 	say_step(
@@ -152,7 +152,7 @@ static void begin_step(struct tui *t)
 		t->tour.session = t->session;
 	say_step(t, t->served && s->served ? s->served : s->text);
 	if (s->draft)
-		propose(t, s->draft);
+		tour_propose(t, s->draft);
 }
 
 void tour_begin(struct tui *t)
@@ -171,7 +171,7 @@ void tour_go_on(struct tui *t)
 	if (!t->tour.step || t->working || !steps[t->tour.step - 1].done(t))
 		return;
 	if (t->tour.step == STEPS || (steps[t->tour.step].done == is_away && !t->store)) {
-		end(t);
+		tour_end(t);
 		return;
 	}
 	t->tour.step++;

@@ -94,12 +94,12 @@ static void take_typed_ahead(struct tui *t)
 	free(buf);
 }
 
-static double frame(const struct tui *t)
+static double frame_due(const struct tui *t)
 {
 	return t->typed ? KEY_FRAME : FRAME;
 }
 
-static void draw(struct tui *t)
+static void screen_draw(struct tui *t)
 {
 	const struct grid *g;
 
@@ -130,8 +130,8 @@ int tui_step(struct tui *t, double seconds)
 		until = wake;
 	if (t->copy.running && now + 0.02 < until)
 		until = now + 0.02;
-	if (ui_dirty(t->ui) && t->drawn + frame(t) < until)
-		until = t->drawn + frame(t);
+	if (ui_dirty(t->ui) && t->drawn + frame_due(t) < until)
+		until = t->drawn + frame_due(t);
 	seconds = until > now ? until - now : 0;
 	if (poll(fds, t->fd < 0 ? 2 : 3, (int)(seconds * 1000 + 0.999)) < 0 && errno != EINTR)
 		t->left = 1;
@@ -143,8 +143,8 @@ int tui_step(struct tui *t, double seconds)
 	tui_copy_end(t, 0);
 	ui_tick(t->ui, now_seconds());
 	tui_take_actions(t);
-	if (now_seconds() - t->drawn >= frame(t))
-		draw(t);
+	if (now_seconds() - t->drawn >= frame_due(t))
+		screen_draw(t);
 	return !t->left;
 }
 
@@ -177,7 +177,7 @@ static void notice_again(const char *line, size_t n, void *ud)
 }
 
 /* Before the worker takes the chat: show the banner and the note about resuming, and start reading the documents. */
-static void greet(struct tui *t, const char *note)
+static void screen_greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
 
@@ -233,7 +233,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 	if (t->still)
 		worker_still(t->worker);
 	tui_look(t);
-	greet(t, note);
+	screen_greet(t, note);
 	if (worker_start(t->worker, e) < 0)
 		goto done;
 	tui_take_events(t);

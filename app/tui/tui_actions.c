@@ -17,7 +17,7 @@ void tui_suspend(struct tui *t)
 	display_show(t->display, ui_draw(t->ui, now_seconds()));
 }
 
-static void edit(struct tui *t, const char *draft, size_t n)
+static void edit_draft(struct tui *t, const char *draft, size_t n)
 {
 	struct str text = { 0 };
 	struct err e = { 0 };
@@ -68,7 +68,7 @@ void tui_copy_end(struct tui *t, int wait)
 	str_free(&t->copy.text);
 }
 
-static void copy(struct tui *t, const char *text, size_t n)
+static void copy_text(struct tui *t, const char *text, size_t n)
 {
 	tui_copy_end(t, 1);
 	str_add(&t->copy.text, text, n);
@@ -109,8 +109,8 @@ static void handle_action(struct tui *t, const struct ui_action *a)
 			display_repaint(t->display);
 		tui_measure(t);
 		break;
-	case UI_EDITOR: edit(t, text.p, text.n); break;
-	case UI_COPY: copy(t, text.p, text.n); break;
+	case UI_EDITOR: edit_draft(t, text.p, text.n); break;
+	case UI_COPY: copy_text(t, text.p, text.n); break;
 	case UI_LIST:
 		t->listed = 1;
 		tui_list(t);

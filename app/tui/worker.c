@@ -40,7 +40,7 @@ static void wait_for_work(struct worker *w)
 	pthread_cond_timedwait(&w->wake, &w->lock, &until);
 }
 
-static void *work(void *arg)
+static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	const struct streaming *streaming = &w->c->streaming;
@@ -132,7 +132,7 @@ int worker_start(struct worker *w, struct err *e)
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, work, w);
+	rc = pthread_create(&w->thread, NULL, worker_main, w);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return err_set(e, ERR_FAIL, "cannot start a thread: %s", strerror(rc));

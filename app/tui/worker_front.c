@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Post a message. Between two tokens it must not go into the transcript, where the answer continues. */
-static void tell(struct worker *w, enum event_what what, const char *text, size_t n)
+static void post_said(struct worker *w, enum event_what what, const char *text, size_t n)
 {
 	if (!w->said) {
 		worker_post_text(w, what, text, n);
@@ -21,12 +21,12 @@ static void tell(struct worker *w, enum event_what what, const char *text, size_
 
 static void on_notice(struct chat *c, const char *text, size_t n)
 {
-	tell(c->ud, EV_NOTICE, text, n);
+	post_said(c->ud, EV_NOTICE, text, n);
 }
 
 static void on_error(struct chat *c, const struct err *e)
 {
-	tell(c->ud, EV_ERROR, e->msg, strlen(e->msg));
+	post_said(c->ud, EV_ERROR, e->msg, strlen(e->msg));
 }
 
 void worker_say(const char *text, size_t n, void *ud)
@@ -196,7 +196,7 @@ static void text_grew(struct worker *w, size_t from)
 
 /* Post that only the first `messages` messages belong to the conversation; questions beside the text stay on the
  * screen. */
-static void returned(struct worker *w, size_t messages)
+static void post_returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);
 
@@ -222,7 +222,7 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_DOCUMENT_PUT_BACK: w->documents_stale = 1; break;
 	case EVENT_RETURNED:
 		w->n_sent = t->n_msg;
-		returned(w, event->i);
+		post_returned(w, event->i);
 		break;
 	case EVENT_TEXT_GREW: text_grew(w, event->i); break;
 	case EVENT_QUESTION:

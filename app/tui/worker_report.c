@@ -17,7 +17,7 @@ static const char *session_title(struct worker *w)
 	return str_text(&w->title);
 }
 
-static void describe(struct worker *w, struct worker_status *s)
+static void describe_cache(struct worker *w, struct worker_status *s)
 {
 	struct chat *c = w->c;
 	struct timeline_stats st;
@@ -73,7 +73,7 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 	s.tps = 0;
 	s.open = w->open;
 	if (conversation_is_open(&w->c->t))
-		describe(w, &s);
+		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
 			s.seen = s.kept = w->reading; /* the timeline counts the tokens of the whole prefill */
@@ -128,7 +128,7 @@ void worker_report_sessions(struct worker *w)
 	s = w->status;
 	pthread_mutex_unlock(&w->lock);
 	if (conversation_is_open(&w->c->t))
-		describe(w, &s);
+		describe_cache(w, &s);
 	pthread_mutex_lock(&w->lock);
 	w->status = s;
 	w->status_new = 1;
