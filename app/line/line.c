@@ -99,7 +99,7 @@ static void line_was_reasoning(struct chat *c)
 	if (c->o.quiet)
 		return;
 	output_break();
-	notice(c, "[what stands above is its reasoning; the answer:]");
+	notice(c, "[the text above is its reasoning; the answer:]");
 }
 
 static int line_summary(struct chat *c, const char *text, size_t n, struct err *e)

@@ -228,7 +228,7 @@ int config_save(const struct option_def *d, const char *value, struct str *where
 	int rc;
 
 	if (strpbrk(value, "\r\n"))
-		return err_set(e, ERR_USAGE, "a value with a line break cannot stand in the config file");
+		return err_set(e, ERR_USAGE, "the config file cannot hold a value with a line break");
 	if (user_path(where, DIR_CONFIG, "config", e))
 		return -1;
 	if (make_parents(where->p))

@@ -140,7 +140,7 @@ static int body_end(struct remote *r, struct err *e)
 	a->broken = 1;
 	return err_set(e, ERR_FAIL,
 	               a->any ? "%.100s: the connection ended before the answer did"
-	                      : "%.100s: the answer has no event in it",
+	                      : "%.100s: the answer is empty: it has no event",
 	               r->at.server.p);
 }
 

@@ -138,7 +138,7 @@ static int may_be_proxy(const struct remote *r)
 static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
-		return ": the proxy of http_proxy may refuse it; no_proxy names what is asked without it";
+		return ": the proxy of http_proxy may refuse it; no_proxy names the hosts that go without it";
 	if (status == 401 || status == 403)
 		return r->key.n ? "; the key is not accepted" : "; WEIR_API_KEY or --key-file gives the key";
 	if (status == 407)

@@ -110,8 +110,8 @@ void signals_init(void);
 /* Let SIGINT, SIGTERM and SIGHUP cancel this timeline. NULL: the signals end the program, or after signals_note(1)
  * are noted for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* 1: work without a timeline begins, which polls signals_stopped(); 0: it ends. A timeline that is watched
- * meanwhile is part of the work: if the work was stopped, the timeline is cancelled at once. */
+/* 1: work without a timeline begins; the work must poll signals_stopped(). 0: the work has ended. A timeline that is
+ * watched between the two belongs to the work: it is cancelled at once if the work was stopped. */
 void signals_work(int on);
 void signals_note(int on);
 /* waiting = 1: note window size changes and Ctrl-Z, too, until signals_prompt(0). */

@@ -453,8 +453,7 @@ static int bench_all(struct bench *b, struct err *e)
 			b->n_all += o->reps;
 		}
 		if (need > INT32_MAX)
-			return err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold",
-			               (long long)need);
+			return err_set(e, ERR_USAGE, "%lld tokens exceed the longest context", (long long)need);
 		most = most < need ? (int32_t)need : most;
 	}
 	bench_text(b, (size_t)most);

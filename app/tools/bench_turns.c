@@ -156,7 +156,7 @@ int bench_turns(struct bench *b, struct err *e)
 	}
 	most = deepest + (int64_t)o->turns * o->decode_steps + 2;
 	if (most > INT32_MAX)
-		rc = err_set(e, ERR_USAGE, "a bench of %lld tokens is beyond what a context can hold", (long long)most);
+		rc = err_set(e, ERR_USAGE, "%lld tokens exceed the longest context", (long long)most);
 	else {
 		bench_text(b, (size_t)most);
 		rc = turns_run(b, r, n, e);

@@ -120,7 +120,7 @@ static int refused_gated(const struct hub_repo *r, const struct http_reply *repl
 	if (strcasestr(reply->message, "awaiting"))
 		return err_set(
 			e, ERR_FAIL,
-			"'%.100s' is gated (%d), and its owners have not yet granted what was asked for on %s/%.100s",
+			"'%.100s' is gated (%d), and its owners have not yet granted the access that was asked for on %s/%.100s",
 			r->name, reply->status, r->address, r->name);
 	if (r->token)
 		return err_set(
@@ -251,8 +251,7 @@ static int ask_server(const struct hub_repo *r, const char *url, struct str *out
 		if (!rc)
 			rc = hub_refused(r, NULL, reply, &why);
 		else if (why.code == ERR_DOCUMENT)
-			err_set(&why, ERR_FAIL, "%.250s: is there a network, and is HF_ENDPOINT right where it is set?",
-			        why.msg);
+			err_set(&why, ERR_FAIL, "%.250s: check the network, and HF_ENDPOINT if it is set", why.msg);
 		if (why.code == ERR_CANCELLED || (reply->broken && tries == CONTACTS_MOST) ||
 		    hub_wait(reply, tries, &why)) {
 			*e = why;
@@ -273,7 +272,7 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 	if (!all.p || *all.p != open)
 		return err_set(
 			e, ERR_FAIL,
-			"%s does not answer as huggingface.co does: is HF_ENDPOINT right, and the network without a login page?",
+			"%s does not answer as huggingface.co does: check HF_ENDPOINT, and whether the network has a login page",
 			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
@@ -293,8 +292,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	rc = ask_json(r, url.p, '{', &body, &reply, e);
 	if (!rc && (jv_text(jv_get(jv_parse(body.p, body.n), "sha"), &sha) || sha.n != 40 ||
 	            strspn(sha.p, "0123456789abcdef") != 40))
-		rc = err_set(e, ERR_FAIL, "%s does not say which commit '%.100s' is at: is HF_ENDPOINT right?",
-		             r->address, r->name);
+		rc = err_set(e, ERR_FAIL, "%s does not say which commit '%.100s' is at: check HF_ENDPOINT", r->address,
+		             r->name);
 	if (!rc)
 		memcpy(r->commit, sha.p, sizeof r->commit);
 	str_free(&url);

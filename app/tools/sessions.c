@@ -97,7 +97,7 @@ static int session_write(struct store *store, const char *format, const char *na
 	int rc;
 
 	if (f == EXPORT_MARKDOWN && strcmp(format, "md") != 0)
-		return err_set(e, ERR_USAGE, "'%.40s' is no format of sessions; it is md, json or txt", format);
+		return err_set(e, ERR_USAGE, "'%.40s' is not an export format; there are md, json and txt", format);
 	rc = session_find(store, name, &id, e) < 0 || session_export(store, id, f, message_export_more, &text, e) < 0 ||
 	                     print_json(&text, e) < 0
 	             ? -1

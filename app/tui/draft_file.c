@@ -49,7 +49,7 @@ void draft_restore(struct tui *t)
 		if (!read_whole(path.p, DRAFT_MOST, &text, &e) && text.n) {
 			untyped_note(text.p, text.n);
 			ui_draft(t->ui, text.p, text.n);
-			ui_say(t->ui, "what was not sent when weir was killed is the draft again");
+			ui_say(t->ui, "weir was killed; the text that was not sent is in the input line again");
 		}
 		unlink(path.p);
 	}
