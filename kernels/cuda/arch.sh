@@ -1,8 +1,8 @@
 #!/bin/sh
-# kernels/cuda/arch.sh NVCC [ARCH ...] - the flags that say for which devices nvcc compiles.
+# kernels/cuda/arch.sh NVCC [ARCH ...] - prints the flags for the devices that nvcc compiles for.
 #
-# Without ARCH: every kind of device that the kernels are written for (8.0 and later) and this nvcc knows, and PTX of the newest of
-# them, which a driver translates for devices that come later.  ARCH narrows it: sm_90, or native for the device of this machine.
+# Without ARCH: every device from compute capability 8.0 on that nvcc knows and the kernels support, and PTX of the newest, which a driver
+# translates for later devices.  ARCH narrows the list: sm_90, or native for the device of this machine.
 set -eu
 nvcc=$1
 shift

@@ -102,6 +102,10 @@ static inline unsigned cuda_blocks(int64_t n, int64_t per)
 {
 	return (unsigned)((n + per - 1) / per);
 }
+static inline size_t align256(size_t n)
+{
+	return (n + 255) & ~(size_t)255;
+}
 /* Return the smallest power of two >= n. Grids of such sizes stay the same from token to token, so the step's graph
  * can be replayed. */
 static inline int32_t cuda_power(int32_t n)

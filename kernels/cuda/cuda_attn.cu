@@ -48,7 +48,7 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 /* Return the part after the last one of a launch that begins with `part`. */
 static int32_t group_end(const struct attn_args *a, int32_t part)
 {
-	return a->n_part - part < ATTN_PARTS ? a->n_part : part + ATTN_PARTS;
+	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
 }
 
 /* The slots of a part that some tokens read: n slots from `first` on. Slots before the first token's window and the
@@ -62,7 +62,7 @@ static struct taken part_taken(const struct attn_plan *p, const struct attn_args
 {
 	int32_t n = a->part[part].n_slots - (part == a->n_part - 1 ? cut : 0),
 		before = p->a.total - (p->a.n - 1) - p->a.window - col;
-	struct taken t = { p->a.window && before > 0 ? (before < n ? before : n) : 0, 0 };
+	struct taken t = { p->a.window && before > 0 ? MIN(before, n) : 0, 0 };
 
 	t.n = n - t.first;
 	return t;
@@ -72,7 +72,7 @@ static struct taken part_taken(const struct attn_plan *p, const struct attn_args
  * up to a power of two. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
-	int64_t most = (int64_t)(c->info.processors < 16 ? 16 : c->info.processors) * BLOCKS_EACH / tiles;
+	int64_t most = (int64_t)MAX(c->info.processors, 16) * BLOCKS_EACH / tiles;
 	int32_t spans = 1, rows = cuda_power(cols);
 
 	while (2 * (int64_t)spans <= most && 2 * spans <= limit && rows / (2 * spans) >= least)
@@ -130,7 +130,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.n = t1 - t0;
 	p->a.total = j->cols - cut;
 	p->a.queries = p->a.n * j->group;
-	p->a.dims = shape.dims < a->head_dim ? shape.dims : a->head_dim;
+	p->a.dims = MIN(shape.dims, a->head_dim);
 	p->a.tiles = (int32_t)(cuda_blocks(p->a.queries, shape.queries) * cuda_blocks(a->head_dim, p->a.dims));
 	p->a.out = (float *)a->out->data + (size_t)t0 * width;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
@@ -220,10 +220,9 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	start = attn_kernel(&p, &shape);
 	/* Tokens for which one grid has counters: a few thousand at least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
-	if (most < 1)
-		most = 1;
+	most = MAX(most, 1);
 	for (int32_t i = t0; i < t1; i += most) {
-		int32_t to = t1 - i < most ? t1 : i + most;
+		int32_t to = i + MIN(t1 - i, most);
 
 		if (seen) {
 			size_t at = (size_t)(i - t0) * (size_t)a->n_head;
@@ -263,11 +262,6 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-static size_t align256(size_t n)
-{
-	return (n + 255) & ~(size_t)255;
-}
-
 /* Compute attention with a probe. Runs of measured and of unmeasured tokens alternate; after a run of measured
  * tokens their mass and spread are computed. */
 static void attn_probed(const struct attn_job *j)
@@ -281,8 +275,7 @@ static void attn_probed(const struct attn_job *j)
 	seen.stride = ((size_t)j->cols + 31) & ~(size_t)31;
 	row = heads * seen.stride * sizeof(float);
 	most = row < SCORE_BYTES ? SCORE_BYTES / row : 1;
-	most = most > (size_t)j->n ? (size_t)j->n : most;
-	most = most > (size_t)MOST_LOOKED ? (size_t)MOST_LOOKED : most;
+	most = MIN(most, (size_t)MIN(j->n, (int32_t)MOST_LOOKED));
 	small = align256(most * heads * sizeof(float));
 	if (counters_alloc(c) < 0 || cuda_buffer_grow(c, &c->probe, align256(most * row) + 2 * small) < 0)
 		return;

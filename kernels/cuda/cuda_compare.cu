@@ -1,10 +1,10 @@
-/* kernels/cuda/cuda_compare.cu - the operations that only comparison policies use: pages of slots (quest) and the
- * drift of a layer's query (refresh).
+/* kernels/cuda/cuda_compare.cu - operations of the comparison policies: pages of slots (quest) and the drift of a
+ * layer's query (refresh).
  *
  *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
- *     page_slots     1 launch; a thread writes one number
- *     query_drift    1 launch of one block */
+ *     page_slots    1 launch; a thread writes one slot number
+ *     query_drift   1 launch of one block */
 #include "kernels/cuda/cuda_select.cuh"
 
 /* ---- pages ---- */
@@ -135,7 +135,7 @@ struct drift_job {
 	float *now;
 	const float *q, *then;
 	int32_t n_head, dim;
-	int32_t *flag; /* NULL: the mean alone */
+	int32_t *flag; /* NULL = compute the mean only */
 	float *cosine;
 	double least;
 };
@@ -147,7 +147,7 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* One block, in double: rounding must not decide whether the query has drifted. */
+/* In one block and in double, so that rounding does not decide whether the query has drifted. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

@@ -1,10 +1,9 @@
-/* kernels/cuda/cuda_fetch.cu - alloc_host, fetch_rows, fetch_slots, fetch_wait: KV entries that lie in memory of
- * the host.
+/* kernels/cuda/cuda_fetch.cu - fetch_rows, fetch_slots, fetch_wait: KV entries in host memory.
  *
- * Kernels read that memory over the bus as they read the device's own, so nobody on the host has to know which
- * entries a token selects: fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots
- * and gives rows to the missing ones; fetch_copy, a warp per entry, copies their keys and values. Where they are
- * fetched ahead, both run in the queue beside (gpu.h), while other kernels compute. */
+ * Kernels read host memory over the bus as if it were device memory, so the host need not know which entries a
+ * token selects. fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots and gives
+ * rows to missing ones. fetch_copy, a warp per entry, copies their keys and values. For a call ahead, both run in
+ * the second stream (gpu_enqueue_beside()) while other kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
@@ -18,7 +17,8 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* The columns of a KV head: of the map; slot -> row; row -> slot; row -> call; slots and rows of a call. */
+/* A KV head's columns of the map: all of them; slot -> row; row -> slot; row -> call; pairs (slot, row) of the
+ * call. */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -35,8 +35,8 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Pairs of the missing slots and their places in the list, in order; returns their number. A slot out of the plane
- * reads row 0. */
+/* Collect pairs (missing slot, its place in the list), in order, and return their number. A slot outside of the
+ * plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {
@@ -61,7 +61,7 @@ static __device__ inline int32_t find_missing(const struct fetch_launch &a, cons
 	return n;
 }
 
-/* Does the row have an entry that still counts? */
+/* 1 if the row has a valid entry. */
 static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
 {
 	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
@@ -115,7 +115,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* The lanes of a warp, or all threads of a grid, copy n bytes. */
+/* Copy n bytes, by the lanes of a warp or all threads of a grid: thread i of `step`. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
@@ -190,7 +190,7 @@ void cuda_fetch_wait(struct backend *be)
 	gpu_join(cuda_of(be)->gpu);
 }
 
-/* ---- whole stretches of planes ---- */
+/* ---- ranges of planes ---- */
 
 struct rows_launch {
 	uint8_t *to;

@@ -1,28 +1,32 @@
-/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens: each weight is read once, at the speed of memory.
+/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens. Each weight is read once, at the speed of memory.
  *
- * A warp computes two rows for all tokens. Lanes read 16 contiguous bytes of each row each; two to four such reads
- * per row are in flight while an earlier one is used, which with 16 warps per multiprocessor keeps memory busy.
- * Rows of several products (q, k, v), and gate and up, are one launch: a block finds its product by its number.
+ * A warp computes two rows for all tokens. A lane reads 16 contiguous bytes of each row at a time; two to four
+ * such reads per row are in flight while an earlier one is used. With 16 warps per multiprocessor this keeps
+ * memory busy. The rows of several products (q, k, v), and of gate and up, are one launch: a block finds its
+ * product by its number.
  *
  * Float weights: one conversion and one multiply-add per token, in f32; x is read from L1.
  *
- * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less than
- * five operations per weight, too few to convert it to a float. So x is quantised: per block of 32 a scale and
- * 16-bit integers, |q| <= 32,639, as two bytes (q = 256 high + low) for __dp4a(). Four weights then cost two
- * __dp4a() and about two operations to unpack levels. Sums of a block are exact; rounding x to q adds noise of some
- * 4e-10 (NMSE). A block of x with NaN or infinity gets the scale NaN, so only that token's outputs are affected.
- * One token: every thread block quantises x itself, in shared memory, while its first weights are prefetched to L2.
- * More tokens: acts_quantise() does it once.
+ * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less
+ * than five operations per weight: too few to convert it to a float. So x is quantised: a block of 32 values
+ * becomes a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for __dp4a(). Four
+ * weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact; rounding x
+ * adds noise of some 4e-10 (NMSE). A block of x with NaN or infinity gets the scale NaN, so only its token's
+ * outputs are affected.
+ *
+ * With one token every thread block quantises x itself, in shared memory, while its first weights are prefetched
+ * to L2. With more tokens acts_quantise() does it once.
  *
  * Launches: 1, or 2 for several tokens and quantised weights. Grids depend on shapes and the number of tokens
- * alone. */
+ * only. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
-enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS }; /* rows of a block at a time */
-enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };   /* bytes of 32 values of x: two planes of bytes, and act_meta */
+enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS }; /* warps of a block; rows of a warp and of a block at a time */
+/* most shared memory for x; bytes of 32 values of x: two planes of bytes and an act_meta */
+enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
-/* nvcc allocates registers best when all loops are inlined into one function; host compilers take a minute for it, so
- * the emulated build keeps them apart. */
+/* nvcc allocates registers best with all loops inlined into one function. Host compilers take a minute for that, so
+ * the emulated build keeps the loops in functions. */
 #ifdef __CUDACC__
 #define LOOP_INLINE __forceinline__
 #else
@@ -54,17 +58,17 @@ static __device__ __forceinline__ void prefetch(const uint8_t *p)
 
 /* ---- x in integers ----
  *
- * `blocks` blocks of 32 of one token are five arrays of 16 bytes a block: high bytes of the first and of the second
- * 16 values, low bytes of both, and act_meta: lanes that take neighbouring blocks read without conflicts. */
+ * The `blocks` blocks of 32 of one token are five arrays with 16 bytes per block: high bytes of values 0 .. 15 and
+ * of 16 .. 31, low bytes of both, act_meta. So lanes that read neighbouring blocks have no bank conflicts. */
 
 struct __align__(16) act_meta
 {
 	float d;
-	int32_t sum[2]; /* of q, first and second 16 */
+	int32_t sum[2]; /* sums of q over values 0 .. 15 and 16 .. 31 */
 	float total;    /* d * (sum[0] + sum[1]) */
 };
 
-/* Blocks block .. block + n of x, eight lanes a block; all threads of the thread block. */
+/* Quantise blocks block .. block + n - 1 of x, eight lanes per block. For all threads of the thread block. */
 static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const float *x, int block, int n)
 {
 	for (int t0 = (int)(threadIdx.x / WARP) * WARP; t0 < 8 * n; t0 += (int)blockDim.x) {
@@ -80,13 +84,13 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
 		if (most >= 0x7f800000u)
 			v = make_float4(0, 0, 0, 0);
-		/* Very large and very small values are scaled by a power of two first: their reciprocal would leave the
-		 * range of f32. */
+		/* Very large and very small values are scaled by a power of two first, because their reciprocals
+		 * are not in the range of f32. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
 		top *= by;
-		/* Adding 1.5 * 2^23 rounds to an integer, which is then in the low bits. */
+		/* Adding 1.5 * 2^23 rounds to an integer, in the low bits of the float. */
 		float inv = top > 0 && most < 0x7f800000u ? 32639.0f / top : 0.0f, magic = 12582912.0f;
 
 		q[0] = __float_as_int(__fadd_rn(__fmul_rn(v.x * by, inv), magic));
@@ -97,7 +101,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		                  __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
-		/* The four constants cancel modulo 2^32. */
+		/* The constants of the four floats cancel modulo 2^32. */
 		sum = (int)((uint32_t)q[0] + (uint32_t)q[1] + (uint32_t)q[2] + (uint32_t)q[3] - 4u * 0x4b400000u);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 1);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 2);
@@ -121,7 +125,7 @@ struct acts_args {
 	int32_t cols;
 };
 
-enum { ACTS_BLOCKS = 64 }; /* blocks of 32 values a thread block */
+enum { ACTS_BLOCKS = 64 }; /* blocks of 32 values per thread block */
 
 __global__ void acts_quantise(struct acts_args a)
 {
@@ -131,7 +135,7 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Load the columns of a tile to shared memory: n blocks from `block` on, of every token. */
+/* Load n blocks of every token, from `block` on, to shared memory as integers. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -141,7 +145,7 @@ static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv
 		return;
 	}
 	for (int i = (int)threadIdx.x; i < 5 * n * a.n; i += (int)blockDim.x) {
-		int plane = i / n; /* of all tokens */
+		int plane = i / n; /* index over the arrays of all tokens */
 
 		((uint4 *)out)[i] =
 			__ldg((const uint4 *)a.acts + (size_t)plane * (size_t)blocks + (size_t)(block + i % n));
@@ -155,7 +159,7 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* What a lane reads at a time: 16 bytes of levels, which are 16, 32 or 64 weights, with their extra bits and scales. */
+/* What a lane reads at a time: 16 bytes of levels, which are 16, 32 or 64 weights, their extra bits and scales. */
 struct chunk {
 	uint4 m, h;
 	uint2 e;
@@ -182,7 +186,7 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 	return c;
 }
 
-/* acc[r][token] += rows' chunk i times x; part: which of the two blocks of a chunk of 2 bits. */
+/* Compute acc[r][token] += chunk i of row r times x. part: which of the two blocks of a 2-bit chunk. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -250,8 +254,8 @@ static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS]
 	}
 }
 
-/* Columns of one tile: `blocks` blocks of 32 from `block` on. Reads are AHEAD chunks before their use, as registers
- * allow. */
+/* Multiply the columns of a tile: `blocks` blocks of 32 from `block` on. Reads are AHEAD chunks before their use;
+ * AHEAD is what fits in registers. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                               int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
@@ -313,7 +317,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
 	uint4 ring[AHEAD][ROWS] = {};
 
-	if (cols % VALUES) { /* x is unaligned, and rows end within a chunk */
+	if (cols % VALUES) { /* x is not aligned, and rows end within a chunk */
 		for (int i = lane; i < cols; i += WARP)
 #pragma unroll
 			for (int r = 0; r < ROWS; r++) {
@@ -371,7 +375,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 
 /* ---- the kernel ---- */
 
-/* acc = two rows of w times x.  *ready: the tile of x that lies in shared memory. */
+/* Compute acc = two rows of w times x. *ready: first column of the tile of x in shared memory. */
 template <int N>
 static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
                                                   uint8_t *acts, int *ready, float (&acc)[ROWS][N])
@@ -380,7 +384,7 @@ static __device__ __forceinline__ void rows_times(const struct gemv_args &a, con
 
 #pragma unroll
 	for (int r = 0; r < ROWS; r++) {
-		/* Rows past the last one read its weights; their results are not stored. */
+		/* A row past the last is read as the last row; its result is not stored. */
 		row[r] = w.p + (size_t)min(row0 + r, w.rows - 1) * w.stride;
 #pragma unroll
 		for (int t = 0; t < N; t++)
@@ -448,7 +452,7 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* A lane per output; the old value is loaded early. */
+		/* One lane per output. The old value is loaded early. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
@@ -491,24 +495,22 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 
 	for (int i = 0; i < a->n_parts; i++) {
 		quantised |= quant_is(a->part[i].w.type);
-		/* Gate and up are rows of the same blocks. */
+		/* gate and up have the same rows, computed by the same blocks */
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a block computes several groups of them after preparing x once. At least four blocks per
-	 * multiprocessor remain, so that none runs alone at the end. */
+	/* With many rows, a block computes several groups of rows after it has prepared x. At least four blocks per
+	 * multiprocessor remain, so that the last blocks do not run alone. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];
 
-		p->per = per < 1 ? 1 : per > 4 ? 4 : (uint32_t)per;
+		p->per = (uint32_t)MIN(MAX(per, 1), 4);
 		p->first = blocks;
 		if (!a->glu || i == 0)
 			blocks += cuda_blocks(p->w.rows, GROUP * (int64_t)p->per);
 	}
-	a->tile = SHARED_BYTES / ACT_BYTES / width / 32 * 32 * 32;
-	if (a->tile > a->cols)
-		a->tile = a->cols;
+	a->tile = MIN(SHARED_BYTES / ACT_BYTES / width / 32 * 32 * 32, a->cols);
 	if (quantised)
 		shared = (unsigned)(a->tile / 32 * a->n * ACT_BYTES);
 	if (quantised && a->n > 1) {

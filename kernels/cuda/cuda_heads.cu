@@ -1,15 +1,16 @@
 /* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: the operations on heads of queries, keys and values.
  *
- * Between the products of a layer there are up to six such calls (norms of query and key heads, their rotations,
- * two writes to the cache). Each moves a few KiB, so its cost is the launch. So calls on heads are jobs of one
- * kernel, a warp per head, and a call joins the launch before it (gpu_last) where possible: as one more job, or,
- * where it reads what a job writes, as a further step of that job. A job is
+ * Between the products of a layer there are up to six such calls: norms of query and key heads, their rotations,
+ * two writes to the KV cache. Each call moves a few KiB, so its cost is the launch. Therefore a call is a job of
+ * one kernel, which has a warp per head, and calls share a launch: a call joins the launch queued before it
+ * (gpu_last) if possible, as another job, or, if it reads what a job writes, as a further step of that job. A job
+ * is
  *
- *     read the head, [norm it, [write that],] [rotate it by up to three tables, each to its own place,] [put it into the cache]
+ *     read the head, [norm it, [write that,]] [rotate it by up to three tables, each to its own place,] [put it into the cache]
  *
- * Joining calls changes no bit of a result.
+ * Joining changes no bit of a result.
  *
- * Launches: rmsnorm of whole rows 1; all the calls on heads of a layer together 1. */
+ * Launches: rmsnorm of whole rows 1; all calls on heads of a layer together 1. */
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
@@ -18,7 +19,12 @@ extern "C" {
 
 /* ---- heads ---- */
 
-enum { HEAD_JOBS = 5, HEAD_TURNS = 3, HEAD_WARPS = 4, HEAD_MOST = 12288 /* values; 48 KiB shared */ };
+enum {
+	HEAD_JOBS = 5,
+	HEAD_TURNS = 3,
+	HEAD_WARPS = 4,
+	HEAD_MOST = 12288 /* values of a head, at most; 48 KiB of shared memory */
+};
 
 struct head_turn {
 	float *out;
@@ -26,20 +32,21 @@ struct head_turn {
 };
 struct head_job {
 	const float *x;      /* [n][heads * dim] */
-	const float *weight; /* [dim]: norm it; or NULL */
-	float *normed;       /* write that, or NULL */
+	const float *weight; /* [dim], weights of the norm; NULL = no norm */
+	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
-	void *plane;              /* put the head (after a rotation in place) into a cache plane; or NULL */
-	int32_t heads, block0;    /* heads per token; the first block of this job */
-	int32_t turns, in_place;  /* rotations; in_place: there is one, and its result is put */
-	int32_t type, cap, slot0; /* of the plane */
+	void *plane;           /* cache plane for the head, after its rotation in place; or NULL */
+	int32_t heads, block0; /* heads per token; first block of the job */
+	/* number of rotations; in_place: 1 = the only rotation is in place, and kv_put stores its result */
+	int32_t turns, in_place;
+	int32_t type, cap, slot0; /* type, slots and first slot of the plane */
 	float eps;
 };
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox; /* of rotations; dims = 0: no job rotates yet */
-	int32_t warps;      /* of a block */
+	int32_t dims, neox; /* of all rotations; dims = 0: no job rotates yet */
+	int32_t warps;      /* warps of a block */
 };
 
 static __device__ void head_put(void *to, int type, const float *row, int dim, int lane)
@@ -59,7 +66,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                     : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* One block per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
+		/* One block of 32 per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
 			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
@@ -127,7 +134,7 @@ __global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a
 
 			out[p] = u;
 			out[q] = v;
-			if (j.in_place) { /* a pair is this lane's own */
+			if (j.in_place) { /* only this lane reads the pair */
 				row[p] = u;
 				row[q] = v;
 			}
@@ -146,7 +153,7 @@ __global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a
 	}
 }
 
-/* Bytes that are read or written. */
+/* A range of bytes. */
 struct span {
 	const char *p;
 	size_t n;
@@ -182,7 +189,7 @@ static void job_spans(const struct head_args *a, const struct head_job *j, struc
 	}
 }
 
-/* Can the jobs run at the same time: does neither write what the other reads or writes? */
+/* 1 if the jobs can run at the same time: neither writes what the other reads or writes. */
 static int jobs_apart(const struct head_args *a, const struct head_job *j, const struct head_job *k)
 {
 	struct span rj[READS], wj[WRITES], rk[READS], wk[WRITES];
@@ -196,7 +203,7 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* Can a job that reads x also rotate it into `out`?  Within a job only x is read before anything is written. */
+/* 1 if job j can also rotate its x to `out`. A job reads x first, before it writes anything. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES],
@@ -215,7 +222,7 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* Can job `at` become `to`, beside the other jobs? */
+/* 1 if job number `at` (-1 = a new job) can become `to` without touching what the other jobs read or write. */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -232,7 +239,7 @@ static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, u
 	return a && a->n == n && a->dim == dim ? a : NULL;
 }
 
-/* Add a job to the launch before, or start a launch with it. */
+/* Add a job to the queued launch, or start a launch with it. */
 static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int neox, const struct head_job *job)
 {
 	unsigned *grid, blocks;
@@ -279,9 +286,10 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-enum { NORM_HEAD = 512, NORM_THREADS = 1024 }; /* groups up to this size are jobs of heads, a warp each */
+/* largest group that is a job of heads (a warp per group); threads of a block */
+enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* apart: groups of a row with weights of their own */
+/* apart: groups of a row that have weights of their own */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -289,7 +297,7 @@ struct norm_args {
 	float eps;
 };
 
-/* A block per group; wide: four values at a time. */
+/* A block per group. wide: four values at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -385,7 +393,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Join a rotation to a queued job that reads x or writes it as its norm.  1 = joined. */
+/* Join a rotation to a queued job that reads x, or writes x as its norm. Return 1 if it joined. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {
@@ -404,9 +412,9 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue; /* the earlier rotations read x too */
+				continue; /* the job's earlier rotations read x, too */
 			to.in_place = 1;
-			to.normed = NULL; /* overwritten by the rotation */
+			to.normed = NULL; /* the rotation overwrites it */
 		}
 		w->dims = dims;
 		w->neox = neox;

@@ -1,10 +1,10 @@
 /* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/common/key_sketch.h).
  *
- * The bits are those of the CPU backend: sums are taken in the same order, and no multiplication is fused with an
+ * The bits are those of the CPU backend: sums are added in the same order, and no multiplication is fused with an
  * addition.
  *
- * 1 launch. A thread block takes a block of 256 keys of a KV head: reads the rows, twice where their mean is wanted,
- * and writes 34 bytes for a key of 128 values at 2 bits. */
+ * 1 launch. A thread block codes a block of 256 keys of a KV head. It reads their rows, twice if it needs their
+ * mean, and writes 34 bytes for a key of 128 values at 2 bits. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
@@ -14,7 +14,7 @@ struct key_sketch_args {
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
 	int32_t type, whole, cap, bits, dim, slot0, slot1, ld, panel_bytes, block_bytes, mean_bytes;
-	int32_t keys; /* transformed at a time, SKETCH_KEYS or fewer */
+	int32_t keys; /* keys transformed at a time, at most SKETCH_KEYS */
 	float step;   /* sketch_step() */
 };
 
@@ -24,7 +24,7 @@ static __device__ inline float quad_sum(float x)
 	return __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 1));
 }
 
-/* Mean of 256 keys, 0 where they hold no numbers; for all threads of a block. */
+/* Compute the mean of 256 keys; 0 for dimensions with NaN or infinity. For all threads of a block. */
 static __device__ inline void mean_of(const struct key_sketch_args &a, float *mean, const uint8_t *rows)
 {
 	for (int32_t d = (int32_t)threadIdx.x; d < a.dim; d += SKETCH_THREADS) {
@@ -36,8 +36,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* A lane of a panel and its scale, by four threads: thread j has values j, j + 4, ... of the transformed key x.
- * there: it is to be stored; else x is any key. */
+/* Code one key, by four threads: thread j has values j, j + 4, ... of the transformed key x. Writes the key's lane
+ * of a panel and its scale; if not `there`, nothing, and x may be any key. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -91,7 +91,7 @@ static __global__ void key_sketch(struct key_sketch_args a)
 
 	if (begin >= a.slot1)
 		return;
-	/* With another mean all keys of the block are coded anew. */
+	/* A new mean changes the codes of all keys of the block. */
 	if (k1 == SKETCH_BLOCK || *own != 0)
 		k0 = 0;
 	if (k1 == SKETCH_BLOCK)
@@ -164,7 +164,7 @@ void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct ten
 	a.dim = dim;
 	a.slot0 = slot0;
 	a.slot1 = slot0 + n;
-	a.ld = (dim + 31) / 32 * 32 + 4; /* eight keys of a warp lie in eight different quarters of the banks */
+	a.ld = (dim + 31) / 32 * 32 + 4; /* puts eight keys of a warp into different banks */
 	for (a.keys = SKETCH_KEYS; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED;)
 		a.keys /= 2;
 	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.slot1 - 1) / SKETCH_BLOCK - slot0 / SKETCH_BLOCK + 1),

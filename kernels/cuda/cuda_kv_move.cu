@@ -1,10 +1,10 @@
-/* kernels/cuda/cuda_kv_move.cu - kv_move: entries of a plane copied to other slots of it, keys rotated further on the
+/* kernels/cuda/cuda_kv_move.cu - kv_move: copies entries of a plane to other slots of it; keys are rotated on the
  * way.
  *
- * 1 launch where the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.
+ * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.
  * Consecutive calls share a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
  *
- * The list lies on the device: a move out of the plane is left out, not reported. */
+ * The list of moves is on the device: moves from or to slots outside of the plane are skipped, not reported. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
@@ -13,20 +13,20 @@ struct move_plane {
 	uint8_t *plane;
 	const int32_t *move;
 };
-enum { MOVE_PLANES = 56 }; /* as many as fit in a kernel's argument */
+enum { MOVE_PLANES = 56 }; /* what fits in the argument of a kernel */
 
 struct move_args {
-	uint8_t *stage;     /* device memory [n_kv_head][n] entries, where shared memory is too small */
-	const float *shift; /* NULL: entries as they are */
+	uint8_t *stage;     /* device memory for [n_kv_head][n] entries, if shared memory is too small */
+	const float *shift; /* RoPE shifts; NULL = copy entries unchanged */
 	int64_t row_bytes, move_cols;
-	uint64_t shifted; /* planes whose entries are shifted */
+	uint64_t shifted; /* bit p: the entries of plane p are rotated */
 	int32_t type, n, heads, cap, dim, dims, neox, shifts, planes;
 	struct move_plane at[MOVE_PLANES];
 };
 
-/* The work of one block: a KV head of a plane. */
+/* The work of one block: one KV head of one plane. */
 struct move_view {
-	uint8_t *plane; /* the head's first slot */
+	uint8_t *plane; /* slot 0 of the KV head */
 	const int32_t *list;
 	const float *shift;
 	int64_t row_bytes;
@@ -55,7 +55,7 @@ struct row_move {
 	int32_t from, to, shift;
 };
 
-/* Move i; from = -1: none, or out of the plane. */
+/* Return move i; from = -1 if there is nothing to move or a slot is outside of the plane. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };
@@ -68,7 +68,7 @@ static __device__ inline struct row_move move_of(const struct move_view &a, int3
 	return m;
 }
 
-/* A warp copies an entry. */
+/* Copy an entry, by the lanes of a warp. */
 static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t n)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -84,7 +84,7 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* a b + c d with nearly one rounding: a key may be shifted many times. */
+/* Return a b + c d with nearly one rounding: a key may be rotated many times. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -92,7 +92,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* A warp copies an entry and rotates it. */
+/* Copy an entry and rotate it, by the lanes of a warp. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -108,7 +108,7 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 			y = two_products(y, c, mate > i ? -other : other, s);
 		}
 		if (a.type == DT_Q8_0) {
-			/* The warp's 32 values are one block. */
+			/* the warp's 32 values are one block */
 			uint8_t *block = to + i / 32 * 34;
 			uint16_t d16 = __half_as_ushort(__float2half_rn(__fdiv_rn(warp_max(fabsf(y)), 127.0f)));
 			float d = half_of(d16),
@@ -143,7 +143,7 @@ static __device__ inline void move_read(const struct move_view &a, int32_t i, ui
 		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
 }
 
-/* Of two moves to one slot the later one wins: a warp looks for later ones first. */
+/* If two moves have the same target, the later one wins: a warp first looks for later moves to its target. */
 static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
 {
 	struct row_move m = move_of(a, i);
@@ -158,7 +158,7 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block moves the entries of a KV head: all are read to shared memory before any is written. */
+/* A block moves the entries of one KV head. It reads all of them to shared memory before it writes any. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);
@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* Can the moves of a (one plane) join the launch b? */
+/* 1 if the moves of a (one plane) can join launch b. */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||

@@ -1,21 +1,21 @@
-/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu: few tokens by kernels that read quantised weights
- * (cuda_gemv.cu), many by cuBLAS.
+/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Up to eight tokens: kernels that read quantised weights
+ * (cuda_gemv.cu). More: cuBLAS.
  *
- * More than eight tokens: x is converted to f16 [n][cols], each token scaled by a power of two where its values
- * would leave the range of f16. f16 weights are used as they are; all others are converted, a piece of rows at a
- * time (mostly a whole matrix), scaled by one power of two per matrix, which load_weight found. cuBLAS multiplies
- * and sums in f32. One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns
- * at once where there is nothing to do.
+ * For cuBLAS, x is converted to f16 [n][cols]; a token with values outside of the range of f16 is scaled by a power
+ * of two. f16 weights are used as they are. Other weights are converted to f16, a number of rows at a time (mostly
+ * a whole matrix), scaled by a power of two that load_weight() chose for the matrix. cuBLAS multiplies and sums in
+ * f32. One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns at once if
+ * there is nothing to do.
  *
- * Precision: f16 keeps 11 bits, so x and converted weights are each off by about 2e-8 of their signal (NMSE).
+ * Precision: f16 has 11 bits, so x and converted weights each have an error of about 2e-8 (NMSE).
  *
- * Launches: up to eight tokens 1 or 2, of the whole group. More: 1 for x, and per product 1 for every piece that is
- * converted, 1 product per piece, 1 to finish. */
+ * Launches: up to eight tokens 1 or 2, for the whole group of products. More tokens: 1 for x; per product 1 for
+ * each converted range of rows, 1 cuBLAS product per range, and 1 to finish. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
 
-/* Bytes of converted weights at a time; tests reduce it. */
+/* Bytes of converted weights at a time. Tests reduce it. */
 extern "C" size_t cuda_tile_bytes;
 size_t cuda_tile_bytes = (size_t)128 << 20;
 
@@ -30,12 +30,12 @@ static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor
 
 /* ---- a few tokens ---- */
 
-/* Launches of at most GEMV_TOKENS. */
+/* Compute the products in launches of at most GEMV_TOKENS tokens. */
 static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += a->n) {
 		a->x = x + (size_t)i * (size_t)a->cols;
-		a->n = n - i < GEMV_TOKENS ? n - i : GEMV_TOKENS;
+		a->n = MIN(n - i, (int32_t)GEMV_TOKENS);
 		if (cuda_gemv(c, a) < 0)
 			return;
 		for (int p = 0; p < a->n_parts; p++)
@@ -78,13 +78,13 @@ __global__ void x_to_half(struct half_x_args a)
 }
 
 struct finish_args {
-	const float *a, *up; /* products [n][rows]; up: of a gated unit, or NULL */
+	const float *a, *up; /* products [n][rows]; up: second product of a gated unit, or NULL */
 	float *out;
 	const float *bias, *up_bias; /* [rows], or NULL */
-	const int32_t *exponent;     /* of the tokens */
+	const int32_t *exponent;     /* exponents of the tokens' scales */
 	const struct weight_head *head, *head_up;
 	int32_t rows, accumulate;
-	int32_t act; /* enum activation, of a gated unit */
+	int32_t act; /* enum activation of a gated unit */
 };
 
 __global__ void product_finish(struct finish_args a)
@@ -95,7 +95,7 @@ __global__ void product_finish(struct finish_args a)
 
 	e -= a.head ? half_exponent(a.head->largest) : 0;
 	if (!e && !a.up && !a.bias && !a.accumulate)
-		return; /* the product is already in `out` */
+		return; /* `out` already has the product */
 	for (int r = first + (int)threadIdx.x; r < min(a.rows, first + FINISH_VALUES); r += THREADS) {
 		float v = times_power(a.a[at + (size_t)r], e);
 
@@ -107,7 +107,7 @@ __global__ void product_finish(struct finish_args a)
 	}
 }
 
-/* The tokens of one call, as f16. */
+/* The tokens of a call, in f16. */
 struct many {
 	const uint16_t *x;
 	const int32_t *exponent;
@@ -130,7 +130,7 @@ static int many_begin(struct cuda *c, struct many *k, const float *x, int32_t n,
 	return 0;
 }
 
-/* Can cuBLAS use the weight without conversion? */
+/* 1 if cuBLAS can use the weight without conversion. */
 static int is_half(const struct weight_rows *w)
 {
 	return w->type == DT_F16 && w->stride == (uint64_t)w->cols * 2;
@@ -140,8 +140,8 @@ static int32_t piece_rows(const struct weight_rows *w)
 {
 	size_t n = cuda_tile_bytes / ((size_t)w->cols * 2);
 
-	n = n > 128 ? n / 128 * 128 : n ? n : 1;
-	return n < (size_t)w->rows ? (int32_t)n : w->rows;
+	n = n > 128 ? n / 128 * 128 : MAX(n, 1u);
+	return (int32_t)MIN(n, (size_t)w->rows);
 }
 
 static int many_room(struct cuda *c, const struct weight_rows *w)
@@ -149,7 +149,7 @@ static int many_room(struct cuda *c, const struct weight_rows *w)
 	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
 }
 
-/* out [n][rows] = x w^T, still scaled by the powers of two. */
+/* Compute out [n][rows] = x w^T, still with the scales. */
 static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w,
                        const struct weight_head *head, float *out)
 {
@@ -160,7 +160,7 @@ static void many_times(struct cuda *c, const struct many *k, const struct weight
 		return;
 	}
 	for (int32_t r = 0; r < w->rows; r += per) {
-		int32_t rows = w->rows - r < per ? w->rows - r : per;
+		int32_t rows = MIN(w->rows - r, per);
 
 		cuda_weight_half(c, w, head, r, rows, c->tile.p);
 		gpu_gemm(c->gpu, out + r, w->rows, c->tile.p, k->x, rows, k->n, k->cols);
@@ -178,8 +178,8 @@ static void many_finish(struct cuda *c, const struct many *k, const struct finis
 		b.out += at;
 		b.up = a->up ? a->up + at : NULL;
 		b.exponent = k->exponent + i;
-		cuda_launch(c, product_finish, cuda_blocks(a->rows, FINISH_VALUES),
-		            (unsigned)(k->n - i < 32768 ? k->n - i : 32768), 1, THREADS, 0, b);
+		cuda_launch(c, product_finish, cuda_blocks(a->rows, FINISH_VALUES), (unsigned)MIN(k->n - i, 32768), 1,
+		            THREADS, 0, b);
 	}
 }
 

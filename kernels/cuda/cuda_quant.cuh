@@ -1,18 +1,18 @@
 /* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads
  * it.
  *
- * Blocks in files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So every
- * row of a quantised weight is stored as planes, each 16-byte aligned:
+ * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So
+ * a row of a quantised weight is stored as planes, each aligned to 16 bytes:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
  *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block
- *     head      scales and minimums: 2, 4 bytes per block, or 8, 16 per 256 weights, as in the file
- *     head2     factors that all scales of 256 weights share, where these are not in `head`
+ *     head      scales and minimums: 2 or 4 bytes per block, or 8 or 16 per 256 weights, as in the file
+ *     head2     factors that all scales of 256 weights share, unless they are in `head`
  *
- * Nothing is rounded, and a row is as long as in the file, except for 3 bits (whose scales are unpacked to bytes)
- * and MXFP4 (whose scales, powers of two, are the upper halves of floats).
+ * Nothing is rounded, and a row has the same size as in the file, with two exceptions: for 3 bits the scales are
+ * unpacked to bytes; for MXFP4 the scales, powers of two, are stored as upper halves of floats.
  *
- * A block of 32 is read as eight words of four levels, the operands of __dp4a(); word k holds weights 4k .. 4k+3:
+ * A block of 32 is read as eight words of four levels, the operands of __dp4a(). Word k has weights 4k .. 4k+3:
  *
  *     8 bits    word k of the block's main bytes
  *     4 bits    low (k < 4) or high nibbles of main word k & 3
@@ -27,27 +27,27 @@
 
 #include "kernels/cuda/cuda.cuh"
 
-enum { LAYOUT_PLAIN, LAYOUT_WEIGHT }; /* of a tensor: plain rows; a weight_head, then rows of planes */
+enum { LAYOUT_PLAIN, LAYOUT_WEIGHT }; /* tensor.layout: plain rows; or a weight_head and then rows of planes */
 
-/* Header in front of a weight's rows. */
+/* Header in front of the rows of a weight. */
 struct weight_head {
 	uint32_t largest; /* bits of the largest magnitude; unset for f16, which is never converted */
 	uint32_t unused[63];
 };
 
-/* A weight as kernels see it. */
+/* A weight as an argument of kernels. */
 struct weight_rows {
 	const uint8_t *p;            /* row 0 */
 	uint64_t stride;             /* bytes */
-	uint32_t extra, head, head2; /* planes, from a row's start; main is at 0 */
+	uint32_t extra, head, head2; /* byte offsets of the planes in a row; main is at 0 */
 	int32_t rows, cols, type;
 };
 
-/* The rows of weight t (cuda_weights.cu): 0, or -1 with the error set when t is not a weight. */
+/* Describe the rows of weight t (cuda_weights.cu). Return 0, or -1 with the error set if t is not a weight. */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
-/* Device address of the header that scales a conversion to f16; NULL = no scaling. */
+/* Return the device address of the header that scales a conversion to f16; NULL = no scaling. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
-/* Rows row0 .. row0 + n as f16 [n][cols], times 2^half_exponent(largest) where there is a head. */
+/* Convert rows row0 .. row0 + n - 1 to f16 [n][cols]; with a head, scaled by 2^half_exponent(largest). */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
                       void *out);
 
@@ -73,7 +73,7 @@ __host__ __device__ constexpr bool quant_has_min(int t)
 {
 	return t == DT_Q4_1 || t == DT_Q5_1 || t == DT_Q2_K || t == DT_Q4_K || t == DT_Q5_K;
 }
-/* Scales per block of 32. */
+/* Return the number of scales per block of 32. */
 __host__ __device__ constexpr int quant_scales(int t)
 {
 	return t == DT_Q2_K || t == DT_Q3_K || t == DT_Q6_K ? 2 : 1;
@@ -85,8 +85,8 @@ __host__ __device__ constexpr bool quant_table(int t)
 
 /* ---- levels ---- */
 
-/* Four of the 16 values of a type with a table (nibble_values() of the CPU) by the four low nibbles of `sel`: both
- * halves of the table by three bits, then the half by the fourth. */
+/* Look up four of the 16 values of a type with a table (nibble_values() on the CPU), by the four low nibbles of
+ * `sel`: three bits of a nibble select from each half of the table, the fourth bit selects the half. */
 template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
@@ -98,7 +98,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Word k of a block from its main and extra words (which ones: quant_main_word(), quant_extra_word()). */
+/* Return word k of a block from its main word m and its extra word e; quant_main_word() and quant_extra_word() say
+ * which words. */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
@@ -146,7 +147,7 @@ static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p)
 	return __ldg((const unsigned *)p);
 }
 
-/* The scale words that quant_scale() reads for a block; for types of two bits, of the block and its neighbour. */
+/* Return the scale words of a block for quant_scale(); for types of two bits those of the block and its neighbour. */
 template <int T>
 static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
@@ -181,14 +182,14 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 	return h;
 }
 
-/* A small integer as a float, by adding it to the bits of 2^23: conversion instructions run at a quarter of the
- * rate. */
+/* Convert a small integer to float by putting it into the low bits of 2^23; conversion instructions have a quarter
+ * of the rate. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
 }
 
-/* Scale s and minimum m of half i of a block; each step rounded as the reference conversion does. */
+/* Compute scale s and minimum m of half i of a block. Every step is rounded as in the reference conversion. */
 template <int T>
 static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, int i, float *s, float *m)
 {
@@ -203,7 +204,7 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 		break;
 	case DT_Q4_K:
 	case DT_Q5_K: {
-		/* Eight scales and minimums of six bits: the first four contiguous, the others in two pieces. */
+		/* Eight scales and minimums of six bits: the first four contiguous, the others in two parts. */
 		int by = 8 * (block & 3);
 		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
 		bool late = block & 4;
@@ -236,9 +237,9 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 	}
 }
 
-/* ---- weights as floats, for code that is not performance-critical ---- */
+/* ---- weights as floats, where speed does not matter ---- */
 
-/* Weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
+/* Convert weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
 template <int T>
 static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
 {
@@ -270,7 +271,7 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* The same for any type; the row has n of the eight (float rows may have any length). */
+/* quant_eight() for any type. n: how many of the eight the row has; rows of floats may have any length. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;
@@ -297,8 +298,8 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 
 /* ---- range of f16 ---- */
 
-/* The exponent e such that values up to this largest magnitude (given as bits), times 2^e, are in the range of f16; 0
- * where they are already, and for 0, infinity and NaN. */
+/* Return the exponent e for which values up to `largest` (bits of a magnitude), times 2^e, are in the range of f16.
+ * 0 if they already are, and for 0, infinity and NaN. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;
@@ -308,7 +309,7 @@ static __host__ __device__ inline int half_exponent(uint32_t largest)
 	return e < -107 ? 120 : 13 - e;
 }
 
-/* x * 2^e in two steps, so that no intermediate overflows. */
+/* Return x * 2^e, in two steps so that no intermediate result overflows. */
 static __device__ __forceinline__ float times_power(float x, int e)
 {
 	int a = e / 2, b = e - a;

@@ -11,7 +11,8 @@ struct conv_args {
 	int32_t n, taps, gated;
 };
 
-/* The input of token i, gated B * x, which may lie before this call. */
+/* Return the input of token i: u, or B * x of a gated convolution. A token before the call (i < 0) is in the
+ * state. */
 static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t c)
 {
 	if (i >= 0 && !a.gated)
@@ -20,7 +21,7 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
-/* A thread has a column of one token, those of the row behind the last token a column of the next state. */
+/* A thread has one column of one token. Threads of row n, after the last token, write a column of the next state. */
 __global__ void short_conv_kernel(struct conv_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -68,7 +69,7 @@ struct delta_args {
 	int32_t n, key_heads, value_heads, key_dim, value_dim, grouped;
 };
 
-/* A thread has a column of one value head's state and takes it through all tokens. */
+/* A thread has a column of one value head's state, for all tokens. */
 __global__ void delta_rule_kernel(struct delta_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y;
@@ -139,7 +140,7 @@ struct space_args {
 	int32_t n, heads, groups, state_dim, head_dim;
 };
 
-/* A thread has a column of one head's state and takes it through all tokens. */
+/* A thread has a column of one head's state, for all tokens. */
 __global__ void state_space_kernel(struct space_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y,
@@ -219,5 +220,5 @@ void cuda_gate(struct backend *be, struct tensor *x, struct tensor *gate, enum g
 	a.n = (int64_t)n * x->cols;
 	a.kind = kind;
 	blocks = cuda_blocks(a.n, 256);
-	cuda_launch(cuda_of(be), gate_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
+	cuda_launch(cuda_of(be), gate_kernel, MIN(blocks, 2048u), 1, 1, 256, 0, a);
 }

@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: rows of floats as they lie in memory. 1
- * launch each. */
+/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: operations on rows of floats. 1 launch
+ * each. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- sums ---- */
@@ -11,7 +11,7 @@ struct axpby_args {
 	float a, b;
 };
 
-/* Rounded as on the processor: no fused multiply-add. */
+/* Rounded as on the CPU: no fused multiply-add. */
 __global__ void axpby_kernel(struct axpby_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n;
@@ -34,7 +34,7 @@ void cuda_axpby(struct backend *be, struct tensor *y, float a, const struct tens
 	g.a = a;
 	g.b = b;
 	blocks = cuda_blocks(g.n, 256);
-	cuda_launch(cuda_of(be), axpby_kernel, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, g);
+	cuda_launch(cuda_of(be), axpby_kernel, MIN(blocks, 2048u), 1, 1, 256, 0, g);
 }
 
 /* ---- copies ---- */
@@ -75,7 +75,7 @@ void cuda_copy(struct backend *be, struct tensor *dst, int32_t dst_row, const st
 	if (fours)
 		a.n /= 4;
 	blocks = cuda_blocks(a.n, 256);
-	cuda_launch(cuda_of(be), fours ? copy_fours : copy_ones, blocks < 2048 ? blocks : 2048, 1, 1, 256, 0, a);
+	cuda_launch(cuda_of(be), fours ? copy_fours : copy_ones, MIN(blocks, 2048u), 1, 1, 256, 0, a);
 }
 
 /* ---- columns ---- */
@@ -88,7 +88,7 @@ struct columns_args {
 	int32_t n, rows;
 };
 
-/* Neighbouring threads read columns of the same row, which lie near each other. */
+/* Neighbouring threads read columns of one row, which are near each other in memory. */
 __global__ void columns_kernel(struct columns_args a)
 {
 	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
@@ -133,7 +133,7 @@ __global__ void take_rows_kernel(struct rows_args a)
 		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
 }
 
-/* A thread has a column and takes the rows in order: several may go to one row. */
+/* A thread has a column and adds the rows in order, because several may have the same target row. */
 __global__ void add_rows_kernel(struct rows_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;

@@ -1,17 +1,19 @@
 /* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- * 2 launches: raw scores, with the maximum and the sum of exponentials of each tile; then the log softmax of every
- * query head and its reduction over the group. page_scan (cuda_compare.cu) uses the same launches.
+ * 2 launches. The first computes raw scores, and the maximum and the sum of exponentials of each tile (a range of
+ * keys). The second computes the log softmax of every query head and reduces it over the group. page_scan
+ * (cuda_compare.cu) uses the same launches.
  *
- * A sketch is read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits; 4 bytes per
- * query head are written and read again. Products run on the tensor cores, a panel of 16 keys times 8 queries in
- * bytes. A lane's word of a panel, shifted and masked, is the operand, so a key costs a few instructions and the
- * scan runs at the speed of memory. Dots are integers, and later steps are done as on the CPU, so raw scores from a
+ * Sketches are read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits. 4 bytes per
+ * query head are written and read again. Products run on the tensor cores, in bytes: a panel of 16 keys times 8
+ * queries. A lane's word of a panel, shifted and masked, is the operand, so a key takes a few instructions, and the
+ * scan runs at the speed of memory. Dots are integers, and later steps are those of the CPU, so raw scores from a
  * sketch have the CPU's bits.
  *
- * A row of a plane is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time; sums are floats.
+ * Planes: a row is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time. Sums are floats.
  *
- * The number of blocks follows the number of keys by powers of two. The order of sums depends on shapes alone. */
+ * The number of blocks is computed from the number of keys, rounded up to a power of two. The order of sums depends
+ * on shapes only. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
@@ -22,7 +24,7 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* The first block of a KV head clears the counters of later launches. */
+/* Clear the counters of later launches; the first block of a KV head does so. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -30,7 +32,7 @@ static __device__ inline void scan_clear(const struct scan_launch &a)
 			a.zero[(int64_t)blockIdx.y * a.n_zero + i] = 0;
 }
 
-/* Running maximum of raw scores and sum of exponentials. */
+/* A running softmax: the largest raw score, and the sum of exponentials. */
 struct softmax {
 	float max, sum;
 };
@@ -50,7 +52,7 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 	softmax_join(a, max, sum, mult);
 }
 
-/* Merge over the warps of a block, each of which has written part[head][warp], and store the tile's maximum and sum. */
+/* Merge part[head][warp] over the warps of a block, and store the tile's maximum and sum. */
 static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS],
                                             const float *mult, int32_t head0, int32_t n_q)
 {
@@ -72,7 +74,7 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 
 /* ---- sketches ---- */
 
-/* C[16][8] += A[16][32] B[32][8]: bytes, A without a sign.  Lane 4 g + t holds
+/* C[16][8] += A[16][32] B[32][8] in bytes, A unsigned, B signed. Lane 4 g + t has
  *
  *     A  a[0], a[1]  rows g and g + 8, columns 4t .. 4t + 3       a[2], a[3]  the same rows, columns 4t + 16 ..
  *     B  b0          rows 4t .. 4t + 3 of column g                b1          rows 4t + 16 ..
@@ -105,8 +107,8 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a warp's transformed query to bytes: x ~ mult * hi, or mult * (256 hi + lo) when wide; returns mult. hi,
- * lo: [groups * 64]; sum [groups][SCAN_HEADS]: of each group, times the largest code. */
+/* Quantise a warp's transformed query x to bytes: x = mult * hi, or, if wide, mult * (256 hi + lo); return mult.
+ * hi, lo: [groups * 64]. sum [groups][SCAN_HEADS]: the sum of each group, times the largest code of a key. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
@@ -115,7 +117,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* With two bits of a key: the largest sum of sizes of four values that meet the same byte of a key. */
+	/* 2 bits per key value: four query values meet the same byte of a key; size = the largest sum of their
+	 * magnitudes. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -125,10 +128,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	}
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), wide ? 127.0f : 40.0f);
-	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
+	/* 1 / d would overflow for a subnormal d; such a query becomes zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
-	/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
+	/* Bytes have no NaN and infinity; d carries them to the scores. */
 	if (bits >= 0x7f800000u)
 		d = NAN;
 	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
@@ -157,8 +160,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Scores of the mean of a block of keys for a query, by a warp: sixteen chains, added up as on the CPU; unit: a score
- * of 1. */
+/* Return q . mean * unit, the score of a block's mean key; by a warp. The sum has sixteen chains, added up as on the
+ * CPU. */
 static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -171,8 +174,9 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 	return __fmul_rn(sum, unit);
 }
 
-/* Two panels of sixteen keys times eight queries: s[..][0], s[..][1] = queries 2t, 2t + 1 with key g of lane 4g + t,
- * s[..][2], s[..][3] with key g + 8. Both panels are loaded before either is used. base: scores of the block's mean. */
+/* Compute the scores of two panels of sixteen keys with eight queries. Lane 4g + t gets in s[..][0] and s[..][1]
+ * queries 2t and 2t + 1 with key g, in s[..][2] and s[..][3] with key g + 8. Both panels are loaded before either
+ * is used. other: offset of the second panel; base: scores of the block's mean. */
 template <int BITS>
 static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
                                            const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
@@ -203,7 +207,8 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* The order of the 64 values is free as long as both operands agree: query_place(). */
+			/* A product may take the 64 values in any order, if both operands use the same one:
+			 * query_place(). */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -229,7 +234,7 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 	}
 }
 
-/* The first of the four values of a group in operand word `part` of step h, in lane t. */
+/* Return the first of the four values of a group that lane t has in operand word `part` of step h. */
 template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2   ? 16 * t + 8 * h + 4 * part
@@ -241,21 +246,21 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* Operands; sums; bytes; transformed queries; scores of means. */
+	/* Operands, sums, bytes, transformed queries, scores of means: see struct sketch_memory. */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
 	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Blocks per multiprocessor for __launch_bounds__. Not more: with fewer registers the compiler loads a panel piece by
- * piece. */
+/* Return the blocks per multiprocessor, for __launch_bounds__. With more blocks there are fewer registers, and the
+ * compiler then loads a panel in pieces. */
 template <int BITS> constexpr int scan_blocks()
 {
 	return BITS == 4 ? 2 : 3;
 }
 enum { ROWS_BLOCKS = 2 };
 
-/* Shared memory of scan_sketch, beside its fixed arrays. */
+/* Dynamic shared memory of scan_sketch. */
 struct sketch_memory {
 	uint2 *frag;        /* [groups][planes][2][WARP]: queries as operands of products */
 	int32_t *sum;       /* [groups][SCAN_HEADS]: sums of a query's bytes, times the largest code */
@@ -380,7 +385,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4];
 
-		/* Past the last panel: the same panel again, whose scores are dropped. */
+		/* past the last panel: this panel again, whose scores are dropped */
 		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK,
 		                   m.frag, m.sum, m.base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		sketch_panels_end(a, s, soft, mult, head0, n_q, k, k1);
@@ -398,8 +403,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Eight lanes hold partial values of R sums: reduce them so that each lane ends with R / 8 totals (with R < 8: one,
- * the same in 8 / R lanes). Returns the index of the lane's first total. */
+/* Add up R sums of which eight lanes hold partial values. Each lane ends with R / 8 totals; if R < 8 with one
+ * total, which 8 / R lanes share. Return the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -423,9 +428,9 @@ template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t l
 	return first;
 }
 
-enum { ANY_TYPE = -1 }; /* rows that are not whole: rare and slow */
+enum { ANY_TYPE = -1 }; /* rows of odd lengths: rare and slow */
 
-/* Queries, scaled, to q [HEADS][width], zero past dim; those of heads that are not there too. For all threads of a
+/* Write the scaled queries to q [HEADS][width], zeros from dim on and for heads >= n_q. For all threads of a
  * block. */
 template <int HEADS>
 static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
@@ -437,16 +442,16 @@ static __device__ __forceinline__ void rows_queries(float *q, const struct scan_
 		int32_t r = i / width, d = i % width;
 		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
 
-		/* A page's row holds minima, then maxima: negative values of the query meet the minima, positive ones
-		 * the maxima, which gives the upper bound of the product. */
+		/* A page's row has minima, then maxima. Negative query values multiply the minima and positive ones
+		 * the maxima, which gives an upper bound of the product. */
 		if (a.pages)
 			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
 		q[i] = x;
 	}
 }
 
-/* Partial products of ROW_KEYS keys from key0 on, WARP / ROW_LANES apart (past the last one: that again), with all
- * queries: a lane has every eighth group of eight values. acc [HEADS][ROW_KEYS]. */
+/* Compute partial products of ROW_KEYS keys with all queries, acc [HEADS][ROW_KEYS]. Keys are key0, key0 + WARP /
+ * ROW_LANES, ...; past the last key the last key is used. A lane has every eighth group of eight values. */
 template <int HEADS, int TYPE>
 static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
                                                  const struct scan_launch &a, int32_t key0, int32_t k1, int32_t width,
@@ -482,13 +487,13 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 	}
 }
 
-/* TYPE is a template argument because the compiler loads all rows of a pass at once only without branches between the
- * loads. */
+/* TYPE is a template argument because the compiler loads all rows of a pass together only if there is no branch
+ * between the loads. */
 template <int HEADS, int TYPE>
 static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* Sums of eight lanes in a pass; totals that a lane ends with; lanes that end with the same total; lanes of a
-	 * head. */
+	/* R: sums of eight lanes in a pass; HAVE: totals per lane at the end; SAME: lanes with the same total;
+	 * SHARE: lanes per head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
 		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
@@ -532,7 +537,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(st
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* A score that several lanes hold counts once. */
+	/* A score that several lanes have counts once. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)
@@ -554,7 +559,7 @@ template <int TYPE> static scan_fn *rows_fn(int32_t heads)
 	                    : scan_rows<8, TYPE>;
 }
 
-/* The kernel of the first launch; it computes *heads heads of a group per block. */
+/* Return the kernel of the first launch, which computes *heads heads of a group per block. */
 static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
@@ -574,7 +579,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 
 static __global__ void scan_finish(struct scan_scores s)
 {
-	SHARED_DYNAMIC(float, lse); /* [group], and the factors */
+	SHARED_DYNAMIC(float, lse); /* [group] log of the sum of exponentials, [group] factors */
 	int32_t k0 = (int32_t)blockIdx.x * FINISH_ROWS, k1 = min(k0 + FINISH_ROWS, s.n), head = (int32_t)blockIdx.y;
 	float out[FINISH_EACH];
 
@@ -602,22 +607,22 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* As many blocks as the device runs at the same time, all with the same number of passes: no block waits for
-	 * another to end. */
+	/* As many blocks as the device runs at the same time, all with the same number of passes, so that no block
+	 * waits for another one. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()
 	                      : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* of a sketch: one block */
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* of a sketch: one block of keys */
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Memory for the next power of two, so that it rarely grows. */
-	score = scratch_cut(&at, heads * (size_t)max_i32(power, 32), sizeof(float));
+	/* Memory for the next power of two keys, so that it rarely grows. */
+	score = scratch_cut(&at, heads * (size_t)MAX(power, 32), sizeof(float));
 	max = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
 	mult = scratch_cut(&at, heads, sizeof(float));

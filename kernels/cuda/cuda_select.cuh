@@ -1,11 +1,11 @@
-/* kernels/cuda/cuda_select.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that its
- * files share.
+/* kernels/cuda/cuda_select.cuh (private to kernels/cuda/) - selection of slots: declarations and device code that
+ * these files share.
  *
  *     cuda_key_sketch.cu   key sketches
  *     cuda_scan.cu         scores of keys
- *     cuda_topk.cu         the k best scores; scan and topk together
- *     cuda_topk_sample.cu  a sample of the others
- *     cuda_topk_order.cu   the pools before them, and their order
+ *     cuda_topk.cu         the k highest scores; scan and topk together
+ *     cuda_topk_sample.cu  a sample of the other slots
+ *     cuda_topk_order.cu   wide pools before the selection; the order of the selected slots
  *     cuda_kv_move.cu      moves KV entries inside a plane
  *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */
 #ifndef WEIR_CUDA_SELECT_CUH
@@ -20,33 +20,21 @@ extern "C" {
 #include "kernels/common/key_sketch.h"
 }
 
-static inline int32_t min_i32(int32_t a, int32_t b)
-{
-	return a < b ? a : b;
-}
-static inline int32_t max_i32(int32_t a, int32_t b)
-{
-	return a > b ? a : b;
-}
-static inline size_t scratch_align(size_t n)
-{
-	return (n + 255) & ~(size_t)255;
-}
-/* Offset of the next piece of scratch, n values of that size. */
+/* Reserve n values of `size` bytes in a scratch buffer that is *at bytes long so far; return their offset. */
 static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 {
 	size_t from = *at;
 
-	*at += scratch_align(n * size);
+	*at += align256(n * size);
 	return from;
 }
 
 /* ---- scores before and after softmax ---- */
 
-/* Results of the first launch of a scan, from which the second one computes the output (cuda_scan.cu). */
+/* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). */
 struct scan_scores {
 	const float *score; /* [n_head][ld]: raw scores; times mult they are the scores */
-	/* [n_head][tiles]: the largest raw score of a tile of rows, sum of exp((score - max) * mult) */
+	/* [n_head][tiles], for each tile of rows: largest raw score; sum of exp((score - max) * mult) */
 	const float *max, *sum;
 	const float *mult; /* [n_head] */
 	float *out;        /* [n_kv_head][out_cols] */
@@ -55,11 +43,11 @@ struct scan_scores {
 	struct cuda_predicate when;
 };
 
-/* Arguments of the first launch: keys of a sketch or plane, or (pages) rows of page bounds. */
+/* Arguments of a scan's first launch. Its rows are keys of a sketch or a plane, or, if `pages`, page bounds. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
-	float *score, *max, *sum, *mult; /* struct scan_scores */
+	float *score, *max, *sum, *mult; /* as in struct scan_scores */
 	uint32_t *zero;
 	int64_t ld, head_bytes, row_bytes;
 	int32_t n, group, tile, tiles, dim, bits, panel_bytes, block_bytes, mean_bytes, type, whole, pages, n_zero;
@@ -67,7 +55,7 @@ struct scan_launch {
 	struct cuda_predicate when;
 };
 
-/* exp(x * mult) for x <= 0; 0 for NaN. */
+/* Return exp(x * mult) for x <= 0; 0 for NaN. */
 static __device__ inline float scan_exp(float x, float mult)
 {
 	float y = x * (mult * 1.44269504f);
@@ -75,8 +63,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* For the query heads r of one KV head: lse[r] = log of the sum of exponentials, factor[r] = mult; for all threads
- * of a block. Ends with a barrier. */
+/* Compute, for each query head r of a KV head, lse[r] = log of the sum of exponentials and factor[r] = mult. For
+ * all threads of a block; ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -102,8 +90,8 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* The output of N keys from k on, `step` apart (past the last key: the last one again): max or log of the mean over
- * the group. All scores of a query head are loaded before any is used. */
+/* Compute the output of N keys from k on, `step` apart: the maximum, or the log of the mean, over the group. Past
+ * the last key the last key is computed again. All scores of a query head are loaded before any is used. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -132,20 +120,20 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Checks, memory and the first launch of key_scan(). 0; -1 with the error set; 1 when there is nothing to score.
- * zero: words that the launch clears, [n_kv_head][n_zero], or NULL. */
+/* Check key_scan()'s operands, get memory and start the first launch. Return 0, -1 with the error set, or 1 if
+ * there are no keys. zero [n_kv_head][n_zero]: words that the launch clears, or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* For scans of other rows than keys: scratch and the first launch of a scan of l->n rows of l->keys, which were
- * checked; *s = its results. 0, or -1 with the error set. */
+/* Get memory and start the first launch of a scan over l->n rows of l->keys, which the caller has checked. *s = its
+ * results. Return 0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
-/* The second launch, which writes the output. */
+/* Start the second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
 /* ---- keys in a sketch ---- */
 
-/* Hadamard transform of a key or query of dim values in shared memory, for the lanes of a warp: the operations of
- * sketch_hadamard() in their order, none of them fused, so the bits are the same. */
+/* Transform a key or query of dim values in shared memory (Hadamard), by the lanes of a warp. The operations and
+ * their order are those of sketch_hadamard(), none fused, so the bits are the same. */
 static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -191,8 +179,8 @@ static __device__ inline float row_value(const uint8_t *row, int32_t type, int32
 	return half_of(*(const uint16_t *)row) * (float)((const int8_t *)row)[2 + i % 32];
 }
 
-/* Values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are 16-byte aligned (Q8_0: 2-byte
- * aligned). */
+/* Read values i .. i + 7 of a row; i and the row's length are multiples of 8. Rows are aligned to 16 bytes (Q8_0:
+ * to 2 bytes). */
 template <int TYPE> static __device__ inline void row_eight_of(float x[8], const uint8_t *row, int32_t i)
 {
 	if (TYPE == DT_F32) {
@@ -220,7 +208,7 @@ template <int TYPE> static __device__ inline void row_eight_of(float x[8], const
 	}
 }
 
-/* Values i .. i + 7 of any row, zero from dim on.  whole: row_eight_of() can read it. */
+/* Read values i .. i + 7 of any row; zeros from dim on. whole: 1 = row_eight_of() can read the row. */
 static __device__ inline void row_eight(float x[8], const uint8_t *row, int32_t type, int32_t i, int32_t dim, int whole)
 {
 	if (!whole || i + 8 > dim)

@@ -1,10 +1,10 @@
-/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; and scan and topk together
+/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; scan and topk together
  * (cuda_select).
  *
- * Scores are sorted into bins by a monotonic function. Counting finds the bin of the k-th highest score; only the
- * members of this bin are compared further, by the digits of their scores, then of those before pooling, then by
- * slot numbers, until the lowest selected slot is known. In this order no two slots are equal, so the result does
- * not depend on the order of threads.
+ * Scores are counted in bins by a monotonic function. The counts tell the bin of the k-th highest score. Only the
+ * members of this bin are compared further, until the lowest selected slot is known: by the digits of their scores,
+ * then of their scores before pooling, then of their slot numbers. In this order no two slots are equal, so the
+ * result does not depend on the order of threads.
  *
  *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
  *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
@@ -13,14 +13,15 @@
  *                          more: blocks sort TILE slots each, and launches merge pairs of runs until one is left
  *     wide pools           1 more for each doubling of the window
  *
- * Scores are read twice, from L2. cuda_select(), for policies that select in every step: the scan's first launch
- * also clears, a second one computes the scan's output and counts (up to SMALL slots: does everything), then
- * `take`: 2 or 3 launches. */
+ * Scores are read twice, from L2.
+ *
+ * cuda_select() is for policies that select in every step: 2 or 3 launches. The scan's first launch also clears;
+ * the second launch computes the scan's output and counts (up to SMALL slots it does everything); then `take`. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */
 
-/* SCAN: scores are computed from s, and written as the scan's output too. */
+/* SCAN: compute the scores from s and also write them as the scan's output. */
 struct topk_small_args {
 	struct topk_launch a;
 	struct scan_scores s;
@@ -28,7 +29,7 @@ struct topk_small_args {
 
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
-	SHARED_DYNAMIC(uint32_t, order); /* [n]; then, for a scan, lse and factors of the heads */
+	SHARED_DYNAMIC(uint32_t, order); /* [n]; with SCAN then lse and factors of the heads */
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
 	constexpr int PER = SMALL / SMALL_THREADS;
@@ -109,7 +110,8 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* 1 in all threads of the last block of a KV head to call this; what the other blocks wrote before is then visible. */
+/* 1 in all threads of the last block of a KV head that calls it. What the other blocks wrote before is then
+ * visible. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -124,7 +126,8 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count the slots of each bin, of scores or (SCAN) of a scan's output; the last block finds the bin. */
+/* Count the slots of each bin; SCAN: slots of a scan's output. The last block finds the bin of the k-th highest
+ * score. */
 template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -177,7 +180,7 @@ template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_
 	}
 }
 
-/* Entry p of the lists of all chunks. */
+/* Return entry p of the lists of all chunks. */
 static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                          int32_t p)
 {
@@ -194,7 +197,7 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* This block's chunk: list its slots of the bin and above, in order.  Returns their number. */
+/* List the slots of a chunk that are in the bin or above, in order. Return their number. */
 static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk,
                                                     uint32_t bin, uint2 *list)
 {
@@ -218,7 +221,7 @@ static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a,
 	return base;
 }
 
-/* start[c] = entries that the chunks before c listed, start[chunks] = all of them; for the first warp. */
+/* Compute start[c] = number of entries listed by chunks before c; start[chunks] = all entries. For the first warp. */
 static __device__ __forceinline__ void take_starts(const struct topk_launch &a, const int32_t *listed, int32_t *start)
 {
 	int32_t thread = (int32_t)threadIdx.x, sum = 0;
@@ -239,7 +242,7 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Entries of the bin, as many as fit in `close`; *n_close counts all of them. */
+/* Collect the entries of the bin in `close`, at most CLOSE; *n_close counts all of them. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -258,7 +261,7 @@ static __device__ __forceinline__ void take_close(const struct topk_launch &a, c
 	}
 }
 
-/* Write the selected slots of n listed entries. */
+/* Write the selected slots among n listed entries. */
 static __device__ __forceinline__ void take_write(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, const struct least &least, const float *score,
                                                   int32_t *slots)
@@ -282,8 +285,8 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 	}
 }
 
-/* List the slots of the bin and above; the last block of a KV head finds the lowest selected slot and writes the
- * slots. */
+/* List the slots in the bin and above. The last block of a KV head finds the lowest selected slot and writes the
+ * selected slots. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
 {
 	SHARED(int32_t, start, [CHUNKS + 1]);
@@ -337,7 +340,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* All of slots i0 .. i1 - 1 are selected, or none. */
+/* Write the slots of a selection that needs no scores: all of slots i0 .. i1 - 1, or none of them. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -348,7 +351,7 @@ static __global__ void topk_all(struct topk_launch a)
 
 /* ---- operations ---- */
 
-/* Check the operands and get memory.  0, or -1 with the error set. */
+/* Check the operands and get memory. Return 0, or -1 with the error set. */
 static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
 {
 	struct topk_launch *a = &j->a;
@@ -366,9 +369,9 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	}
 	a->n = t->n;
 	a->k = t->k;
-	a->half = min_i32(t->pool / 2, t->n - 1);
-	a->first = min_i32(t->first, t->k);
-	last = min_i32(min_i32(t->last, t->n - a->first), t->k - a->first);
+	a->half = MIN(t->pool / 2, t->n - 1);
+	a->first = MIN(t->first, t->k);
+	last = MIN(t->last, t->k - a->first);
 	a->want = t->k - a->first - last;
 	a->i0 = a->first;
 	a->i1 = t->n - last;
@@ -381,7 +384,7 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	for (a->chunk = CHUNK; (a->n - 1) / a->chunk >= CHUNKS;)
 		a->chunk *= 2;
 	a->chunks = (a->n - 1) / a->chunk + 1;
-	/* By powers of two, so that memory rarely grows. */
+	/* Sizes are powers of two, so that memory rarely grows. */
 	heads = (size_t)t->n_kv_head;
 	n = (size_t)cuda_power(t->n);
 	count = scratch_cut(&at, a->n > SMALL ? heads * COUNTS : 0, sizeof(uint32_t));
@@ -417,7 +420,7 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	return 0;
 }
 
-/* Launch the selection; s: the first launch of a scan whose output is not computed yet, or NULL. */
+/* Launch the selection. s: results of a scan's first launch whose output is still to be computed, or NULL. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
 	struct topk_small_args args = {};
@@ -433,7 +436,7 @@ static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const st
 		cuda_launch(c, topk_all, cuda_blocks(cuda_power(a->k), TAKE_THREADS), (unsigned)heads, 1, TAKE_THREADS,
 		            0, *a);
 	} else if (a->n <= SMALL) {
-		shared += (unsigned)cuda_power(max_i32(a->n, 1024)) * (unsigned)sizeof(uint32_t);
+		shared += (unsigned)cuda_power(MAX(a->n, 1024)) * (unsigned)sizeof(uint32_t);
 		cuda_launch(c, s ? topk_small<1> : topk_small<0>, (unsigned)heads, 1, 1, SMALL_THREADS, shared, args);
 	} else {
 		unsigned chunks = (unsigned)cuda_power(a->chunks);
@@ -472,8 +475,8 @@ void cuda_select(struct backend *be, const struct attn_selection *selection)
 		return;
 	if (topk_plan(c, topk, &j) < 0)
 		return;
-	/* Separate launches for different predicates, and for pooling over many slots, which needs scores that other
-	 * blocks compute. */
+	/* Separate launches if the predicates differ, and for pooling over many slots, which needs scores that
+	 * other blocks compute. */
 	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
 	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL ||
 	    (j.a.half && j.a.n > SMALL)) {

@@ -1,47 +1,47 @@
-/* kernels/cuda/cuda_topk.cuh - what the files of topk share: the launch, scores as integers in their order, counting
- * and selecting in a block.
+/* kernels/cuda/cuda_topk.cuh - what the files of topk share: arguments, scores as integers, counting and selecting
+ * in a block.
  *
- *     cuda_topk.cu          selection, and the operations
+ *     cuda_topk.cu          the selection, and the operations
  *     cuda_topk_sample.cu   a sample of the slots that are not selected
- *     cuda_topk_order.cu    wide pools before the selection, the order of the selected slots behind it */
+ *     cuda_topk_order.cu    wide pools before the selection; the order of the selected slots */
 #ifndef WEIR_CUDA_TOPK_CUH
 #define WEIR_CUDA_TOPK_CUH
 
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
-	SMALL = 16 << 10, /* slots up to which one block selects */
+	SMALL = 16 << 10, /* most slots of a selection by one block */
 	SMALL_THREADS = 1024,
 	TAKE_THREADS = 512,
 	BINS = 4096,
 	CHUNK = 4096,
-	CHUNKS = 1024,  /* slots of a block, and the most blocks of a KV head */
-	NEAR_POOL = 16, /* half window up to which pooling needs no launch of its own */
-	CLOSE = 2048,   /* members of the bin that fit in shared memory */
+	CHUNKS = 1024,  /* slots of a block; most blocks of a KV head */
+	NEAR_POOL = 16, /* largest half window that is pooled without a launch of its own */
+	CLOSE = 2048,   /* entries of the bin that fit in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,
-	COUNTED = TILE, /* slots in order: up to COUNTED by counting, whose work grows with the square */
-	/* words of a KV head: counts of bins; blocks that are done, the bin, slots above it */
+	COUNTED = TILE, /* most slots that are ordered by counting, whose work is quadratic */
+	/* Words of a KV head: counts of bins, then STATE words: finished blocks, the bin, slots above the bin. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };
 
 struct topk_launch {
 	const float *score;  /* [n_kv_head][score_cols] */
-	const float *pooled; /* [n_kv_head][n], or NULL: pooled when read */
+	const float *pooled; /* [n_kv_head][n], or NULL: scores are pooled when they are read */
 	int32_t *slots;      /* [n_kv_head][slots_cols] */
 	uint32_t *count;     /* [n_kv_head][COUNTS] */
-	int32_t *listed;     /* [n_kv_head][CHUNKS] slots that a chunk listed */
-	uint2 *list;         /* [n_kv_head][n] their orders and numbers, from the chunk's first slot on */
+	int32_t *listed;     /* [n_kv_head][CHUNKS], number of entries that each chunk listed */
+	uint2 *list;         /* [n_kv_head][n], entries (order, slot) of each chunk, beginning at its first slot */
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	/* select `want` of slots i0 .. i1 - 1; slots below `first` and from i1 on are forced */
+	/* Select `want` of slots i0 .. i1 - 1. Slots below `first` and from i1 on are forced. */
 	int32_t i0, i1, want, first;
 	int32_t chunk, chunks;
 	struct cuda_predicate when;
 };
 
-/* A score as an integer in the same order; NaN ranks lowest, -0 equals 0. */
+/* Return a score as an integer with the same order; NaN ranks lowest, and -0 equals 0. */
 static __device__ inline uint32_t order_of(float x)
 {
 	uint32_t u;
@@ -51,8 +51,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* The bin of an order value: monotonic, below BINS. Scores are mostly logarithms of probabilities between -32 and 0:
- * most bins lie there, all of the same width. */
+/* Return the bin of an order value: monotonic, below BINS. Most scores are logarithms of probabilities between -32
+ * and 0; most bins divide this range evenly. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;
@@ -84,8 +84,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* pooled_order() of EACH slots from i on, `step` apart (past the last slot: the last one again). All scores are
- * loaded before one is used. */
+/* Compute pooled_order() of EACH slots from i on, `step` apart. Past the last slot the last slot is used. All
+ * scores are loaded before one is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -97,35 +97,35 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* A slot's sort key, the highest bits first: forced; order; order before pooling; slot number. All keys differ, and
- * all are above the padding, 0. */
+/* The sort key of a slot, most significant first: forced, order, order before pooling, slot number. All keys
+ * differ, and all are above 0, the padding. */
 struct ranked {
 	uint64_t high, low;
 };
 
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out; /* for slots in order: where they go; NULL = `slots` are final */
+	int32_t *out; /* destination of ordered slots; NULL = a.slots is the destination */
 	int64_t out_cols;
 	int32_t forced_first;
-	int32_t sample; /* slots of a sample behind the k, or 0 */
-	float *bias;    /* [n_kv_head][bias_cols] of the sample */
+	int32_t sample; /* slots of the sample, or 0 */
+	float *bias;    /* [n_kv_head][bias_cols], biases of the selected slots and the sample */
 	int64_t bias_cols;
-	struct ranked *sort[2]; /* for many slots in order: [n_kv_head][k] */
-	float *pool[2];         /* for wide pools: [n_kv_head][n + 2 half] */
+	struct ranked *sort[2]; /* scratch to order many slots: [n_kv_head][k] */
+	float *pool[2];         /* scratch for wide pools: [n_kv_head][n + 2 half] */
 };
 
-/* The pooled scores of all slots, into job memory: for windows too wide to pool whenever a score is read. */
+/* Pool the scores of all slots into job memory, for windows too wide to pool at every read. */
 void topk_pool_wide(struct cuda *, struct topk_job *, int32_t heads);
 /* Put the selected slots in order: from scratch to job->out. */
 void topk_order_slots(struct cuda *, const struct topk_job *, int32_t heads);
-/* A sample of the slots that were not selected, behind those that were. */
+/* Append a sample of the slots that were not selected. */
 void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Number of threads before this one with `set`; *all = of the whole block. Ends with a barrier, so it can be called
- * again at once. */
+/* Return the number of threads before this one that have `set`; *all = number in the whole block. Ends with a
+ * barrier, so it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
@@ -145,14 +145,14 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* FAR: the count was written by other blocks and is read from L2, not from L1. */
+/* FAR: other blocks wrote the count, so it is read from L2 instead of L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
 }
 
-/* The bin that holds the want-th highest value, and the number of values above it: found[0], found[1] in shared
- * memory. Ends with a barrier. */
+/* Find the bin that has the want-th highest value: found[0] = the bin, found[1] = number of values above it, in
+ * shared memory. Ends with a barrier. */
 template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
@@ -160,7 +160,7 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 		top = BINS - 1 - thread * per;
 	uint32_t own = 0, sum, before = 0;
 
-	/* A thread has `per` bins, the first thread the highest. */
+	/* A thread has `per` bins; the first thread has the highest ones. */
 	for (int32_t i = 0; i < per; i++)
 		own += count_at<FAR>(count + top - i);
 	sum = own;
@@ -186,8 +186,9 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 	__syncthreads();
 }
 
-/* The lowest selected slot. A slot of its bin or above is selected if its order is higher; or equal, and the order
- * before pooling is higher; or both equal, and the slot number is not lower. A field of 0 is not compared. */
+/* The lowest selected slot. Another slot of its bin or above is selected if its order is higher; or if its order is
+ * equal and its order before pooling is higher; or if both are equal and its slot number is not lower. Fields that
+ * are 0 are not compared. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -207,7 +208,7 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* The lowest of the best `need` candidates.  each(f) calls f(order, slot) for this thread's candidates. */
+/* Return the lowest of the best `need` candidates. each(f) calls f(order, slot) for this thread's candidates. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

@@ -1,4 +1,4 @@
-/* kernels/cuda/cuda_topk_order.cu - wide pools before a selection, and the order of the selected slots behind it
+/* kernels/cuda/cuda_topk_order.cu - wide pools before a selection, and the order of the selected slots
  * (cuda_topk.cuh). */
 #include "kernels/cuda/cuda_topk.cuh"
 
@@ -11,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window: the maximum of w values from i on and of w values from i + step on. The first time, w = 1 and
- * the values are scores, shifted by `half`. */
+/* Double the window of maxima: a result covers the w values from i on and the w values from i + step on. In the
+ * first launch w = 1 and the values are scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -30,7 +30,7 @@ static __global__ void topk_pool(struct topk_pool_args a)
 	a.to[(int64_t)blockIdx.y * a.len + i] = x;
 }
 
-/* The maximum of two overlapping windows, which together are the whole one. */
+/* Return the maximum of two overlapping windows that cover the whole one. */
 static __global__ void topk_pool_end(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -106,7 +106,7 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 			rank[thread] = args.forced_first && (r < a.i0 || r >= a.i1);
 		}
 		__syncthreads();
-		/* Rows ascend, so of equal scores the later index ranks first. */
+		/* Slots ascend, so of equal scores the later index ranks first. */
 		for (int32_t j = 0; j < n; j++) {
 			int32_t above = (int32_t)rank[j] - own_rank;
 
@@ -128,12 +128,12 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 struct topk_sort_args {
 	struct topk_launch a;
 	struct ranked *from, *to; /* [n_kv_head][k] */
-	int32_t *out;             /* where the last merge puts the slots; else NULL */
+	int32_t *out;             /* destination of the last merge; NULL = not the last */
 	int64_t out_cols;
-	int32_t run, forced_first; /* run: slots that are in order already */
+	int32_t run, forced_first; /* run: slots that are already in order */
 };
 
-/* Bitonic sort of a block's slots in shared memory. */
+/* Sort TILE slots of a block in shared memory (bitonic sort). */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
 {
 	SHARED(struct ranked, tile, [TILE]);
@@ -174,7 +174,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge two runs: a slot's place is its index in its own run plus the number of slots of the other run that rank
+/* Merge two runs. A slot's place is its index in its own run plus the number of slots of the other run that rank
  * before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {

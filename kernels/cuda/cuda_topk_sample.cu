@@ -1,21 +1,22 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
- * As on the CPU (cpu/topk.c): every slot is taken with a probability in proportion to exp(score), the probabilities
- * are added up slot by slot, and a slot at which the sum, rounded, steps is taken. A block per KV head; a thread
- * has a range of neighbouring slots, and the sums of all threads before it come from one scan of the block. */
+ * As on the CPU (cpu/topk.c): a slot is taken with a probability proportional to exp(score). The probabilities are
+ * added up slot by slot; a slot is taken if it raises the rounded sum. A block per KV head; a thread has a range of
+ * neighbouring slots, and one scan of the block gives the sums of all threads before it. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };
 
 struct sample_args {
 	const float *score; /* [n_kv_head][score_cols] */
-	int32_t *slots;     /* [n_kv_head][slots_cols]: k selected ones, ascending; then the sample */
+	int32_t *slots;     /* [n_kv_head][slots_cols]: the k selected slots, ascending; then the sample */
 	float *bias;        /* [n_kv_head][bias_cols] */
 	int64_t score_cols, slots_cols, bias_cols;
 	int32_t n, k, sample;
 };
 
-/* Sums of x over the threads before this one, and over all; for all threads of a block. */
+/* Return the sum of x over the threads before this one; *all = the sum over all threads. For all threads of a
+ * block. */
 static __device__ inline double block_before(double *sum, double x, double *all)
 {
 	int32_t t = (int32_t)threadIdx.x;
@@ -37,7 +38,7 @@ static __device__ inline double block_before(double *sum, double x, double *all)
 	return t ? sum[t - 1] : 0;
 }
 
-/* The first of the k ascending slots that is not below `slot`. */
+/* Return the index of the first of k ascending slots that is not below `slot`. */
 static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32_t slot)
 {
 	int32_t lo = 0, hi = k;
@@ -53,7 +54,7 @@ static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32
 	return lo;
 }
 
-/* exp(score - top) of slot i, 0 for a selected one; *next: the first selected slot from i on. */
+/* Return exp(score - top) of slot i, or 0 for a selected slot. *next: index of the first selected slot from i on. */
 static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
                                                float top, int32_t i, int32_t *next)
 {
@@ -99,7 +100,8 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 	for (int32_t i = first; i < end; i++)
 		sum += fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next));
 	begin = block_before(sums, sum, &all);
-	/* Once to count what this thread takes, once to write it where the threads before it end. */
+	/* The first pass counts the slots of this thread; the second writes them behind those of the threads before
+	 * it. */
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
 			at = (int32_t)block_before(sums, (double)taken, &count);

@@ -1,12 +1,12 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A weight is copied to the device in pieces as it is in the file, and a kernel rearranges it (planes:
- * cuda_quant.cuh). Then its largest magnitude is stored in front of it, on the device: from it a conversion to f16
- * derives its scale, without a host round trip.
+ * A weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it into
+ * planes (cuda_quant.cuh). Its largest magnitude is then stored in front of it, on the device; a conversion to f16
+ * derives its scale from that, without a host round trip.
  *
- * An embedding that is also the output weight is loaded twice from the same host address; the device holds it once.
+ * An embedding that is also the output weight is loaded twice from the same host address; the device has it once.
  *
- * Launches: embed 1; load_weight 2 a piece of 32 MiB; conversion to f16 1. */
+ * Launches: embed 1; load_weight 2 for every 32 MiB; conversion to f16 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
@@ -22,13 +22,13 @@ static uint32_t align16(uint64_t n)
 	return (uint32_t)((n + 15) / 16 * 16);
 }
 
-/* Bytes of a row in the file. */
+/* Return the bytes of a row in the file. */
 static size_t file_row(const struct tensor *t)
 {
 	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
 }
 
-/* Lay out the planes of a row. */
+/* Set the offsets of the planes of a row. */
 static void rows_layout(struct weight_rows *w, const struct tensor *t)
 {
 	uint64_t blocks = (uint64_t)t->cols / 32, super = (uint64_t)t->cols / 256;
@@ -82,14 +82,14 @@ const struct weight_head *cuda_weight_head(const struct tensor *t)
 /* ---- from the file's blocks to planes ---- */
 
 struct repack_args {
-	const uint8_t *src; /* rows as in the file */
+	const uint8_t *src; /* rows in the layout of the file */
 	uint8_t *dst;
 	uint64_t src_stride;
 	struct weight_rows w;
-	int64_t blocks; /* of 32, in all rows of this piece */
+	int64_t blocks; /* blocks of 32 in all rows of this part */
 };
 
-/* Levels of block i of the (super-)block at p. */
+/* Unpack the 32 levels of block i of the (super-)block at p. */
 static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[32])
 {
 	const uint8_t *qs, *qh = NULL;
@@ -143,7 +143,7 @@ static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[
 	}
 }
 
-/* Pack the main words of a block; returns their number. */
+/* Pack the main words of a block; return their number. */
 static __device__ int pack_main(int type, const uint8_t u[32], uint32_t out[8])
 {
 	int bits = quant_main_bits(type), n = bits, per = 8 / bits;
@@ -180,8 +180,8 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row, block i of the (super-)block at p; with the first block also those of the
- * super-block. */
+/* Copy the scales of block b of a row, which is block i of the (super-)block at p. With the first block copy also
+ * those of the super-block. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
@@ -304,7 +304,7 @@ struct largest_args {
 	int32_t per_row;
 };
 
-/* The bits of magnitudes are in the order of their values, infinity and NaN highest. */
+/* The bits of magnitudes have the order of the values; infinity and NaN are highest. */
 __global__ void weight_largest(struct largest_args a)
 {
 	unsigned most = 0;
@@ -326,18 +326,18 @@ __global__ void weight_largest(struct largest_args a)
 
 /* ---- loading ---- */
 
-/* A weight on the device, known by its host address. */
+/* A weight on the device, identified by its host address. */
 struct cuda_weight {
 	struct cuda_weight *next;
 	const void *host;
 	void *p;
 	enum dtype type;
 	int32_t rows, cols;
-	int table; /* as_table of the first load_weight() */
-	int users; /* tensors that share it */
+	int table; /* as_table of its first load_weight() */
+	int users; /* number of tensors that share it */
 };
 
-/* The same weight, loaded for the other use (as_table). */
+/* Return the same weight loaded for the other use (as_table), or NULL. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
@@ -361,20 +361,18 @@ int cuda_weight_release(struct cuda *c, void *p)
 	return 1;
 }
 
-/* Copy rows in pieces to c->tile and rearrange them on the device. */
+/* Copy rows to c->tile, some at a time, and rearrange them on the device. Return 0, or -1 with the error set. */
 static int send_rows(struct cuda *c, const struct weight_rows *w, const struct tensor *t, const uint8_t *host)
 {
 	size_t row = file_row(t);
-	int32_t per = (int32_t)(row > PIECE_BYTES ? 1 : PIECE_BYTES / row);
+	int32_t per = (int32_t)MIN(MAX(PIECE_BYTES / row, 1u), (size_t)t->rows);
 
-	if (per > t->rows)
-		per = t->rows;
 	if (cuda_buffer_grow(c, &c->tile, (size_t)per * row) < 0)
 		return -1;
 	for (int32_t r = 0, n; r < t->rows; r += n) {
 		uint8_t *dst = (uint8_t *)w->p + (size_t)r * w->stride;
 
-		n = t->rows - r < per ? t->rows - r : per;
+		n = MIN(t->rows - r, per);
 		gpu_write(c->gpu, c->tile.p, host + (size_t)r * row, (size_t)n * row);
 		if (quant_is(t->type)) {
 			struct repack_args a = {};
@@ -409,7 +407,7 @@ static void note_largest(struct cuda *c, const struct weight_rows *w, struct wei
 	a.per_row = w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (int64_t)w->rows * a.per_row;
 	blocks = cuda_blocks(a.eights, THREADS);
-	cuda_launch(c, weight_largest, blocks < 2048 ? blocks : 2048, 1, 1, THREADS, 0, a);
+	cuda_launch(c, weight_largest, MIN(blocks, 2048u), 1, 1, THREADS, 0, a);
 }
 
 int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int as_table)
@@ -426,7 +424,7 @@ int cuda_load_weight(struct backend *be, struct tensor *t, const void *host, int
 	t->layout = LAYOUT_PLAIN;
 	if ((unsigned)t->type >= DT_COUNT || t->rows <= 0 || t->cols <= 0 || t->cols % dtype_info(t->type)->block)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
+	/* Vectors of floats (norm weights, biases) stay plain: they are read by element. */
 	vector = t->rows == 1 && !quant_is(t->type);
 	known = vector ? NULL : weight_known(c, t, host, as_table != 0);
 	if (known) {
@@ -490,7 +488,7 @@ __global__ void embed_rows(struct embed_args a)
 		out[i] = v[i];
 }
 
-enum { EMBED_MOST = 4096 }; /* tokens of a launch */
+enum { EMBED_MOST = 4096 }; /* tokens of one launch, at most */
 
 void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n)
 {
@@ -513,7 +511,7 @@ void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *tab
 		return;
 	a.per_row = table->cols / 8 + (table->cols % 8 != 0);
 	for (int32_t i = 0, m; i < n; i += m) {
-		m = n - i < EMBED_MOST ? n - i : EMBED_MOST;
+		m = MIN(n - i, (int32_t)EMBED_MOST);
 		a.out = (float *)out->data + (size_t)i * (size_t)out->cols;
 		a.id = (const int32_t *)gpu_stage(c->gpu, id + i, (size_t)m * sizeof *id);
 		if (!a.id)
@@ -530,7 +528,7 @@ struct half_args {
 	int32_t row0;
 };
 
-/* Eight values per thread, neighbours contiguous: so are the reads and writes of a warp. */
+/* Eight values per thread; neighbouring threads have neighbouring values, so reads and writes are contiguous. */
 __global__ void weight_to_half(struct half_args a)
 {
 	uint32_t at = blockIdx.x * blockDim.x + threadIdx.x, row = at / a.per_row;
@@ -561,7 +559,7 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* A piece has some 2^23 eights, so 32 bits suffice; the division by per_row takes most of a thread's time. */
+	/* 2^23 groups of eight at a time fit in 32 bits; the division by per_row takes most of a thread's time. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;

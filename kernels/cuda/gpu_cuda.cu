@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
+#include "kernels/macros.h"
 
 static const size_t PINNED_BYTES = 8 << 20;
 enum { WORKSPACE_BYTES = 32 << 20, OLDEST_MAJOR = 8 };
@@ -316,7 +317,7 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 	if (gpu_enter(g) < 0)
 		return;
 	for (size_t at = 0, m; at < n && !g->failed; at += m, i = !i) {
-		m = n - at < PINNED_BYTES ? n - at : PINNED_BYTES;
+		m = MIN(n - at, PINNED_BYTES);
 		if (gpu_check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
 			return;
 		memcpy(g->pinned[i], (const char *)src + at, m);
@@ -336,14 +337,14 @@ static int read_start(struct gpu *g, int i, const char *src, size_t n)
 
 void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 {
-	size_t at = 0, m = n < PINNED_BYTES ? n : PINNED_BYTES, next;
+	size_t at = 0, m = MIN(n, PINNED_BYTES), next;
 	int i = 0;
 
 	gpu_submit(g);
 	if (!g->failed && n && gpu_enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
 			/* Start transferring the next part, then copy this part out. */
-			next = n - at - m < PINNED_BYTES ? n - at - m : PINNED_BYTES;
+			next = MIN(n - at - m, PINNED_BYTES);
 			if (next && read_start(g, !i, (const char *)src + at + m, next) < 0)
 				break;
 			if (gpu_check(g, cudaEventSynchronize(g->pinned_done[i]), "cudaEventSynchronize") < 0)
