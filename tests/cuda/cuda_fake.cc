@@ -1,8 +1,8 @@
-/* tests/cuda/cuda_fake.cc - a CUDA runtime for gpu_cuda*.cu where there is none: its streams, graphs, copies and failures.
+/* tests/cuda/cuda_fake.cc - a simulated CUDA runtime for gpu_cuda*.cu: streams, graphs, copies and failures.
  *
- * Nothing asked of a stream happens before somebody waits, so whoever changes a buffer that is still to be copied is seen.  Memory
- * comes as garbage.  Kernels run by host_run(); a kernel that goes wrong makes every later call fail, as an illegal address
- * does.  Counts are those of gpu_host.h, so that the same tests run on both. */
+ * Work in a stream is done when the host waits, not before, so a test sees if a buffer is changed that is still to
+ * be copied. New memory is garbage. host_run() runs the kernels; after a wrong kernel every later call fails, as
+ * after an illegal address. Counts are those of gpu_host.h, so that the same tests run on both. */
 #include "tests/cuda/cuda_fake.h"
 
 #include <deque>

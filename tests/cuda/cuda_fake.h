@@ -1,4 +1,4 @@
-/* tests/cuda/cuda_fake.h - what the CUDA runtime of cuda_fake.cc pretends. */
+/* tests/cuda/cuda_fake.h - what the simulated CUDA runtime of cuda_fake.cc pretends to be. */
 #ifndef WEIR_TEST_CUDA_FAKE_H
 #define WEIR_TEST_CUDA_FAKE_H
 

@@ -1,5 +1,5 @@
-/* tests/cuda/cuda_test.h - which device the CUDA backend's tests run on: the processor, as built into the test, or with
- * WEIR_TEST_CUDA=device the real one, through the plugin that WEIR_CUDA names. */
+/* tests/cuda/cuda_test.h - the device of the CUDA backend's tests: the emulated one, as linked into the test; or,
+ * with WEIR_TEST_CUDA=device, a GPU, through the plugin that WEIR_CUDA names. */
 #ifndef WEIR_TEST_CUDA_TEST_H
 #define WEIR_TEST_CUDA_TEST_H
 

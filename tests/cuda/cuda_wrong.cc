@@ -1,4 +1,4 @@
-/* tests/cuda/cuda_wrong.cc - see cuda_wrong.h. */
+/* tests/cuda/cuda_wrong.cc - kernels with one mistake each (cuda_wrong.h). */
 #include "tests/cuda/cuda_wrong.h"
 
 #include <stdio.h>

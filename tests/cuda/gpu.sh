@@ -1,20 +1,20 @@
 #!/bin/sh
-# tests/cuda/gpu.sh - everything that needs a GPU, in one call of at most ten minutes, on a machine that needs no network: build for its
-# device, tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/cuda/gpu-results.md, and with all
-# logs to $OUT when that is set, in few files.
+# tests/cuda/gpu.sh - everything that needs a GPU, in one call of at most ten minutes, without a network: build for the GPU of this machine,
+# unit tests on it, whole models, compute-sanitizer, speed.  The table at the end also goes to tests/cuda/gpu-results.md and, with all logs in
+# few files, to $OUT if that is set.
 #
-#   tests/cuda/gpu.sh [SECONDS]     so much time in all (570); what does not fit is left out, and named
+#   tests/cuda/gpu.sh [SECONDS]     time for all steps (570); steps that do not fit are left out and named
 #   GPU_STEPS="build tests sanitizer speed"   GPU_TYPES="F16 Q8_0 Q4_K"   GPU_DIR=/tmp   BUILD=build/gpu
-#   GPU_PLUGIN=FILE   another plugin: the processor's, to try this script without a GPU
+#   GPU_PLUGIN=FILE   another plugin: the emulated one, to try this script without a GPU
 #
-# A machine with a GPU may have no headers of readline, SQLite and so on, nor their libraries.  What to run there is then made
-# elsewhere: some 40 MB, with these libraries and the models for tests:
+# A machine with a GPU may lack the libraries of readline, SQLite and so on, and their headers.  Then the programs are built elsewhere, into a
+# kit of some 40 MB with these libraries and the models for tests:
 #
 #   GPU_STEPS=kit GPU_ARCH=sm_90 tests/cuda/gpu.sh                            here: into $GPU_KIT (build/gpu-kit)
-#   GPU_STEPS=tests BUILD=build/gpu-kit tests/cuda/gpu.sh                     there; then sanitizer, speed: ten minutes hold one of them
+#   GPU_STEPS=tests BUILD=build/gpu-kit tests/cuda/gpu.sh                     on the GPU machine; then sanitizer, speed: one each ten minutes
 #
-# Weights for speed are made on the spot, random (tests/measure/mkmodel.c): an 8B Llama's shape takes 16 GB of $GPU_DIR in f16; where the
-# memory has room for that it lies there.  Deep caches are filled with random rows (weir bench --fill random).
+# Models for speed are made on the spot with random weights (tests/measure/mkmodel.c): an 8B Llama's shape in f16 takes 16 GB of $GPU_DIR, or of
+# memory if there is room.  Deep caches are filled with random rows (weir bench --fill random).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 limit=${1:-570}

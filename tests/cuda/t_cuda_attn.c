@@ -1,13 +1,13 @@
-/* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, run on the processor (tests/cuda/emulator/host.cuh) or on a
- * device.
+/* tests/cuda/t_cuda_attn.c - attention of the CUDA backend, on the emulated device (tests/cuda/emulator/host.cuh)
+ * or on a GPU.
  *
- * Results are compared with a plain computation in double (attn_ref.h). Bounds of the normalised error (NMSE), by path:
+ * Results are compared with attention in double (attn_ref.h). Bounds of the normalised error (NMSE), by path:
  *
  *     f32 planes, odd head_dims, and few queries over f16      1e-10    (f32 arithmetic, or as good)
  *     few queries over bf16, many over bf16                    1e-8     (16 bits of queries and probabilities)
  *     q8_0, many queries over f16                              1e-6     (11 bits of either)
  *
- * and the same bits for any order of blocks, warps and lanes. */
+ * Any order of blocks, warps and lanes must give the same bits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* tests/cuda/t_cuda_device.c - the device's runtime, gpu_cuda*.cu, over a CUDA runtime that is played (cuda_fake.cc).
+/* tests/cuda/t_cuda_device.c - gpu_cuda*.cu over a simulated CUDA runtime (cuda_fake.cc).
  *
- * First all tests of t_cuda_ops.c and t_cuda_fetch.c once more, on this runtime: bytes that cross, steps, graphs,
- * refusals. Then what only a device does: what is said when there is none or it is too old, graphs that cannot be had,
- * an illegal address, and that everything is given back. No real device takes part, whatever WEIR_TEST_CUDA says:
- * t_cuda_ops is what runs there. */
+ * Runs all tests of t_cuda_ops.c and t_cuda_fetch.c on this runtime: copied bytes, steps, graphs, refusals. Then
+ * tests what only a GPU does: messages without a device or with one that is too old, graphs that CUDA refuses, an
+ * illegal address, and that everything is freed. It never uses a real device, whatever WEIR_TEST_CUDA says;
+ * t_cuda_ops does. */
 #define TEST_CUDA_PLAYED 1
 #include "tests/cuda/cuda_fake.h"
 #include "tests/cuda/t_cuda_fetch.c"

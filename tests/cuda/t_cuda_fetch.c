@@ -1,7 +1,9 @@
-/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows on the CUDA backend, run on the processor
- * (tests/cuda/emulator/host.cuh) or on a device: rows, maps and counts are those of the CPU's reference to the bit,
- * whether entries come at once or ahead; and whoever uses them before fetch_wait() is told. t_cuda_device.c runs the
- * same over the device's runtime. */
+/* tests/cuda/t_cuda_fetch.c - fetch_slots and fetch_rows of the CUDA backend, on the emulated device
+ * (tests/cuda/emulator/host.cuh) or on a GPU.
+ *
+ * Rows, maps and counts must have the bits of the CPU backend, whether entries are fetched at once or ahead. Using
+ * them before fetch_wait() must be reported. t_cuda_device.c runs the same tests over the CUDA runtime's
+ * interface. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,8 +1,7 @@
-/* tests/cuda/t_cuda_host.c - is the host's device strict, and are steps replayed as they should be?
+/* tests/cuda/t_cuda_host.c - tests of the emulated device itself.
  *
- * Kernels with one mistake each must be told, with the mistake; the operations of warps and blocks must give what CUDA
- * says they give; and of a stream of launches those that repeat must run as graphs with the arguments of their own
- * turn. */
+ * Kernels with one mistake each must be reported, with the mistake. Operations of warps and blocks must give what
+ * CUDA specifies. Repeated launches must run as graphs, with the arguments of their own turn. */
 #include <stdio.h>
 #include <stdlib.h>
 

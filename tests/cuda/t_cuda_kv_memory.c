@@ -1,6 +1,8 @@
-/* tests/cuda/t_cuda_kv_memory.c - a cache larger than the memory of a GPU that it may take: the same bits, within that
- * memory, whether entries are fetched ahead or each token waits for its own, and every reason why the rest cannot lie
- * in the machine's memory is one sentence; on the processor's plugin, or on the device (cuda_test.h). */
+/* tests/cuda/t_cuda_kv_memory.c - a KV cache larger than the GPU memory it may use (--kv-memory), on the emulated
+ * plugin or a GPU (cuda_test.h).
+ *
+ * Results must have the same bits, within that memory, whether entries are fetched ahead or on demand. Every reason
+ * why the cache cannot be in host memory must be one sentence. */
 #include <stdio.h>
 #include <stdlib.h>
 

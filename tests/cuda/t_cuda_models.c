@@ -1,6 +1,7 @@
-/* tests/cuda/t_cuda_models.c - whole models on the CUDA backend, run on the processor as a plugin (or on the real
- * device: cuda_test.h): logits against those that another implementation computed, tokens and cache policies against
- * the CPU, and sequences that begin on one of the two and continue on the other. */
+/* tests/cuda/t_cuda_models.c - whole models on the CUDA backend, on the emulated plugin or a GPU (cuda_test.h).
+ *
+ * Logits are compared with those of another implementation, tokens and cache policies with the CPU; sequences begin
+ * on one backend and continue on the other. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* tests/cuda/t_cuda_ops.c - the CUDA backend's norms, rotations, KV entries, copies and query_drift, run on the
- * processor (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_ops.c - norms, rotations, KV entries, copies and query_drift of the CUDA backend, on the
+ * emulated device (tests/cuda/emulator/host.cuh) or on a GPU.
  *
- * Results are compared with a plain computation in double made here, KV entries with the reference conversion, bit by
- * bit; then what the calls of a layer promise together: joined in one launch or not, the same bits, and the same steps
- * token after token. */
+ * Results are compared with computations in double made here; KV entries must have the bits of the reference
+ * conversion. Calls that join one launch must give the same bits as separate launches, and token after token must
+ * give the same steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: what is said when it is missing, broken or another's,
- * and what "auto" does.
+/* tests/cuda/t_cuda_plugin.c - finding and opening weir-cuda.so: the messages if it is missing, broken or from
+ * another build, and what "auto" does.
  *
- * The plugin is the one with the processor as its device; wrong ones are made by the compiler on the spot. */
+ * The plugin has the emulated device; the compiler makes wrong plugins during the test. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
-/* tests/cuda/t_cuda_select_ops.c - operations of selection on the CUDA backend, run on the processor
- * (tests/cuda/emulator/host.cuh) or on a device.
+/* tests/cuda/t_cuda_select_ops.c - selection operations of the CUDA backend, on the emulated device
+ * (tests/cuda/emulator/host.cuh) or on a GPU.
  *
- * Key sketches, page bounds and selected slots must be those of the CPU, to the bit; scores and turned keys are
- * compared with plain double arithmetic or with the CPU within their rounding. Everything is done twice where blocks
- * could come in another order. */
+ * Key sketches, page bounds and selected slots must have the bits of the CPU. Scores and rotated keys are compared
+ * with plain double arithmetic, or with the CPU within rounding. Operations whose blocks could run in another order
+ * run twice. */
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/lib/select_ref.h"
 #include "tests/cuda/cuda_test.h"

@@ -1,6 +1,6 @@
-/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend (the processor's plugin, or
- * the device: cuda_test.h): saved on one, opened on the other without reading, and bit for bit where they were
- * before. */
+/* tests/cuda/t_cuda_sessions.c - sessions that move between the CPU and the CUDA backend, on the emulated plugin
+ * or a GPU (cuda_test.h): saved on one, opened on the other without prefill, and bit for bit on the one that saved
+ * it. */
 #include <stdio.h>
 #include <stdlib.h>
 

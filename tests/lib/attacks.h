@@ -1,6 +1,6 @@
-/* tests/lib/attacks.h - strings that have taken over terminals, hidden text or torn pictures somewhere, made by rules:
- * what begins a sequence, what stands in it, what ends it; characters that cannot be seen; bytes that are no
- * characters. */
+/* tests/lib/attacks.h - strings that attack terminals: they take over the terminal, hide text or break the screen.
+ * Built by rules from three lists: what begins a sequence, its contents, what ends it. Also invisible characters,
+ * and bytes that are not characters. */
 #ifndef WEIR_TEST_ATTACKS_H
 #define WEIR_TEST_ATTACKS_H
 

@@ -1,5 +1,5 @@
-/* tests/lib/attn_ref.h - attention computed in double, and a call of it on a backend with guards behind its output: for
- * tests of every backend. */
+/* tests/lib/attn_ref.h - attention computed in double, and a call of attn() on a backend with guards behind its
+ * output. For tests of every backend. */
 #ifndef WEIR_TEST_ATTN_REF_H
 #define WEIR_TEST_ATTN_REF_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/carry.h - a sequence from one timeline to another, as a session stores it. */
+/* tests/lib/carry.h - copies a sequence from one timeline to another, as a session stores it. */
 #ifndef WEIR_TEST_CARRY_H
 #define WEIR_TEST_CARRY_H
 

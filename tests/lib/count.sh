@@ -1,4 +1,4 @@
-# tests/lib/count.sh - how a script of tests keeps its count, and waits; read by tests/FOLDER/s_NAME.sh with `.`.
+# tests/lib/count.sh - counts the results of a test script, and waits for conditions; sourced by tests/FOLDER/s_NAME.sh.
 # shellcheck shell=sh
 
 passed=0 failed=0 skipped=0

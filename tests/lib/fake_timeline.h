@@ -1,8 +1,8 @@
-/* tests/lib/fake_timeline.h - an engine and a timeline that compute nothing, for tests of what is kept of them.
+/* tests/lib/fake_timeline.h - an engine and a timeline that compute nothing, for tests of sessions/.
  *
- * Rows are a function of the fake model's seed, the tokens up to theirs and their marks, so what comes back can be
- * compared with what it must be, without the one that was saved.  Functions of engine/engine.h that sessions/ calls
- * are defined here: the test's linker takes these and leaves the engine's own in the archive. */
+ * Rows are a function of the fake model's seed, the tokens up to the row and their marks. So restored rows are
+ * compared with computed ones; the saved timeline is not needed. This file defines the functions of engine/engine.h
+ * that sessions/ calls; the linker of a test takes these and leaves the engine's own in the archive. */
 #ifndef WEIR_FAKE_TIMELINE_H
 #define WEIR_FAKE_TIMELINE_H
 

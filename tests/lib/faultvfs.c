@@ -1,12 +1,10 @@
 /* tests/lib/faultvfs.c - the VFS of faultvfs.h.
  *
- * Every file object is the real one with a head before it that holds our own methods; calls go on to the real methods
- * unless it is their turn to fail. A call that fails does nothing at all, but for a write, which may have done half its
- * work: that is what disks do.
+ * A file object is the real one with a head in front that has our methods. A call goes on to the real method unless
+ * it is its turn to fail. A failing call does nothing, except that a write may be done in half, as on disks.
  *
- * For power cuts each file has a second self in memory: the bytes that are on the disk for good, and what was done
- * since the last sync. Whether a call also synced the directory is not guessed: SQLite's own way to open it is
- * watched. */
+ * For power cuts each file also has a model in memory: the bytes that are safely on the disk, and the writes since
+ * the last sync. Whether a call also synced the directory is observed, by watching how SQLite opens the directory. */
 #include "tests/lib/faultvfs.h"
 
 #include <dirent.h>

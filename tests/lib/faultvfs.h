@@ -1,5 +1,5 @@
-/* tests/lib/faultvfs.h - a SQLite VFS over the default one that fails the Nth call of chosen kinds, once or from
- * then on; and one that remembers what was not yet synced, and cuts the power. */
+/* tests/lib/faultvfs.h - two SQLite VFSs over the default one. The first makes the Nth call of chosen kinds fail,
+ * once or from then on. The second remembers what is not synced yet, and cuts the power. */
 #ifndef WEIR_FAULTVFS_H
 #define WEIR_FAULTVFS_H
 

@@ -1,8 +1,8 @@
-/* tests/lib/gguf_bad.h - what the GGUF tests share: a file must be refused properly, or accepted and walked.
+/* tests/lib/gguf_bad.h - for the GGUF tests: a file must be refused properly, or accepted and walked.
  *
- * A bad file must be refused as ERR_MODEL with one printable line that names the byte and the field.  Files are
- * copied into blocks of exactly their size, so that a sanitizer sees every read past the end, and
- * what the parser allocates is counted.  For one source file per program: it may replace malloc(). */
+ * A bad file must be refused as ERR_MODEL with one printable line that names the byte and the field. Files are
+ * copied into blocks of exactly their size, so that a sanitizer sees every read past the end, and the parser's
+ * allocations are counted. For one source file per program: it may replace malloc(). */
 #ifndef WEIR_GGUF_BAD_H
 #define WEIR_GGUF_BAD_H
 

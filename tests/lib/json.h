@@ -1,5 +1,5 @@
-/* tests/lib/json.h - the program's JSON reader (jv_... of app/term/term.h), and what tests alone need of JSON. The
- * reference files are ours, so absent values are 0 and NULL here. */
+/* tests/lib/json.h - the program's JSON reader (jv_... of app/term/term.h), and what only tests need of JSON.
+ * Absent values are 0 or NULL, because the reference files are our own. */
 #ifndef WEIR_TESTS_JSON_H
 #define WEIR_TESTS_JSON_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/levels.h - the CPU backend at each level, and tensors of it, for tests of its operations. */
+/* tests/lib/levels.h - opens the CPU backend at each level and makes tensors on it, for tests of its operations. */
 #ifndef WEIR_TEST_LEVELS_H
 #define WEIR_TEST_LEVELS_H
 

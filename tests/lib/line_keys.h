@@ -1,4 +1,4 @@
-/* tests/lib/line_keys.h - an input line for tests: bytes of a terminal go in, a small screen comes out. */
+/* tests/lib/line_keys.h - an input line for tests: takes the bytes of a terminal and shows a small screen. */
 #ifndef WEIR_LINE_KEYS_H
 #define WEIR_LINE_KEYS_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/pane_screens.h - what tests of panes share: a grid to draw into, whole screens to compare with, and data to
+/* tests/lib/pane_screens.h - for tests of panes: a grid to draw into, whole screens to compare with, and data to
  * show. */
 #ifndef WEIR_PANE_SCREENS_H
 #define WEIR_PANE_SCREENS_H

@@ -1,12 +1,12 @@
-/* tests/lib/patterns.h - repeating patterns, and the measure whether a pass over a text takes time in proportion to its
+/* tests/lib/patterns.h - repeating patterns, and a test that a pass over a text takes time in proportion to its
  * length.
  *
- * A pattern fails where twice the text takes more than three times the processor time, and four times the text more
- * than three times as long again: this tells linear (and n log n) from quadratic. The least of several measurements
- * counts, so that other programs disturb little, and what takes less than a floor is noise. And no pattern may take
- * OF_MEDIAN times as long as the median of all. A few KB are enough for what is badly quadratic; WEIR_SOAK takes 1 and
- * 2 MB, and 4 MB of the patterns that 2 MB made doubtful, and prints the slowest pattern of each pass
- * (tests/reliability.md). WEIR_PATTERNS: only the passes whose name has this text. */
+ * A pattern fails if twice the text takes more than three times the processor time, and four times the text more
+ * than three times as long again; this tells linear and n log n from quadratic. It also fails if it takes OF_MEDIAN
+ * times as long as the median of all patterns. The least of several measurements counts, because other programs
+ * run; times below a floor count as noise. A few KB find what is badly quadratic. WEIR_SOAK takes 1 and 2 MB, and 4
+ * MB of patterns that were doubtful at 2 MB, and prints the slowest pattern of each pass (tests/reliability.md).
+ * WEIR_PATTERNS=TEXT runs only passes whose name contains the text. */
 #ifndef WEIR_TEST_PATTERNS_H
 #define WEIR_TEST_PATTERNS_H
 

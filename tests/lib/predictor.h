@@ -1,5 +1,4 @@
-/* tests/lib/predictor.h - networks for `predict` in tests: random weights, stored where the policy looks for those of a
- * model. */
+/* tests/lib/predictor.h - random networks for `predict`, stored where the policy looks for a model's network. */
 #ifndef WEIR_TEST_PREDICTOR_H
 #define WEIR_TEST_PREDICTOR_H
 

@@ -1,8 +1,7 @@
-/* tests/lib/pty.h - a pseudo terminal with somebody who reads, a display on it, and the screen that must have come of
- * it.
+/* tests/lib/pty.h - a pseudo terminal with a reader, a display on it, and the expected screen.
  *
- * A thread reads the other side into a terminal in miniature (vt.h), which knows the terminfo entry's sequences and
- * refuses all others; its screen is compared with the grid. */
+ * A thread reads the other side into a small terminal emulator (vt.h), which knows the sequences of the terminfo
+ * entry and refuses all others. Its screen is compared with the grid. */
 #ifndef WEIR_TEST_PTY_H
 #define WEIR_TEST_PTY_H
 

@@ -1,9 +1,9 @@
 /* tests/lib/recite.h - a tiny llama that answers in whole sentences, for tests whose screens people read.
  *
- * Every token of an answer is in the vocabulary once, and the output matrix says which token follows it: the answer is
- * recited, to its end. What begins depends on the last byte of the prompt: a question mark, or anything else. Attention
- * is computed and changes nothing: its keys and queries are random, its output is multiplied by zero. So the KV cache,
- * its policies and the views of it have real figures, and no policy changes what is said. */
+ * Every token of an answer is in the vocabulary once, and the output matrix says which token follows it, so the
+ * model recites an answer to its end. The last byte of the prompt, a question mark or another one, selects the
+ * answer. Attention is computed from random keys and queries, but its output is multiplied by zero. So the KV
+ * cache, its policies and its views have real figures, and no policy changes the answer. */
 #ifndef WEIR_TEST_RECITE_H
 #define WEIR_TEST_RECITE_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/resume_help.h - what tests of talks that are saved and come back share. */
+/* tests/lib/resume_help.h - for tests that save and resume conversations. */
 #ifndef WEIR_RESUME_HELP_H
 #define WEIR_RESUME_HELP_H
 

@@ -1,5 +1,5 @@
-/* tests/lib/scene.h - a chat with a tiny model behind a front that writes down what it is told: it stands in for line
- * mode and screen. */
+/* tests/lib/scene.h - a chat with a tiny model, behind a front end that records what it is told. It replaces line
+ * mode and the full screen. */
 #ifndef WEIR_SCENE_H
 #define WEIR_SCENE_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/scored.h - slots in the order of their pooled scores, as definitions of policies that select want them. */
+/* tests/lib/scored.h - sorts slots by their pooled scores, for the definitions of selection policies. */
 #ifndef WEIR_TEST_SCORED_H
 #define WEIR_TEST_SCORED_H
 

@@ -1,5 +1,5 @@
-/* tests/lib/screen_alone.h - the full screen alone, with no terminal and no engine: a test feeds the bytes of keys,
- * posts what happens, and reads what is asked for and what is on the screen. The clock is a number. */
+/* tests/lib/screen_alone.h - the full screen without a terminal and without an engine. A test feeds the bytes of
+ * keys, posts events, and reads the requests and the screen. The clock is a number that the test sets. */
 #ifndef WEIR_SCREEN_ALONE_H
 #define WEIR_SCREEN_ALONE_H
 

@@ -1,4 +1,4 @@
-/* tests/lib/select_ref.c - selection, computed plainly. */
+/* tests/lib/select_ref.c - the reference for selection (select_ref.h). */
 #include "tests/lib/select_ref.h"
 
 void *tensor_read(struct backend *be, const struct tensor *t)

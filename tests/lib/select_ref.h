@@ -1,6 +1,5 @@
-/* tests/lib/select_ref.h - the reference for selection in kernels: keys and scores to try, what key sketches hold,
- * what scans and the top k should give, in plain double arithmetic. Every pointer that is returned is the caller's
- * to free. */
+/* tests/lib/select_ref.h - the reference for selection in kernels, in plain double arithmetic: keys and scores to
+ * try, the contents of key sketches, the results of scans and of topk. The caller frees every returned pointer. */
 #ifndef WEIR_TEST_SELECT_REF_H
 #define WEIR_TEST_SELECT_REF_H
 

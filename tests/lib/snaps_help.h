@@ -1,4 +1,5 @@
-/* tests/lib/snaps_help.h - a store with a kv.db in a directory of its own, and what tests of it ask again and again. */
+/* tests/lib/snaps_help.h - a store with a kv.db in a folder of its own, and the questions that several tests ask
+ * it. */
 #ifndef WEIR_SNAPS_HELP_H
 #define WEIR_SNAPS_HELP_H
 

@@ -1,7 +1,8 @@
-/* tests/lib/store_life.h - random lives of a store: sessions that grow, fork and go, with a diary of what was done.
+/* tests/lib/store_life.h - random lives of a store: sessions that grow, fork and are deleted, with a diary of the
+ * steps.
  *
- * A step is written down before it is taken and after it was acknowledged, so whatever ends the life, the store must be
- * what the acknowledged steps made, or one step further. */
+ * A step is written to the diary before it is taken and again after it was acknowledged. However the life ends, the
+ * store must be the result of the acknowledged steps, or of one step more. */
 #ifndef WEIR_STORE_LIFE_H
 #define WEIR_STORE_LIFE_H
 

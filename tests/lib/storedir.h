@@ -1,4 +1,4 @@
-/* tests/lib/storedir.h - a store in a directory of its own, for the tests of sessions/. */
+/* tests/lib/storedir.h - a store in a folder of its own, for the tests of sessions/. */
 #ifndef WEIR_STOREDIR_H
 #define WEIR_STOREDIR_H
 

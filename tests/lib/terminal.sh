@@ -1,10 +1,13 @@
-# tests/lib/terminal.sh - a real terminal for the tests that want one: tmux plays the user.  Sourced after count.sh, with $weir, $model and $how (options that say which mode) set.
+# tests/lib/terminal.sh - a real terminal for tests: tmux plays the user.  Sourced after count.sh, with $weir, $model and $how set
+# ($how: options that select line mode or full screen).
 #
-# Every terminal here is a private tmux server that ends with the script.
+# Every terminal is a private tmux server that ends with the script.
 #
-# The machine may stop the program, tmux or the script for seconds between any two steps, so a step waits for what the one before brings, and
-# nothing is right because of a pause.  What is waited for must not be on the screen already.  A key after Escape comes once the screen shows
-# what Escape did: read with Escape it would be Alt and that key.  An answer that something is to happen in has no end ($endless).
+# The machine may stop the program, tmux or the script for seconds at any time.  So:
+#   - a step waits for the result of the step before; no result depends on a pause;
+#   - the text that a step waits for must not be on the screen already;
+#   - a key after Escape is sent only when the screen shows what Escape did, because Escape and the key together are Alt with the key;
+#   - an answer during which something is to happen has no end ($endless).
 # shellcheck shell=sh disable=SC2154 # weir, model, how, name come from who sources this
 if ! command -v tmux >/dev/null 2>&1; then skip terminal "tmux is not installed"; finish; fi
 if [ ! -x "$weir" ]; then bad terminal "no program at '$weir'"; finish; fi

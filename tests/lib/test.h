@@ -1,8 +1,7 @@
-/* tests/lib/test.h - what a test file needs: TEST, CHECK..., SKIP.  runner.c supplies main().
+/* tests/lib/test.h - what a test file needs: TEST, CHECK..., SKIP. runner.c has main().
  *
- * Each tests/t_NAME.c is one program, linked with the libraries: it runs its tests in order (or those
- * whose name contains an argument), prints failures with file and line, and closes with
- * "N passed, M failed, K skipped". */
+ * Each tests/ROOM/t_NAME.c is one program, linked with the libraries. It runs its tests in order, or those whose
+ * name contains an argument, prints failures with file and line, and ends with "N passed, M failed, K skipped". */
 #ifndef WEIR_TEST_H
 #define WEIR_TEST_H
 

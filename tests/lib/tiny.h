@@ -1,5 +1,5 @@
-/* tests/lib/tiny.h - whole models of some families, small enough to be made and run in no time; their weights are
- * random, but the same each time. */
+/* tests/lib/tiny.h - whole models of some families, small enough to be made and run quickly. Their weights are
+ * random, the same every time. */
 #ifndef WEIR_TEST_TINY_H
 #define WEIR_TEST_TINY_H
 

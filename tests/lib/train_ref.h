@@ -1,8 +1,8 @@
-/* tests/lib/train_ref.h - a plain transformer's loss in double, written for itself: what training's gradients are
- * compared with.
+/* tests/lib/train_ref.h - the loss of a plain transformer in double, written independently: the reference for the
+ * gradients of training.
  *
- * Tokens before `fixed` are constants: once their keys and values are frozen, changed parameters change only the
- * others. */
+ * Tokens before `fixed` are constants: their keys and values are frozen, so changed parameters affect only later
+ * tokens. */
 #ifndef WEIR_TRAIN_REF_H
 #define WEIR_TRAIN_REF_H
 

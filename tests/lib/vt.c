@@ -1,4 +1,4 @@
-/* tests/lib/vt.c - the terminal in miniature: sequences are judged, then obeyed. */
+/* tests/lib/vt.c - a small terminal emulator (vt.h): each sequence is checked, then obeyed. */
 #include "tests/lib/vt.h"
 #include "ui/text/text.h"
 

@@ -1,8 +1,8 @@
-/* tests/lib/vt.h - a terminal in miniature: what a program wrote becomes a screen, and every control sequence is
- * judged.
+/* tests/lib/vt.h - a small terminal emulator: turns a program's output into a screen and checks every control
+ * sequence.
  *
- * Allowed is what the terminal's terminfo entry says (vt_allow() with tparm()'s result, digits count as any number),
- * SGR with numbers, and what the test adds. The first offence is kept in `bad`. */
+ * Allowed are the sequences of the terminal's terminfo entry (vt_allow() with tparm()'s result; digits stand for
+ * any number), SGR with numbers, and what a test adds. The first forbidden sequence is kept in `bad`. */
 #ifndef WEIR_VT_H
 #define WEIR_VT_H
 

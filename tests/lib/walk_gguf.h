@@ -1,7 +1,7 @@
-/* tests/lib/walk_gguf.h - touches every byte that a parsed GGUF file offers, through every getter.
+/* tests/lib/walk_gguf.h - reads every byte that a parsed GGUF file offers, through every getter.
  *
- * Used on files that were accepted although they are random or damaged: a sanitizer then sees any
- * view that leaves the file.  The sum keeps the reads alive. */
+ * For files that were accepted although they are random or damaged: a sanitizer then sees any view that leaves the
+ * file. The sum of the bytes keeps the compiler from dropping the reads. */
 #ifndef WEIR_WALK_GGUF_H
 #define WEIR_WALK_GGUF_H
 

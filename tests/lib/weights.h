@@ -1,5 +1,5 @@
-/* tests/lib/weights.h - random weights of every type, and results with a guard behind them, for tests of operations on
- * the CPU. */
+/* tests/lib/weights.h - random weights of every type, and results with a guard behind them, for tests of the CPU
+ * backend. */
 #ifndef WEIR_TEST_WEIGHTS_H
 #define WEIR_TEST_WEIGHTS_H
 

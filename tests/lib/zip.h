@@ -1,4 +1,4 @@
-/* tests/lib/zip.h - a zip archive of parts that a test writes down: DOCX, EPUB, OpenDocument. */
+/* tests/lib/zip.h - builds a zip archive (DOCX, EPUB, OpenDocument) from parts that a test gives. */
 #ifndef WEIR_TEST_ZIP_H
 #define WEIR_TEST_ZIP_H
 

@@ -1,12 +1,15 @@
-/* tests/cuda/emulator/gpu_host.cc - gpu.h by an emulated device on the processor, for tests: memory, a queue; host_run.cc runs kernels.
+/* tests/cuda/emulator/gpu_host.cc - gpu.h by a device emulated on the processor, for tests: memory and a queue.
+ * host_run.cc runs the kernels.
  *
- * The emulation is slow and strict.  Queued work runs when the host waits, not before.  Device memory is inaccessible outside of
- * kernels (its pages are protected), has guards around every piece, and is filled with garbage by gpu_forget(); staged bytes are
- * garbage after the step.  A kernel's arguments must not point into host memory.  Steps select graphs in the same way as on
- * a device (gpu_queue.h), and a replayed step runs with the arguments that the graph holds after its update.
- *
- * What is queued beside (gpu_enqueue_beside) runs, as the order has it, at once or as late as it may: at gpu_join().  Until then
- * whoever else uses memory that it writes is told. */
+ * The emulation is slow and strict:
+ * - Queued work runs when the host waits, not before.
+ * - Device memory is inaccessible outside of kernels (its pages are protected), and every allocation has guards
+ *   around it.
+ * - gpu_forget() fills memory with garbage; staged bytes become garbage after the step.
+ * - A kernel's arguments must not point into host memory.
+ * - Graphs are selected as on a device (gpu_queue.h); a replayed step runs with the arguments of the updated graph.
+ * - A launch of the second stream (gpu_enqueue_beside) runs at once or as late as at gpu_join(), as the chosen
+ *   order says. Using the memory that it writes before gpu_join() is reported. */
 #include "tests/cuda/emulator/gpu_host.h"
 
 #include <stdarg.h>

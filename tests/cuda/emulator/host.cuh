@@ -1,13 +1,14 @@
-/* tests/cuda/emulator/host.cuh - CUDA's language for a plain C++17 compiler: kernels run on the processor, for tests.
+/* tests/cuda/emulator/host.cuh - CUDA's language for a plain C++17 compiler: kernels run on the processor, for
+ * tests.
  *
- * A thread of a block is a fiber; one runs at a time (host_run.cc). A fiber runs until it must wait: at __syncthreads()
- * for all threads of the block that have not ended, at a *_sync operation for the lanes of its mask. So a missing
- * barrier shows as garbage (shared memory starts as garbage), and the order of warps, lanes and blocks changes from
- * launch to launch. Errors that would hang a device are reported: a thread that waits for lanes that ended or wait
- * elsewhere, a mask without the caller, a value read from a lane outside of the mask. Asynchronous copies (cp.async)
- * complete when they are waited for, no sooner.
- *
- * Rounding differs from a device in __expf and its relatives, which are exact here. */
+ * A thread of a block is a fiber; one fiber runs at a time (host_run.cc), until it must wait: at __syncthreads()
+ * for all threads of the block that have not ended, at a *_sync operation for the lanes of its mask.
+ * - Missing barriers show as garbage: shared memory starts as garbage, and the order of warps, lanes and blocks
+ *   changes from launch to launch.
+ * - Errors that would hang a device are reported: waiting for lanes that ended or wait elsewhere, a mask without
+ *   the caller, a value read from a lane outside of the mask.
+ * - Asynchronous copies (cp.async) complete when a thread waits for them, not sooner.
+ * - Rounding differs from a device in __expf and its relatives, which are exact here. */
 #ifndef WEIR_CUDA_HOST_CUH
 #define WEIR_CUDA_HOST_CUH
 

@@ -1,8 +1,10 @@
-/* tests/cuda/emulator/host_run.cc - blocks on the processor: fibers, barriers, warps, shared memory.  See host.cuh.
+/* tests/cuda/emulator/host_run.cc - runs blocks on the processor: fibers, barriers, warps, shared memory
+ * (host.cuh).
  *
- * A thread of a block is a fiber with a stack of its own.  Within a warp lanes run until none can continue, then the next warp, so
- * that warps are as far apart as barriers allow; when no warp can continue, all threads stand at one barrier and are let
- * through, or the kernel is wrong.  Fibers of a wrong block are abandoned: kernels own nothing. */
+ * A thread of a block is a fiber with its own stack. The lanes of a warp run until none can continue, then those of
+ * the next warp, so that warps are as far apart as barriers allow. When no warp can continue, either all threads
+ * are at one barrier, and continue, or the kernel is wrong. Fibers of a wrong block are abandoned: kernels own no
+ * resources. */
 #include "tests/cuda/emulator/host_run.h"
 
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* tests/cuda/fake_runtime/cublas_v2.h - as much of cuBLAS as kernels/cuda/gpu_cuda.cu uses (cuda_fake.cc). */
+/* tests/cuda/fake_runtime/cublas_v2.h - the part of cuBLAS that kernels/cuda/gpu_cuda.cu uses (cuda_fake.cc). */
 #ifndef WEIR_FAKE_CUBLAS_V2_H
 #define WEIR_FAKE_CUBLAS_V2_H
 

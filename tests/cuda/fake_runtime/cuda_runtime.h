@@ -1,7 +1,7 @@
-/* tests/cuda/fake_runtime/cuda_runtime.h - as much of the CUDA runtime as kernels/cuda/gpu_cuda*.cu use, played by
- * tests/cuda/cuda_fake.cc.
+/* tests/cuda/fake_runtime/cuda_runtime.h - the part of the CUDA runtime that kernels/cuda/gpu_cuda*.cu use,
+ * simulated by tests/cuda/cuda_fake.cc.
  *
- * Streams are as late as they may be: what is asked for happens when somebody waits. */
+ * Streams are as late as allowed: work is done when the host waits. */
 #ifndef WEIR_FAKE_CUDA_RUNTIME_H
 #define WEIR_FAKE_CUDA_RUNTIME_H
 
