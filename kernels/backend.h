@@ -489,11 +489,11 @@ struct backend_ops {
 	/* out f32 [n][gate->rows] = act(x gate^T + gate_bias) * (x up^T + up_bias). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
 	                   int32_t n);
-	/* Row i of out = row row[i] of x, for i < n; f32 of the same cols, two tensors. host row [n], each within
-	 * x. */
+	/* Copy row row[i] of x to row i of out, for i < n; f32 of the same cols, two tensors. host row [n], each
+	 * within x. */
 	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-	/* Row row[i] of out += weight[i] * row i of x, for i = 0 .. n - 1 in this order; f32 of the same cols. host
-	 * row and weight [n], each row within out. */
+	/* Add weight[i] * row i of x to row row[i] of out, for i = 0 .. n - 1 in this order; f32 of the same cols.
+	 * host row and weight [n], each row within out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);

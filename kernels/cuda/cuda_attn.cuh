@@ -71,7 +71,7 @@ struct attn_seen {
 	int first;
 };
 
-/* An attention of consecutive tokens of a call, whose operands were checked. */
+/* Attention of some consecutive tokens of a call; its operands were checked. */
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;

@@ -83,8 +83,8 @@ static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const
 		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
 }
 
-/* Load PART dimensions of the V of the 16 rows at offsets `at`, from dimension d on: lane 4 g + t gets rows 2t, 2t
- * + 1, 2t + 8, 2t + 9. */
+/* Load V of the 16 rows at offsets `at`: PART dimensions from d on. Lane 4 g + t gets rows 2t, 2t + 1, 2t + 8, 2t +
+ * 9. */
 template <class P, int PART>
 static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], const struct attn_launch &a, int64_t at,
                                                      int32_t d)

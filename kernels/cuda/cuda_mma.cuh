@@ -16,7 +16,7 @@
 #include <cuda_bf16.h>
 #endif
 
-/* The two 16-bit formats; a word has two values. */
+/* The 16-bit formats f16 and bf16, two values to a word. */
 struct as_f16 {
 	static __device__ inline uint32_t pack(float lo, float hi)
 	{

@@ -36,8 +36,8 @@ struct scan_scores {
 	const float *score; /* [n_head][ld]: raw scores; times mult they are the scores */
 	/* [n_head][tiles], for each tile of rows: largest raw score; sum of exp((score - max) * mult) */
 	const float *max, *sum;
-	const float *mult; /* [n_head] */
-	float *out;        /* [n_kv_head][out_cols] */
+	const float *mult; /* [n_head]: factor from raw scores to scores */
+	float *out;        /* [n_kv_head][out_cols]: the output of the scan */
 	int64_t ld, out_cols;
 	int32_t n, group, tile, tiles, raw, mean;
 	struct cuda_predicate when;

@@ -197,7 +197,7 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* List the slots of a chunk that are in the bin or above, in order. Return their number. */
+/* List the slots of a chunk whose scores are in bin `bin` or above, in order. Return their number. */
 static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk,
                                                     uint32_t bin, uint2 *list)
 {
@@ -242,7 +242,7 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Collect the entries of the bin in `close`, at most CLOSE; *n_close counts all of them. */
+/* Collect the listed entries of bin `bin` in `close`, at most CLOSE; *n_close counts all of them. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -285,8 +285,8 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 	}
 }
 
-/* List the slots in the bin and above. The last block of a KV head finds the lowest selected slot and writes the
- * selected slots. */
+/* List the slots in the bin of the k-th highest score and above. The last block of a KV head finds the lowest
+ * selected slot and writes the selected slots. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
 {
 	SHARED(int32_t, start, [CHUNKS + 1]);

@@ -559,7 +559,8 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* 2^23 groups of eight at a time fit in 32 bits; the division by per_row takes most of a thread's time. */
+	/* 32-bit indices: a part has some 2^23 groups of eight, and the division by per_row takes most of a
+	 * thread's time. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;
