@@ -33,20 +33,21 @@
 struct lab_options {
 	struct options o;
 
-	int32_t layer, head;                               /* plot: -1 = the middle layer, the mean of all heads */
-	int32_t tokens, window, skip, last, offset, curve; /* evaluations of texts; 0 = not given, skip: 1 */
-	int32_t entries;                    /* recovery: KV entries that every policy reads; 0 = as its settings say */
-	const char *draw;                   /* plot: what is drawn; NULL = by the file */
-	const char *tried;                  /* tune: "KEY=VALUE,VALUE,..." */
-	const char *tasks;                  /* ruler: names, commas between; NULL = all */
-	struct int_list len;                /* tasks: tokens of a prompt and its answer */
-	int32_t samples;                    /* of a task or a text, or questions; needle: at every length and depth */
-	int32_t depths;                     /* needle */
-	int32_t block, rows, crops, epochs; /* predictor */
+	int32_t layer, head; /* plot: the layer, -1 = the middle one; the KV head, -1 = the mean of all */
+	int32_t tokens, window, skip, last, offset, curve; /* evaluations of texts; 0 = not given (skip: 1) */
+	int32_t entries;     /* recovery: KV entries that every policy reads; 0 = as its settings say */
+	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
+	const char *tried;   /* tune: "KEY=VALUE,VALUE,..." */
+	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */
+	struct int_list len; /* tasks: tokens of a prompt and its answer */
+	/* Number of samples of a task, windows of a text, or questions; needle: samples at every length and depth. */
+	int32_t samples;
+	int32_t depths;                     /* needle: number of depths */
+	int32_t block, rows, crops, epochs; /* settings of eval predictor */
 	const char *questions;              /* ask: the file of questions */
 	int32_t seeds;                      /* ask: how often each question is asked */
-	const char *resume;                 /* file of finished results, or of the training; NULL = none */
-	const char *mask, *held, *type;     /* train */
+	const char *resume;                 /* file of finished results, or of a training; NULL = none */
+	const char *mask, *held, *type;     /* settings of weir train */
 	int32_t context, fixed, batch, steps, warmup, rank;
 	float rate, alpha, decay, clip;
 	int full;
