@@ -117,13 +117,41 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
+/* Fill in a launch's parts, which are p->a.n_part parts of the call from `part` on; the first one begins at column
+ * col. */
+static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t t0,
+                      int32_t cut)
+{
+	p->a.bias = NULL;
+	for (int32_t k = 0; k < p->a.n_part; k++) {
+		const struct attn_part *from = a->part + part + k;
+		struct attn_seg *to = &p->a.part[k];
+		struct taken taken = part_taken(p, a, part + k, col, cut);
+
+		to->q = (const float *)from->q->data + (size_t)t0 * (size_t)a->n_head * (size_t)a->head_dim;
+		to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
+		to->ld = from->slots ? from->slots->cols : 0;
+		if (from->bias) {
+			p->a.bias = (const float *)from->bias->data;
+			p->a.bias_ld = from->bias->cols;
+			p->a.bias_part = k;
+		}
+		to->slot0 = from->slot0 + taken.first;
+		to->n_slots = taken.n;
+		to->col = col + taken.first;
+		/* By members, because the padding must stay zero: arguments are compared bytewise for replay. */
+		to->when.flag = cuda_predicate_of(&from->when).flag;
+		to->when.is = from->when.is;
+		col += from->n_slots;
+	}
+}
+
 /* Compute attention of tokens t0 .. t1 - 1, few enough for one grid. The first pass counts partial results, the
  * second pass launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
 	const struct attn_args *a = j->a;
-	size_t width = (size_t)a->n_head * (size_t)a->head_dim;
 	int32_t col, read, partials = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
 	int64_t tiles;
 
@@ -132,7 +160,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	p->a.queries = p->a.n * j->group;
 	p->a.dims = MIN(shape.dims, a->head_dim);
 	p->a.tiles = (int32_t)(cuda_blocks(p->a.queries, shape.queries) * cuda_blocks(a->head_dim, p->a.dims));
-	p->a.out = (float *)a->out->data + (size_t)t0 * width;
+	p->a.out = (float *)a->out->data + (size_t)t0 * (size_t)a->n_head * (size_t)a->head_dim;
 	tiles = (int64_t)p->a.tiles * a->n_kv_head;
 	for (int pass = 0; pass < 2; pass++) {
 		col = 0;  /* columns of the call */
@@ -157,30 +185,10 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			read += cols;
 			partials += p->a.maybe ? p->grid_spans : p->a.spans;
 			p->a.n_part = end - i;
-			p->a.bias = NULL;
-			for (int32_t k = i; pass && k < end; col0 += a->part[k++].n_slots) {
-				const struct attn_part *from = a->part + k;
-				struct attn_seg *to = &p->a.part[k - i];
-				struct taken taken = part_taken(p, a, k, col0, cut);
-
-				to->q = (const float *)from->q->data + (size_t)t0 * width;
-				to->slots = from->slots ? (const int32_t *)from->slots->data : NULL;
-				to->ld = from->slots ? from->slots->cols : 0;
-				if (from->bias) {
-					p->a.bias = (const float *)from->bias->data;
-					p->a.bias_ld = from->bias->cols;
-					p->a.bias_part = k - i;
-				}
-				to->slot0 = from->slot0 + taken.first;
-				to->n_slots = taken.n;
-				to->col = col0 + taken.first;
-				/* By members, because the padding must stay zero: arguments are compared bytewise
-				 * for replay. */
-				to->when.flag = cuda_predicate_of(&from->when).flag;
-				to->when.is = from->when.is;
-			}
-			if (pass)
+			if (pass) {
+				segs_fill(p, a, i, col0, t0, cut);
 				start(p);
+			}
 		}
 		p->a.partials = partials;
 		if (!pass && partials > 1 && partials_alloc(p, tiles, (int64_t)shape.queries * (p->a.dims + 2)) < 0)

@@ -27,12 +27,60 @@ struct topk_small_args {
 	struct scan_scores s;
 };
 
+/* Compute the order values of all scores of a KV head; for all threads of a block. */
+template <int SCAN>
+static __device__ __forceinline__ void small_orders(uint32_t *order, const struct topk_small_args &args, int32_t head)
+{
+	const struct topk_launch &a = args.a;
+	const struct scan_scores &s = args.s;
+	const float *score = a.score + head * a.score_cols;
+	int32_t thread = (int32_t)threadIdx.x;
+
+	if (!SCAN) {
+		for (int32_t i = thread; i < a.n; i += SMALL_THREADS)
+			order[i] = a.pooled ? order_of(a.pooled[(int64_t)head * a.n + i]) : order_of(score[i]);
+		return;
+	}
+	float *lse = (float *)(order + a.n);
+
+	scan_totals(s, head, lse, lse + s.group);
+	for (int32_t i0 = thread; i0 < a.n; i0 += EACH * SMALL_THREADS) {
+		float x[EACH];
+
+		scan_outputs<EACH>(x, s, head, i0, SMALL_THREADS, lse, lse + s.group);
+		for (int j = 0; j < EACH; j++)
+			if (i0 + j * SMALL_THREADS < a.n) {
+				s.out[head * s.out_cols + i0 + j * SMALL_THREADS] = x[j];
+				order[i0 + j * SMALL_THREADS] = order_of(x[j]);
+			}
+	}
+}
+
+/* Replace each order value by the largest one of its window; for all threads of a block. Ends with a barrier. */
+static __device__ __forceinline__ void small_pool(uint32_t *order, const struct topk_launch &a)
+{
+	constexpr int PER = SMALL / SMALL_THREADS;
+	uint32_t top[PER];
+
+	for (int j = 0; j < PER; j++) {
+		int32_t i = (int32_t)threadIdx.x + j * SMALL_THREADS;
+
+		top[j] = 0;
+		for (int32_t o = max(0, i - a.half); i < a.n && o <= min(a.n - 1, i + a.half); o++)
+			top[j] = max(top[j], order[o]);
+	}
+	__syncthreads();
+	for (int j = 0; j < PER; j++)
+		if ((int32_t)threadIdx.x + j * SMALL_THREADS < a.n)
+			order[(int32_t)threadIdx.x + j * SMALL_THREADS] = top[j];
+	__syncthreads();
+}
+
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(uint32_t, order); /* [n]; with SCAN then lse and factors of the heads */
 	SHARED(uint32_t, count, [BINS]);
 	SHARED(uint32_t, found, [2]);
-	constexpr int PER = SMALL / SMALL_THREADS;
 	const struct topk_launch &a = args.a;
 	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, base = 0;
 	const float *score = a.score + head * a.score_cols;
@@ -43,42 +91,10 @@ template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) t
 		return;
 	for (int32_t i = thread; i < BINS; i += SMALL_THREADS)
 		count[i] = 0;
-	if (SCAN) {
-		const struct scan_scores &s = args.s;
-		float *lse = (float *)(order + a.n);
-
-		scan_totals(s, head, lse, lse + s.group);
-		for (int32_t i0 = thread; i0 < a.n; i0 += EACH * SMALL_THREADS) {
-			float x[EACH];
-
-			scan_outputs<EACH>(x, s, head, i0, SMALL_THREADS, lse, lse + s.group);
-			for (int j = 0; j < EACH; j++)
-				if (i0 + j * SMALL_THREADS < a.n) {
-					s.out[head * s.out_cols + i0 + j * SMALL_THREADS] = x[j];
-					order[i0 + j * SMALL_THREADS] = order_of(x[j]);
-				}
-		}
-	} else {
-		for (int32_t i = thread; i < a.n; i += SMALL_THREADS)
-			order[i] = a.pooled ? order_of(a.pooled[(int64_t)head * a.n + i]) : order_of(score[i]);
-	}
+	small_orders<SCAN>(order, args, head);
 	__syncthreads();
-	if (a.half && !a.pooled) {
-		uint32_t top[PER];
-
-		for (int j = 0; j < PER; j++) {
-			int32_t i = thread + j * SMALL_THREADS;
-
-			top[j] = 0;
-			for (int32_t o = max(0, i - a.half); i < a.n && o <= min(a.n - 1, i + a.half); o++)
-				top[j] = max(top[j], order[o]);
-		}
-		__syncthreads();
-		for (int j = 0; j < PER; j++)
-			if (thread + j * SMALL_THREADS < a.n)
-				order[thread + j * SMALL_THREADS] = top[j];
-		__syncthreads();
-	}
+	if (a.half && !a.pooled)
+		small_pool(order, a);
 	for (int32_t i = a.i0 + thread; i < a.i1; i += SMALL_THREADS)
 		atomicAdd(&count[bin_of(order[i])], 1u);
 	__syncthreads();
