@@ -8,6 +8,7 @@
 #   make dist        the source as one archive; deb: a Debian package; portable: an archive for every Linux from glibc 2.31; into build/dist/
 #   make setup       install the compiler and the libraries that are missing; setup-test: what tests use, too
 #   make setup-cuda  fetch nvcc and cuBLAS into the user's cache; make model: the default model
+#   make check-short run the short suites of what reads untrusted bytes; with SANITIZE=address,undefined at every change
 #   make unit        build the unit tests; check-layers, check-headers, check-words: checks of the source; check-circles: of the objects
 #   make pictures    draw the pictures of README.md anew, from what the program shows
 #   make gallery     draw every pane and dialog in every theme at four sizes, into build/gallery/
@@ -126,7 +127,7 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
                $(patsubst %.cc,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cc)) \
                $(cuda_shared)
 
-.PHONY: all cuda help run test check unit pictures gallery soak bench fuzz fuzz-programs seeds check-layers check-headers check-circles check-words \
+.PHONY: all cuda help run test check check-short unit pictures gallery soak bench fuzz fuzz-programs seeds check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
 .SECONDARY:
 all: $(PROGRAM) $(LAB) $(PLUGIN) $(data:%=$(BUILD)/share/weir/%)
@@ -289,6 +290,14 @@ pictures: $(BUILD)/tests/app/t_pictures $(PROGRAM)
 gallery: $(BUILD)/tests/app/t_gallery
 	@mkdir -p $(BUILD)/gallery
 	@WEIR_GALLERY=$(BUILD)/gallery $<
+
+# Suites that read what is untrusted and take seconds; for a run under sanitizers at every change.
+SHORT := t_base t_json t_gguf t_gguf_split t_render t_sampler t_draft t_kv t_rings t_quant t_kernels t_short_conv \
+         t_import_formats t_import_html t_import_list t_import_odf t_import_rtf t_passages t_sentences t_store t_store_beginnings \
+         t_grid t_input t_keys t_panes t_wrap t_documents t_sources t_remote
+check-short: all $(unit)
+	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
+	  $(if $(SANITIZE),WEIR_TEST_SLOW_BUILD=1) tests/run.sh $(SHORT)
 
 check-layers:
 	@tests/layers.sh
