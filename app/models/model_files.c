@@ -1,11 +1,11 @@
 /* app/models/model_files.c - the model files on this machine: weir's own, and those of other programs (models.h).
  *
- *     weir $XDG_CACHE_HOME/weir/models/NAME.gguf
- *     Hugging Face $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub:
+ *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
+ *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub:
  *                    models--ORG--NAME/snapshots/REVISION/FILE.gguf
- *     llama.cpp $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
- *     LM Studio ~/.lmstudio/models/ORG/REPO/FILE.gguf
- *     Ollama $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
+ *     llama.cpp      $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
+ *     LM Studio      ~/.lmstudio/models/ORG/REPO/FILE.gguf
+ *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
  *
  * Folders of other programs are only read. Files are found by their names alone and checked when they are opened. */
 #include "app/models/models.h"
@@ -43,7 +43,7 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 }
 
 /* 1 unless the path is a later part of a model in several files. The first part, "NAME-00001-of-00003", stands for
- * the model; *bytes grows by the bytes of the other  parts. */
+ * the model; *bytes grows by the bytes of the other parts. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -257,7 +257,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* Of several exact matches take the first: weir's own files are listed first. */
+	/* Several exact matches: take the first, which is weir's own file if there is one. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

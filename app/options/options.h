@@ -1,12 +1,12 @@
 /* app/options/options.h - commands and options.
  *
- *     table.c the tables of commands and options, the defaults
- *     value.c an option's value from text, and as text
- *     parse.c config file, environment, command line
- *     config.c the config file: reading it, saving one key
- *     help.c --help
- *     typed.c the command of an unfinished command line
- *     completion.c completion for shells
+ *     table.c       the tables of commands and options, the defaults
+ *     value.c       an option's value from text, and as text
+ *     parse.c       config file, environment, command line
+ *     config.c      the config file: reading it, saving one key
+ *     help.c        --help
+ *     typed.c       the command of an unfinished command line
+ *     completion.c  completion for shells
  *
  * Parsing, --help, the environment, the config file, /set, completion and the checks of the manual all read the
  * same rows (table.c). Precedence: command line, environment, config file, defaults. */

@@ -233,7 +233,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	int rc = take_letters(p, word, next, used_next);
 
-	/* In other programs -c continues the last conversation. */
+	/* Other programs use -c to continue the last conversation: say what it is here. */
 	return rc < 0 && word[1] == 'c'
 	               ? err_set(p->e, p->e->code,
 	                         "%s (-c is the size of the context; --continue goes on with the last session)",

@@ -1,14 +1,14 @@
 /* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang,
  * Ollama, hosted ones.
  *
- *     address.c the server's address and the key
- *     server.c requests and their errors; the server's program and models
- *     request.c a conversation as the JSON of a request
- *     events.c server-sent events
- *     chunk.c the JSON of one event of an answer
- *     answer.c sending a request, waiting, trying again, the text of the answer
- *     count.c tokens of a text or a conversation
- *     probe.c the report on a server for weir doctor
+ *     address.c  the server's address and the key
+ *     server.c   requests and their errors; the server's program and models
+ *     request.c  a conversation as the JSON of a request
+ *     events.c   server-sent events
+ *     chunk.c    the JSON of one event of an answer
+ *     answer.c   sending a request, waiting, trying again, the text of the answer
+ *     count.c    tokens of a text or a conversation
+ *     probe.c    the report on a server for weir doctor
  *
  * The server is not trusted: lines, events, answers and lists are bounded, and redirections are not followed. The
  * key is sent only to the origin of the address, encrypted or to this machine. Nothing here prints. A server
@@ -65,7 +65,7 @@ struct remote_report {
 	enum remote_key key; /* NONE: no key, and the server wants none */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
 };
-/* Like remote_open(), but returns what is known even after an error: remote_info() of the result. NULL only if the
+/* Like remote_open(), but returns a struct also after an error, whose remote_info() has what is known. NULL only if the
  * address or the key cannot be used. Tests the key by an empty chat request, which no model answers. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 

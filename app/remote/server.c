@@ -336,8 +336,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ask Ollama for the context, because Ollama truncates longer prompts without an error. Of a loaded model it
- * reports the context; of another one take the model's own num_ctx, if there is one. */
+/* Ask Ollama for the context, because Ollama truncates longer prompts without an error. It reports
+ * the context of a loaded model; for a model that is not loaded, take the model's own num_ctx, if there is one. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };

@@ -44,8 +44,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. It removes the draft's folder if this program was killed meanwhile. The
- * shell ignores the signals of a terminal that is closed, so that only the editor ends. */
+/* The shell script that runs the editor. If this program was killed while the editor ran, the script removes the
+ * draft's folder. The shell ignores the signals of a terminal that is closed, so that only the editor ends. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
@@ -151,7 +151,7 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 
 /* ---- a command of the user ---- */
 
-/* Read until the command closes its output, prints more than `most` bytes, or signals_stopped() says so. */
+/* Read until the command closes its output. -1: it printed more than `most` bytes, or signals_stopped(). */
 static int read_output(int fd, size_t most, struct str *out, struct err *e)
 {
 	char buf[1 << 16];

@@ -1,17 +1,16 @@
 /* app/term/signals.c - what signals do.
  *
- *   SIGINT during an answer: stop the answer. In an interactive conversation: noted; the prompt clears its
+ *   SIGINT            during an answer: stop the answer. In an interactive conversation: noted; the prompt clears its
  *                     line. Otherwise: exit 130.
- *   SIGTERM SIGHUP during an answer or in a conversation: stop, then exit 128 + n from the main path. Otherwise:
- *   exit
- *                     at once.
- *   SIGPIPE SIGXFSZ ignored: the failed write reports the error.
- *   SIGBUS a mapped model file or the cache on disk was truncated, or its disk failed: the step fails with an
- *                     error (engine_fault()). Elsewhere as the next ones.
- *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL restore the terminal, then die of the signal as usual.
+ *   SIGTERM SIGHUP    during an answer or in a conversation: stop, then exit 128 + n from the main path. Otherwise:
+ *                     exit at once.
+ *   SIGPIPE SIGXFSZ   ignored: the failed write reports the error.
+ *   SIGBUS            a mapped model file or the cache on disk was truncated, or its disk failed: the step fails with
+ *                     an error (engine_fault()). SIGBUS of other accesses: as the signals below.
+ *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
  *
- * Handlers wake the poll() at the prompt through a pipe: a signal that comes just before poll() would not
- * interrupt it. */
+ * Handlers wake the poll() at the prompt through a pipe: a signal that comes just before poll() would not interrupt
+ * it. */
 #include "app/term/term.h"
 
 #include <errno.h>

@@ -1,16 +1,16 @@
 /* app/term/term.h - the process and its terminal: messages, answers and progress on their way out, signals, paths,
  * other programs.
  *
- *     say.c errors, notices, output
- *     format.c numbers, ages and table cells for people
- *     listing.c lists as columns or as JSON
- *     terminal.c what the terminal can show: width, colours
- *     answer.c the answer on its way to standard output
- *     progress.c progress on standard error
- *     log.c the messages of this run, for /log
- *     signals.c SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
- *     paths.c whole files, free disk space
- *     external.c the user's editor and clipboard, shell commands */
+ *     say.c       errors, notices, output
+ *     format.c    numbers, ages and table cells for people
+ *     listing.c   lists as columns or as JSON
+ *     terminal.c  what the terminal can show: width, colours
+ *     answer.c    the answer on its way to standard output
+ *     progress.c  progress on standard error
+ *     log.c       the messages of this run, for /log
+ *     signals.c   SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
+ *     paths.c     whole files, free disk space
+ *     external.c  the user's editor and clipboard, shell commands */
 #ifndef WEIR_TERM_H
 #define WEIR_TERM_H
 

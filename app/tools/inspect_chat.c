@@ -28,7 +28,7 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* Append a content: a string, null, or a list of parts, of which those of type text count. */
+/* Append a content: a string, null, or the parts of type text of a list. */
 static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };

@@ -1,4 +1,4 @@
-/* app/tools/inspect_session.c - weir inspect session: what is stored of a session, and whether it is intact.
+/* app/tools/inspect_session.c - weir inspect session: the stored data of a session, and whether it is intact.
  *
  * Everything is read beside a running weir. Names, titles, settings and documents are foreign text. */
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* app/tools/pull.h - private to app/tools/pull*.c: fetching a model.
  *
- *     pull_table.c models to choose from
- *     pull_hub.c the files of a repository, by the interface of huggingface.co
- *     pull_choose.c the models in a repository, and the one to take
- *     pull_fit.c what a model needs on this machine, by its header alone
- *     pull_file.c one file: fetched, continued, checked
- *     pull.c weir pull: the whole way, its questions and messages */
+ *     pull_table.c   models to choose from
+ *     pull_hub.c     the files of a repository, by the interface of huggingface.co
+ *     pull_choose.c  the models in a repository, and the one to take
+ *     pull_fit.c     what a model needs on this machine, by its header alone
+ *     pull_file.c    one file: fetched, continued, checked
+ *     pull.c         weir pull: the whole way, its questions and messages */
 #ifndef WEIR_PULL_H
 #define WEIR_PULL_H
 
@@ -40,7 +40,7 @@ struct hub_file {
 struct hub_repo {
 	char *name, *address, *token; /* token: NULL = none */
 	char *revision;               /* branch, tag or commit that was asked for, escaped for an address */
-	/* the commit of the revision: all files are taken from it, even if files are uploaded meanwhile */
+	/* the commit of the revision: all files are taken from it, even if others are uploaded during the download */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;

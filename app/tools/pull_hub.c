@@ -1,8 +1,8 @@
 /* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which its mirrors share
  * (pull.h).
  *
- *     HF_ENDPOINT the server; default https://huggingface.co
- *     HF_TOKEN an access token; default: the token that Hugging Face's own tools have stored
+ *     HF_ENDPOINT  the server; default https://huggingface.co
+ *     HF_TOKEN     an access token; default: the token that Hugging Face's own tools have stored
  *
  * Names, sizes and sums are not trusted. A file is identified by its SHA-256, whatever server sent it. */
 #include "app/tools/pull.h"

@@ -1,12 +1,12 @@
-/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's
- * events to the ui.
+/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's events to
+ * the ui.
  *
- *     terminal -> ui_feed() ui_action() -> worker_do(), display_..., the store
- *     worker -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
+ *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
+ *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
  *     ui_draw() -> display_show(), at most 30 times a second and only after a change
  *
- * The main thread never waits for the engine or the session log: lists and searches read through its own
- * connection. */
+ * The main thread never waits for the engine or the session log: lists and searches read through a connection of the
+ * main thread. */
 #include "app/tui/tui.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* app/tui/tui_private.h (private to app/tui/) - the state of the full screen, shared by its files.
  *
- *     tui.c the loop, opening and closing
- *     tui_events.c from the worker to the ui
- *     tui_actions.c from the ui to the worker
- *     screen_commands.c commands that only the screen has
- *     session_lists.c the lists of sessions
- *     draft_file.c unsent text, kept over a crash
- *     tour.c the tour */
+ *     tui.c              the loop, opening and closing
+ *     tui_events.c       from the worker to the ui
+ *     tui_actions.c      from the ui to the worker
+ *     screen_commands.c  commands that only the screen has
+ *     session_lists.c    the lists of sessions
+ *     draft_file.c       unsent text, kept over a crash
+ *     tour.c             the tour */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 

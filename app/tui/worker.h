@@ -1,12 +1,12 @@
 /* app/tui/worker.h (private to app/tui/) - the chat in a thread of its own.
  *
- *     main: worker_do() ------------> queue of jobs ------> worker: chat_take(), chat_read(), ...
- *              worker_stop() flag, timeline_cancel()
- *     main: worker_take() <- events, eventfd <------------- the calls of the chat's front
+ *     main:    worker_do() ------------> queue of jobs ------> worker: chat_take(), chat_read(), ...
+ *              worker_stop()  flag, timeline_cancel()
+ *     main:    worker_take() <- events, eventfd <------------- the calls of the chat's front
  *
  * From worker_start() to worker_close() the thread owns struct chat: the timeline, and the session log with its
- * connection to the store. The main thread owns the screen and reads nothing of the chat. Events arrive in order,
- * and none is lost. Of figures (progress, status, the cache) only the newest is kept. */
+ * connection to the store. The main thread owns the screen and reads nothing of the chat. Events arrive in order, and
+ * none is lost. Of figures (progress, status, the cache) only the newest is kept. */
 #ifndef WEIR_WORKER_H
 #define WEIR_WORKER_H
 

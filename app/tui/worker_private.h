@@ -1,10 +1,10 @@
 /* app/tui/worker_private.h (private to worker*.c) - the state of the worker, shared by its files.
  *
- *     worker.c the queue of jobs, the thread, the main thread's side
- *     worker_events.c the queue of events
- *     worker_jobs.c running a job
- *     worker_front.c the calls of the chat's front become events; changed messages and documents
- *     worker_report.c the figures that are overwritten: progress, status, the cache */
+ *     worker.c         the queue of jobs, the thread, the main thread's side
+ *     worker_events.c  the queue of events
+ *     worker_jobs.c    running a job
+ *     worker_front.c   the calls of the chat's front become events; changed messages and documents
+ *     worker_report.c  the figures that are overwritten: progress, status, the cache */
 #ifndef WEIR_WORKER_PRIVATE_H
 #define WEIR_WORKER_PRIVATE_H
 

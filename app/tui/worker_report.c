@@ -50,7 +50,7 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
-	/* As above, before the first answer. */
+	/* The same before the first answer. */
 	if (c->t.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
