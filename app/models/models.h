@@ -36,8 +36,8 @@ enum model_use {
 	MODEL_LOOK,
 	MODEL_VOCAB
 }; /* everything; everything but the weights, checked; the vocabulary alone */
-/* The function that reads a model file in the jail before this process reads it. -1: the file must not be opened. Set by the
- * program; NULL: the file is not read first. */
+/* The function that reads a model file in the jail before this process reads it. -1: the file must not be opened.
+ * Set by the program; NULL: the file is not read first. */
 extern int (*model_first_reader)(const char *path, const struct options *, struct err *);
 int model_open(struct engine **, const struct options *, enum model_use, struct err *);
 int timeline_open_for(struct timeline **, struct engine *, const struct options *, int32_t ctx, struct err *);

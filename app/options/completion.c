@@ -1,8 +1,9 @@
-/* app/options/completion.c - completion for shells: `weir completion SHELL` prints a stub for bash, zsh or fish, which
- * asks `weir __complete WORD ...` at each Tab. The answer comes from the tables of commands and options. Needs no model.
+/* app/options/completion.c - completion for shells. `weir completion SHELL` prints a stub for bash, zsh or fish; at each
+ * Tab the stub asks `weir __complete WORD ...`. The answer comes from the tables of commands and options, without a
+ * model.
  *
- * WORD ... is the command line behind the program's name up to the cursor; the last word is the one to complete. Each
- * line of the answer is a word, a tab and its help; the line ":files" stands for the names of files. */
+ * WORD ... is the command line after the program's name, up to the cursor; the last word is the one to complete. A line
+ * of the answer is a word, a tab and its help. The line ":files" stands for the names of files. */
 #include <stdio.h>
 #include <string.h>
 

@@ -223,7 +223,8 @@ void options_help_commands(command_set, struct str *out);
 /* ---- a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	command_set commands;         /* commands that the words allow: the chat, until a word names another command */
+	/* commands that the words allow: the chat, until a word names another command */
+	command_set commands;
 	const struct command_def *at; /* the command; NULL = its second word is missing */
 	const char *group;            /* first word of a command whose second word comes next, or NULL */
 	const struct option_def *due; /* option whose value comes next, or NULL */

@@ -101,7 +101,8 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	const struct option_def **seen; /* rows of the options so far; checked at the end, when the command is known */
+	/* rows of the options so far; checked at the end, when the command is known */
+	const struct option_def **seen;
 	int n_seen;
 	command_set commands; /* commands that the words so far allow */
 	const char *group;    /* first word of a command of two words, until the second one comes; else NULL */

@@ -65,8 +65,8 @@ struct remote_report {
 	enum remote_key key; /* NONE: no key, and the server wants none */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
 };
-/* Like remote_open(), but returns a struct also after an error, whose remote_info() has what is known. NULL only if the
- * address or the key cannot be used. Tests the key by an empty chat request, which no model answers. */
+/* Like remote_open(), but returns a struct also after an error, whose remote_info() has what is known. NULL only
+ * if the address or the key cannot be used. Tests the key by an empty chat request, which no model answers. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {

@@ -53,7 +53,8 @@ struct remote {
 		struct str refused; /* the server's word for why it cut the answer */
 		struct str ready;   /* text that remote_next() has not returned yet */
 		struct str echo;
-		size_t echoed; /* the beginning of the answer that is extended; bytes of it that the server has repeated */
+		/* the beginning of the answer that is extended; bytes of it that the server has repeated */
+		size_t echoed;
 		size_t bytes; /* bytes of text so far */
 		size_t sent;  /* bytes of the request's messages */
 		int32_t read; /* tokens of the prompt that are read */

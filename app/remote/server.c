@@ -290,10 +290,9 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	if (find_model(r, list, wanted, &n))
 		return 0;
 	name_some(&r->models, n, &some);
+	/* An unknown shape of list: the chat request will tell whether the model exists. */
 	if (!n && wanted)
-		str_adds(
-			&r->model,
-			wanted); /* the list has an unknown shape: the chat request will tell whether the model exists */
+		str_adds(&r->model, wanted);
 	else if (!n)
 		rc = err_set(e, ERR_MODEL, "%.100s lists no models; --remote URL -m NAME names one", r->at.server.p);
 	else if (wanted)

@@ -189,9 +189,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	posix_spawnattr_setpgroup(
-		&attr,
-		0); /* a process group of its own: Ctrl-C goes to weir alone, and the command is killed with its children */
+	/* A process group of its own: Ctrl-C goes to weir alone, and the command is killed with its children. */
+	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
 	posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);

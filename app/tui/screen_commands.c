@@ -368,7 +368,8 @@ void tui_take(struct tui *t, struct str *text)
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		ui_say(t->ui, e.msg); /* the running answer uses the transcript, so show the error in the status row */
+		/* the running answer uses the transcript, so show the error in the status row */
+		ui_say(t->ui, e.msg);
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));
 		ui_entry(t->ui, UI_ERROR, e.msg, strlen(e.msg));

@@ -1,5 +1,5 @@
-/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's events to
- * the ui.
+/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's events
+ * to the ui.
  *
  *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
  *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...

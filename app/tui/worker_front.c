@@ -54,8 +54,8 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	if (!c->indexing
-	             .on) /* during indexing a transaction is open, and jobs that write to the store would wait for its end */
+	/* During indexing a transaction is open, and jobs that write to the store would wait for its end. */
+	if (!c->indexing.on)
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }

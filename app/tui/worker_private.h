@@ -52,13 +52,12 @@ struct worker {
 	struct listener listener;
 	/* times of the last reports of status and of the cache; seconds between two reports of the cache */
 	double reported, cache_reported, cache_every;
-	double reading_since;
-	int64_t had; /* reading_since, had: when a prefill began, and the tokens that were cached then */
+	double reading_since; /* when the prefill began */
+	int64_t had;          /* tokens that were cached then */
 	/* tokens of the sequence during a prefill; -1 = no prefill runs */
 	int32_t reading;
-	int open;
-	double open_tps,
-		open_left; /* open: 1 = a streamed text is being read; its speed in tokens a second; seconds left, < 0 = unknown */
+	int open;                            /* 1 = a streamed text is being read */
+	double open_tps, open_left;          /* its speed in tokens a second; seconds left, < 0 = unknown */
 	uint64_t surprises;                  /* sentences whose surprise has been sent */
 	size_t streamed;                     /* bytes of the streamed text in the transcript */
 	size_t n_sent;                       /* messages in the transcript */
