@@ -50,10 +50,10 @@ const struct option_def lab_option_defs[] = {
 		CMD_EVAL_ASK, 0, AT(seeds), 1, 1000},
 	{"depths", 0, OPT_INT, "N", NULL, "depths, evenly from the beginning to the end (default 11)",
 		CMD_EVAL_NEEDLE, 0, AT(depths), 2, 100},
-	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and take from it those that are there",
+	{"resume", 0, OPT_TEXT, "FILE", NULL, "store finished results in FILE, and do not compute those that FILE has",
 		EVAL_TEXTS | EVAL_TASKS, 0, AT(resume), 0, 0},
 
-	{"out", 0, OPT_TEXT, "FILE", NULL, "where the adapter or the model goes, as GGUF",
+	{"out", 0, OPT_TEXT, "FILE", NULL, "file for the adapter or the model, as GGUF",
 		CMD_TRAIN, 0, AT(o.out), 0, 0},
 	{"mask", 0, OPT_TEXT, "MASK", NULL, "what tokens attend to: full, or recycled:prefill=N,k=N,stride=N,pool=N (default full)",
 		CMD_TRAIN, 0, AT(mask), 0, 0},
@@ -85,7 +85,7 @@ const struct option_def lab_option_defs[] = {
 		CMD_TRAIN, 0, AT(held), 0, 0},
 	{"samples", 0, OPT_INT, "N", NULL, "windows of the held-out text (default 20)",
 		CMD_TRAIN, 0, AT(samples), 1, 100000},
-	{"resume", 0, OPT_TEXT, "FILE", NULL, "store the training in FILE now and then, and go on with what is there",
+	{"resume", 0, OPT_TEXT, "FILE", NULL, "store the training in FILE at intervals, and continue from FILE if it exists",
 		CMD_TRAIN, 0, AT(resume), 0, 0},
 	{NULL, 0, OPT_FLAG, NULL, NULL, NULL, 0, 0, 0, 0, 0},
 };
