@@ -139,18 +139,18 @@ static void send_source_lines(struct worker *w, const struct message *m)
 /* Post all sources again: the documents have changed, so the places of sources may have changed. */
 static void send_all_sources(struct worker *w)
 {
-	const struct conversation *t = &w->c->t;
+	const struct conversation *conv = &w->c->t;
 
-	for (size_t i = 1; i < t->n_msg; i++)
-		if (t->msg[i].role == ROLE_ASSISTANT && t->msg[i].sources.n)
-			send_sources(w, i - 1, &t->msg[i].sources);
+	for (size_t i = 1; i < conv->n_msg; i++)
+		if (conv->msg[i].role == ROLE_ASSISTANT && conv->msg[i].sources.n)
+			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
 /* Post the first n messages. resting: 1 = no turn begins; the last message then notes that its answer was cut or
  * is missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
-	const struct conversation *t = &w->c->t;
+	const struct conversation *conv = &w->c->t;
 
 	worker_post(w, event_new(EV_MESSAGES, "", 0));
 	w->streamed = 0;
@@ -158,7 +158,7 @@ static void send_messages(struct worker *w, size_t n, int resting)
 	w->messages_stale = 0;
 	w->n_sent = n;
 	for (size_t i = 0; i < n; i++) {
-		const struct message *m = &t->msg[i];
+		const struct message *m = &conv->msg[i];
 		size_t from = m->read ? send_streamed(w, m) : 0;
 		struct event *e;
 
@@ -171,11 +171,11 @@ static void send_messages(struct worker *w, size_t n, int resting)
 			e = event_new(EV_MESSAGE, str_text(&m->text) + from, m->text.n - from);
 		}
 		reasoning_note(&e->note);
-		if (resting || i + 1 < t->n_msg)
+		if (resting || i + 1 < conv->n_msg)
 			chat_cut_note(w->c, i, &e->note);
 		if (m->role == ROLE_ASSISTANT)
 			variants_note(w, i, &e->note);
-		e->role = t->msg[i].role;
+		e->role = conv->msg[i].role;
 		worker_post(w, e);
 		if (m->role == ROLE_ASSISTANT)
 			send_source_lines(w, m);
@@ -205,7 +205,7 @@ static void post_returned(struct worker *w, size_t messages)
 }
 
 /* Note changes that the front's calls do not report; the changed part is sent again later. */
-static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;
 
@@ -215,13 +215,13 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_ANSWER_WITHDRAWN: w->messages_stale = 1; break;
 	case EVENT_CLEARED:
 		w->messages_stale |= w->n_sent > 0;
-		w->documents_stale |= w->n_first != t->n_doc;
+		w->documents_stale |= w->n_first != conv->n_doc;
 		break;
 	case EVENT_DOCUMENT_ADDED:
 	case EVENT_DOCUMENT_DROPPED:
 	case EVENT_DOCUMENT_PUT_BACK: w->documents_stale = 1; break;
 	case EVENT_RETURNED:
-		w->n_sent = t->n_msg;
+		w->n_sent = conv->n_msg;
 		post_returned(w, event->i);
 		break;
 	case EVENT_TEXT_GREW: text_grew(w, event->i); break;
@@ -256,31 +256,31 @@ void worker_sent_all(struct worker *w)
 /* Remove the last answer and the notices after its question from the screen; those of earlier turns stay. */
 static void withdraw_answer(struct worker *w)
 {
-	const struct conversation *t = &w->c->t;
+	const struct conversation *conv = &w->c->t;
 	struct event *e;
 	int streamed = 0;
 
-	for (size_t i = 0; i < t->n_msg; i++)
-		streamed |= t->msg[i].read > 0; /* then the screen has another number of messages */
+	for (size_t i = 0; i < conv->n_msg; i++)
+		streamed |= conv->msg[i].read > 0; /* then the screen has another number of messages */
 	if (w->messages_stale || streamed || w->c->goes_on) {
-		send_messages(w, t->n_msg - 1, 0);
+		send_messages(w, conv->n_msg - 1, 0);
 		return;
 	}
 	e = event_new(EV_CUT, "", 0);
-	e->messages = w->n_sent = t->n_msg - 1;
+	e->messages = w->n_sent = conv->n_msg - 1;
 	worker_post(w, e);
 }
 
 static void on_turn(struct chat *c, const char *question, size_t n)
 {
 	struct worker *w = c->ud;
-	const struct conversation *t = &c->t;
+	const struct conversation *conv = &c->t;
 
 	/* A regenerated answer replaces the last answer, an edited question the old question. */
-	if (!question && t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT)
+	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)
-		send_messages(w, t->n_msg, 0);
+		send_messages(w, conv->n_msg, 0);
 	if (!question)
 		worker_drop_held(w); /* a regenerated answer is right below its question */
 	if (!question && !c->goes_on)
@@ -290,7 +290,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	if (c->goes_on) {
 		struct str begun = { 0 };
 
-		chat_message(c, conversation_answer(t), &begun, NULL);
+		chat_message(c, conversation_answer(conv), &begun, NULL);
 		worker_post_text(w, EV_PIECE, begun.p, begun.n);
 		str_free(&begun);
 	}
@@ -435,42 +435,42 @@ static void on_document(struct chat *c, size_t i, size_t from, size_t to)
 
 static void send_documents(struct worker *w)
 {
-	const struct conversation *t = &w->c->t;
+	const struct conversation *conv = &w->c->t;
 	struct event *e = event_new(EV_DOCUMENTS, "", 0);
 
 	w->documents_stale = 0;
-	w->n_first = t->n_doc;
-	w->first = xrealloc(w->first, (t->n_doc + 1) * sizeof *w->first);
-	cache_report_documents(t, w->first);
+	w->n_first = conv->n_doc;
+	w->first = xrealloc(w->first, (conv->n_doc + 1) * sizeof *w->first);
+	cache_report_documents(conv, w->first);
 
-	e->n_doc = t->n_doc;
-	e->doc = xcalloc(t->n_doc + 1, sizeof *e->doc);
-	for (size_t i = 0; i < t->n_doc; i++) {
+	e->n_doc = conv->n_doc;
+	e->doc = xcalloc(conv->n_doc + 1, sizeof *e->doc);
+	for (size_t i = 0; i < conv->n_doc; i++) {
 		e->doc[i] = (struct event_doc){
-			.name = xstrndup(t->doc[i].name, strlen(t->doc[i].name)),
-			.bytes = t->doc[i].bytes,
-			.tokens = (int32_t)t->doc[i].tokens,
-			.first = w->first[i] < 0 && !t->doc[i].whole ? UI_SEARCHED : w->first[i],
+			.name = xstrndup(conv->doc[i].name, strlen(conv->doc[i].name)),
+			.bytes = conv->doc[i].bytes,
+			.tokens = (int32_t)conv->doc[i].tokens,
+			.first = w->first[i] < 0 && !conv->doc[i].whole ? UI_SEARCHED : w->first[i],
 		};
-		str_add(&e->doc[i].text, t->doc[i].text.p + t->doc[i].body, t->doc[i].n_body);
-		e->doc[i].n_mark = marks_copy(t->doc[i].mark, t->doc[i].n_mark, &e->doc[i].mark);
+		str_add(&e->doc[i].text, conv->doc[i].text.p + conv->doc[i].body, conv->doc[i].n_body);
+		e->doc[i].n_mark = marks_copy(conv->doc[i].mark, conv->doc[i].n_mark, &e->doc[i].mark);
 	}
 	worker_post(w, e);
 }
 
 void worker_send_changes(struct worker *w)
 {
-	const struct conversation *t = &w->c->t;
+	const struct conversation *conv = &w->c->t;
 	int unread = 0, changed;
 
 	/* documents may have been prefilled since they were sent */
 	for (size_t i = 0; i < w->n_first; i++)
-		unread |= i < t->n_doc && t->doc[i].whole && w->first[i] < 0;
+		unread |= i < conv->n_doc && conv->doc[i].whole && w->first[i] < 0;
 	changed = w->documents_stale;
 	if (w->documents_stale || unread)
 		send_documents(w);
 	if (w->messages_stale)
-		send_messages(w, t->n_msg, 1);
+		send_messages(w, conv->n_msg, 1);
 	else if (changed)
 		send_all_sources(w);
 }
