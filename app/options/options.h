@@ -111,12 +111,11 @@ struct options {
 	const struct command_def *def;
 	const struct option_def *more; /* rows of options that only this program has, or NULL (app/lab/lab.h) */
 
-	/* remote: address of a server, or NULL. served: its model that /model has named; "" = none named */
-	const char *remote, *served;
-	/* of a server: file of the key, 1 = send the key without encryption, seconds of silence before a request
-	 * fails */
-	const char *key_file;
-	int insecure, timeout;
+	const char *remote;   /* address of a server that answers instead of a model, or NULL */
+	const char *served;   /* the server's model that /model has named; "" = none named */
+	const char *key_file; /* file of the server's key, or NULL */
+	int insecure;         /* 1 = send the key also without encryption */
+	int timeout;          /* seconds without an answer after which a request to a server fails */
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */

@@ -186,7 +186,7 @@ static int answer_read(struct remote *r, struct err *e)
 
 /* ---- asking ---- */
 
-/* Read the page of an error status and report its message. */
+/* Read the body of an answer with an error status, and report its message. */
 static int answer_refused(struct remote *r, const struct http_reply *reply, struct err *e)
 {
 	struct answer *a = &r->answer;

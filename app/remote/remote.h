@@ -138,13 +138,12 @@ void sse_free(struct sse *);
 struct chunk {
 	struct str text, thought; /* appended to */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
-	struct str why; /* CHUNK_REFUSED: the server's word for the reason */
-	/* fault: 1 = the event is an error; then its text, its number, and if the context is too small the context
-	 * in tokens, 0 = unknown */
-	int fault;
-	struct str error;
-	int status, overflow;
-	int32_t ctx;
+	struct str why;   /* CHUNK_REFUSED: the server's word for the reason */
+	int fault;        /* 1 = the event is an error, described by the next members */
+	struct str error; /* text of the error */
+	int status;       /* its number; 0 = none */
+	int overflow;     /* 1 = the prompt exceeds the context */
+	int32_t ctx;      /* overflow: the context in tokens; 0 = unknown */
 	struct remote_usage usage;
 	int32_t done, total; /* tokens of the prompt that are read; total 0 = unknown */
 };

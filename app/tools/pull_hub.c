@@ -322,7 +322,7 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* Add a file of the list. 1: a GGUF file whose name, size or sum is invalid, which is skipped. */
+/* Add a file of the list. Returns 1 if it is a GGUF file that is skipped, because its name, size or sum is invalid. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };

@@ -47,7 +47,7 @@ struct worker {
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
-	/* Members of the thread alone. */
+	/* Members that only the worker's thread uses. */
 	struct cache_report *cache_work; /* report that is being filled */
 	struct listener listener;
 	/* times of the last reports of status and of the cache; seconds between two reports of the cache */
