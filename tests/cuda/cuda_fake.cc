@@ -15,7 +15,7 @@
 #include "tests/cuda/emulator/gpu_host.h"
 #include "tests/cuda/emulator/host_run.h"
 
-/* What a kernel is called with is known to those who enqueue it. */
+/* gpu_enqueue() is wrapped below, to record the size of arguments, which the CUDA runtime is not told. */
 #define gpu_enqueue gpu_enqueue_real
 #include "kernels/cuda/gpu_cuda_launch.cu"
 #include "kernels/cuda/gpu_cuda.cu"
@@ -38,7 +38,7 @@ static struct gpu_host_counts counts;
 static uint64_t memory, next_memory = (uint64_t)4 << 30, taken;
 static int held, device, order = 2;
 static cudaError_t last, broken;
-/* Made at first use: tests register themselves before main(). */
+/* Made at first use, because tests register themselves before main(). */
 static std::map<const void *, known> &kernels(void) { static std::map<const void *, known> m; return m; }
 static std::map<const void *, unsigned> &allowed(void) { static std::map<const void *, unsigned> m; return m; }
 static std::map<void *, size_t> &sizes(void) { static std::map<void *, size_t> m; return m; }
@@ -55,7 +55,7 @@ __attribute__((constructor)) static void begin(void) { fake_cuda_good(); }
 extern "C" void gpu_host_stats(struct gpu_host_counts *out) { *out = counts; }
 extern "C" void gpu_host_forget(void) { memset(&counts, 0, sizeof counts); }
 extern "C" void gpu_host_order(unsigned seed) { order = (int)seed; }
-/* Of the tests' own; what the runtime takes for itself comes on top. */
+/* Memory for the tests; what the runtime allocates for itself is added. */
 extern "C" void gpu_host_memory(uint64_t n) { next_memory = n; }
 
 void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n)
@@ -213,7 +213,7 @@ static void do_task(const task &t)
 			}
 }
 
-/* The tasks of a stream up to the n-th since it began. */
+/* Do the tasks of a stream up to the n-th since it began. */
 static void do_upto(cudaStream_t s, size_t n)
 {
 	while (s->done < n && s->todo.size()) {
@@ -290,7 +290,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t g)
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t g, const cudaGraphNode_t *after, size_t n,
                                    const struct cudaKernelNodeParams *p)
 {
-	/* A chain is all that is asked for. */
+	/* Only chains of kernels are supported. */
 	if (n != (g->node.size() ? 1u : 0u) || (n && *after != g->node.back()) || too_much(p->func, p->sharedMemBytes))
 		return say(cudaErrorInvalidValue);
 	*node = new fake_node{ g, g->work.size() };
@@ -336,7 +336,7 @@ cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s) { h->stream = s
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) { return CUBLAS_STATUS_SUCCESS; }
 cublasStatus_t cublasSetMathMode(cublasHandle_t, enum cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 const char *cublasGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS"; }
-/* Column-major, as asked for: c [n][ldc] = b [n][ldb] a [m][lda]^T. */
+/* Column-major, as cuBLAS specifies: c [n][ldc] = b [n][ldb] a [m][lda]^T. */
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k, const void *, const void *a,
                             cudaDataType, int lda, const void *b, cudaDataType, int ldb, const void *, void *c, cudaDataType, int ldc,
                             cublasComputeType_t, cublasGemmAlgo_t)
@@ -345,7 +345,7 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta, cublasOperat
 		return CUBLAS_STATUS_INVALID_VALUE;
 	struct task t = { PRODUCT, NULL, c, NULL, 0, 0, {}, a, b, m, n, k, ldc };
 
-	/* The stream of those who name none does not wait for one that was made without it. */
+	/* The default stream does not wait for a stream made without blocking. */
 	if (h->stream)
 		h->stream->todo.push_back(t);
 	else

@@ -7,21 +7,22 @@ extern "C" {
 #endif
 
 struct fake_cuda {
-	int driver, runtime; /* 13000 = 13.0; driver 0 = none */
-	int devices;         /* -1: asking for them fails, 0: "no device" */
-	int major;           /* compute capability of device 0; all others have 9 */
-	int image;           /* is there code for the device?  2: no, in the other words of the runtime */
-	int graphs;          /* can graphs be had? 2: but they cannot be updated */
-	int break_launch;    /* so many launches from now one touches an illegal address; 0 = never */
-	int workspace;       /* is there memory for cuBLAS? */
-	int waits;           /* how often a stream was waited for */
+	int driver, runtime; /* CUDA versions, 13000 = 13.0; driver 0 = no driver */
+	int devices;         /* number of devices; -1: asking for it fails, 0: "no device" */
+	int major;           /* compute capability of device 0; other devices have 9 */
+	/* 1: there is code for the device; 0 and 2: there is none, by two different errors of the runtime */
+	int image;
+	int graphs;       /* 1: graphs work; 0: none can be built; 2: graphs cannot be updated */
+	int break_launch; /* the launch that touches an illegal address, counted from now; 0 = none */
+	int workspace;    /* 1: cuBLAS gets its workspace */
+	int waits;        /* how often a caller waited for a stream */
 };
 extern struct fake_cuda fake_cuda;
-/* A driver and a device that do. */
+/* Pretend a driver and a device that are good enough. */
 void fake_cuda_good(void);
-/* What was taken and not given back: memory, streams, graphs, handles. */
+/* Return the number of allocations, streams, graphs and handles that were not freed. */
 int fake_cuda_held(void);
-int fake_cuda_device(void); /* that was chosen last */
+int fake_cuda_device(void); /* the device selected last */
 
 #ifdef __cplusplus
 }

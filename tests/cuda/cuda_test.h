@@ -13,7 +13,7 @@
 
 int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
-/* A test that plays the device's runtime itself defines TEST_CUDA_PLAYED. */
+/* A test that simulates the CUDA runtime itself defines TEST_CUDA_PLAYED. */
 static inline int test_cuda_is_device(void)
 {
 #ifdef TEST_CUDA_PLAYED
@@ -25,21 +25,21 @@ static inline int test_cuda_is_device(void)
 #endif
 }
 
-/* As weir_cuda_open(). */
+/* Open the backend under test; otherwise as weir_cuda_open(). */
 static inline int test_cuda_open(struct backend **out, char err[160])
 {
 	return test_cuda_is_device() ? backend_open(out, "cuda", NULL, err)
 	                             : weir_cuda_open(out, NULL, BACKEND_ABI, err);
 }
 
-/* For what only the processor's device can tell: counts of launches, its guards, its memory. */
+/* Skip a test that only the emulated device can run: it needs counts of launches, guards or the emulated memory. */
 #define CUDA_HOST_ONLY()                                                                                               \
 	do {                                                                                                           \
 		if (test_cuda_is_device())                                                                             \
 			SKIP("the device does not tell");                                                              \
 	} while (0)
 
-/* The processor's device as a plugin, beside the folder of this test. */
+/* Return the path of the plugin with the emulated device, beside the folder of this test. */
 static inline const char *test_cuda_plugin(void)
 {
 	static char path[4200];
@@ -56,7 +56,8 @@ static inline const char *test_cuda_plugin(void)
 	return path;
 }
 
-/* engine_open() and backend_open() take that one from here on, or the device's, which was named when the test began. */
+/* Make engine_open() and backend_open() use that plugin from now on, or a GPU's, which was named when the test
+ * began. */
 static char test_cuda_named[4200];
 __attribute__((constructor)) static inline void test_cuda_begin(void)
 {

@@ -18,7 +18,7 @@ __global__ void sum_kernel(struct sum_args a)
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, zero = a.n - 256;
 	float s = a.x[threadIdx.x];
 
-	/* One group of copies, of which the last may be left. */
+	/* One group of copies, whose last copy may be left out. */
 	if (a.wrong == RIGHT || a.wrong == NOT_WAITED || a.wrong == COPY_ODD) {
 		if (threadIdx.x < 64)
 			copy16(all + 4 * threadIdx.x, a.x + 4 * threadIdx.x + (a.wrong == COPY_ODD), 1);
@@ -101,7 +101,7 @@ extern "C" int wrong_run(enum wrong w, float *sum, char err[160])
 enum { CHECKS = 24 };
 struct language_args { uint64_t *out; };
 
-/* Thread t of a warp: what each operation gives. */
+/* Thread t of a warp checks what each operation gives. */
 __global__ void language_kernel(struct language_args a)
 {
 	unsigned lane = threadIdx.x, x = lane * 2654435761u;
@@ -169,7 +169,8 @@ extern "C" int language_check(void)
 		LANGUAGE_CHECK(0, 5 * k);
 		LANGUAGE_CHECK(1, ((lane & ~7u) + ((lane + 3) & 7)) * k);
 		LANGUAGE_CHECK(2, (lane ^ 9) * k);
-		/* Across a segment's end to the one behind it: nothing moves; to the one before: it does. */
+		/* A shuffle across a segment's end to the next segment moves nothing; to the segment before it
+		 * does. */
 		LANGUAGE_CHECK(3, (lane & 8 ? lane ^ 9 : lane) * k);
 		LANGUAGE_CHECK(4, (lane < 3 ? lane : lane - 3) * k);
 		LANGUAGE_CHECK(5, (lane % 4 < 3 ? lane : lane - 3) * k);
@@ -219,7 +220,8 @@ __global__ void add_0(struct add_args a) { add<0>(a); }
 __global__ void add_1(struct add_args a) { add<1>(a); }
 __global__ void add_2(struct add_args a) { add<2>(a); }
 
-/* sum += n * (what was added since), after which the sum begins again: launches count by their place. */
+/* sum += n * (what was added since the last call); then the sum begins again, so that launches count by their
+ * place. */
 struct weigh_args { unsigned long long *sum, *n, *total; };
 __global__ void weigh(struct weigh_args a)
 {

@@ -32,19 +32,20 @@ enum wrong {
 	COPY_ODD,
 	N_WRONG
 };
-/* Run a kernel that sums 0 .. 255 with this mistake: 0 and its result, or -1 and what the device said. */
+/* Run a kernel that sums 0 .. 255 with this mistake. Return 0 and its result, or -1 and the device's message. */
 int wrong_run(enum wrong, float *sum, char err[160]);
 
-/* What the language promises, computed by a kernel and by plain code: 0, or the line of the first difference. */
+/* Compare what kernels compute with plain code, for each operation of the language. Return 0, or the line of the
+ * first difference. */
 int language_check(void);
 
-/* Launch numbers to be gathered: kind = which kernel, arg = its argument; then how often each argument came, in
- * order. */
+/* Launches whose numbers are added up: kind = which kernel, arg = its argument; then how often each argument came,
+ * in order. */
 struct wrong_queue;
 struct wrong_queue *queue_open(void);
 void queue_close(struct wrong_queue *);
 void queue_launch(struct wrong_queue *, int kind, unsigned grid, unsigned long long arg);
-/* Wait; the sum over launches i of (i + 1) * (kind + 1) * grid * arg since the last time. */
+/* Wait; return the sum over launches i since the last call of (i + 1) * (kind + 1) * grid * arg. */
 unsigned long long queue_sum(struct wrong_queue *);
 
 #ifdef __cplusplus

@@ -8,7 +8,7 @@
 #   GPU_PLUGIN=FILE   another plugin: the emulated one, to try this script without a GPU
 #
 # A machine with a GPU may lack the libraries of readline, SQLite and so on, and their headers.  Then the programs are built elsewhere, into a
-# kit of some 40 MB with these libraries and the models for tests:
+# kit of some 80 MB (25 MB as tar.xz) with these libraries and the models for tests:
 #
 #   GPU_STEPS=kit GPU_ARCH=sm_90 tests/cuda/gpu.sh                            here: into $GPU_KIT (build/gpu-kit)
 #   GPU_STEPS=tests BUILD=build/gpu-kit tests/cuda/gpu.sh                     on the GPU machine; then sanitizer, speed: one each ten minutes

@@ -32,15 +32,18 @@
 
 enum { GUARD = 256, GUARD_BYTE = 0x5c, QUEUE_MOST = 16384 };
 
-/* A piece of memory: guard, bytes, guard.  host: of the host, which kernels read and write like the device's.  beside: launches beside write it. */
+/* An allocation: guard, bytes, guard. host: 1 = host memory that kernels access. beside: 1 = launches of the second
+ * stream write it. */
 struct piece { unsigned char *p; size_t size; int host, beside; };
 
-/* One entry of the queue.  Kernels belong to a step, and so do gpu_forget() and small writes, which functions play; all else ends a step. */
-enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT, DO_BESIDE, DO_JOIN };   /* DO_BESIDE: nothing else */
+/* One entry of the queue. Kernels, gpu_forget() and small writes belong to a step, the latter two played by
+ * functions. All other entries end a step. */
+/* DO_BESIDE: only launches of the second stream */
+enum action_kind { DO_STEP, DO_WRITE, DO_PRODUCT, DO_BESIDE, DO_JOIN };
 struct action {
 	enum action_kind kind;
-	int first, n, part;        /* DO_STEP: of the queue's launches; the part of a step */
-	int beside;                /* so many more launches beside may run then */
+	int first, n, part;        /* DO_STEP: first launch and number of launches in the queue; part of the step */
+	int beside;                /* number of launches of the second stream that may run from here on */
 	unsigned char *p, *bytes;
 	size_t size;
 	const void *w, *x;
@@ -49,19 +52,19 @@ struct action {
 
 struct gpu {
 	unsigned char *arena;
-	size_t arena_size, top;    /* bytes from `top` on were never used */
+	size_t arena_size, top;    /* size of the arena; bytes from `top` on were never used */
 	size_t page, in_use;
 	uint64_t memory;
-	int open;                  /* the pages are accessible */
-	struct piece *piece;       /* by address */
+	int open;                  /* 1: the pages of the arena are accessible */
+	struct piece *piece;       /* allocations, sorted by address */
 	int n_pieces, cap_pieces;
 	unsigned char *stage;
 	size_t n_stage;
-	struct gpu_step queue, beside;   /* beside: those not run yet */
-	int beside_run, beside_due;      /* of these: those that ran, and those that may run */
+	struct gpu_step queue, beside;   /* beside: launches of the second stream that have not run */
+	int beside_run, beside_due;      /* of `beside`: launches that ran; launches that may run */
 	struct action *action;
 	int n_actions, cap_actions;
-	int parts;                 /* of the step that is queued */
+	int parts;                 /* parts of the queued step so far */
 	struct gpu_graphs graphs;
 	unsigned order;
 	int failed;
@@ -105,7 +108,7 @@ static void pages(struct gpu *g, int open)
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static size_t piece_room(const struct piece *p) { return round_up(p->size, GUARD); }
 
-/* The piece that holds p, or -1. */
+/* Return the index of the allocation that contains p, or -1. */
 static int piece_of(const struct gpu *g, const void *p)
 {
 	int lo = 0, hi = g->n_pieces;
@@ -144,7 +147,7 @@ static void guards_set(const struct piece *p)
 	ASAN_POISON_MEMORY_REGION(p->p + p->size, piece_room(p) - p->size + GUARD);
 }
 
-/* The pages are accessible. */
+/* Check the guards of all allocations; the pages must be accessible. */
 static void guards_check(struct gpu *g)
 {
 	for (int i = 0; i < g->n_pieces; i++) {
@@ -191,7 +194,7 @@ static void *alloc(struct gpu *g, size_t n, int host)
 		g->piece = (struct piece *)q;
 		g->cap_pieces = cap;
 	}
-	/* The first gap that is large enough. */
+	/* Find the first gap that is large enough. */
 	for (i = 0; i < g->n_pieces; i++) {
 		size_t begins = (size_t)(g->piece[i].p - GUARD - g->arena);
 
@@ -245,8 +248,9 @@ static int is_kernel(const struct gpu_launch *l)
 	return l->call != move_call;
 }
 
-/* Two counts side by side (25,331 and 25,331) look like an address.  A program and what it maps lie above 0x500000000000; the shadow of the
- * thread sanitizer does not.  Only the heap of the address sanitizer lies lower: there a low half below 2^20 is taken for a count. */
+/* 1 if an argument's value is an address, not two counts side by side (25,331 and 25,331 look like one). A program and
+ * its mappings are above 0x500000000000; the shadow of the thread sanitizer is not. Only the heap of the address
+ * sanitizer is lower: there a low half below 2^20 counts as a number. */
 static int is_address(uintptr_t v)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -256,7 +260,7 @@ static int is_address(uintptr_t v)
 #endif
 }
 
-/* Arguments that point into the program's own memory, of which a device knows nothing. */
+/* Report arguments that point into the program's own memory, which a device cannot access. */
 static void arguments_check(struct gpu *g, const struct gpu_launch *l, const unsigned char *args, size_t n)
 {
 	for (size_t i = 0; i + 8 <= n; i += 8) {
@@ -270,7 +274,7 @@ static void arguments_check(struct gpu *g, const struct gpu_launch *l, const uns
 		if (v - (uintptr_t)g->stage < GPU_STAGE_BYTES)
 			continue;
 		if (v - (uintptr_t)g->arena < g->arena_size) {
-			/* One past the end may stand for an end. */
+			/* a pointer one past the end is allowed */
 			if (piece_of(g, (void *)v) >= 0 || piece_of(g, (void *)(v - 1)) >= 0)
 				continue;
 			gpu_launch_name(l, name, sizeof name);
@@ -326,7 +330,7 @@ static void run_step(struct gpu *g, const struct action *a)
 		break;
 	case GPU_BUILD:
 		stats.built++;
-		graph->exec = g;       /* anything but NULL */
+		graph->exec = g;       /* any value but NULL */
 		break;
 	case GPU_REPLAY:
 		stats.replayed++;
@@ -371,7 +375,7 @@ static void run_product(struct gpu *g, const struct action *a)
 	free(row);
 }
 
-/* The launches beside that may run. */
+/* Run the launches of the second stream that may run. */
 static void run_beside(struct gpu *g)
 {
 	for (; g->beside_run < g->beside_due; g->beside_run++) {
@@ -386,7 +390,7 @@ static void run_beside(struct gpu *g)
 	g->beside_run = g->beside_due = 0;
 }
 
-/* Order 0: at once, 1: late; else either, by chance. */
+/* 1 if a launch of the second stream runs at once. Order 0: always; 1: never; else at random. */
 static int beside_now(struct gpu *g)
 {
 	return g->order < 2 ? !g->order : (int)(g->order >> 20 & 1);
@@ -417,7 +421,7 @@ static void run_all(struct gpu *g)
 	pages(g, 0);
 }
 
-/* Run the queue; staged bytes become garbage. */
+/* Run the queue. Afterwards staged bytes are garbage. */
 static void finish(struct gpu *g)
 {
 	run_all(g);
@@ -506,7 +510,7 @@ void gpu_free(struct gpu *g, void *p)
 	gpu_join(g);
 	run_all(g);
 	i = piece_of(g, p);
-	if (i < 0 && g->n_pieces)              /* a piece of size 0 */
+	if (i < 0 && g->n_pieces)              /* an allocation of size 0 */
 		for (i = g->n_pieces - 1; i >= 0 && g->piece[i].p != p; i--)
 			;
 	if (i < 0 || g->piece[i].p != p) {
@@ -524,7 +528,7 @@ uint64_t gpu_memory_free(struct gpu *g)
 	return g->memory - g->in_use;
 }
 
-/* Does it lie in memory that launches beside may be writing? */
+/* 1 if p is in memory that launches of the second stream may be writing. */
 static int is_beside(const struct gpu *g, const void *p)
 {
 	int i = piece_of(g, p);

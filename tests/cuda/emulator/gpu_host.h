@@ -4,16 +4,16 @@
 
 #include <stdint.h>
 
-/* Counted since the program began, or since gpu_host_forget(). */
+/* Counts since the program began, or since gpu_host_forget(). */
 struct gpu_host_counts {
-	uint64_t launches;     /* kernels run */
-	uint64_t most_threads; /* of one launch */
-	uint64_t steps;        /* parts of steps that were run: */
-	uint64_t plain;        /* ... as plain launches */
-	uint64_t built;        /* ... as new graphs */
-	uint64_t replayed;     /* ... as graphs of an earlier step */
-	uint64_t updated;      /* kernels of replayed graphs that had new arguments */
-	uint64_t products;     /* gpu_gemm */
+	uint64_t launches;     /* kernels that ran */
+	uint64_t most_threads; /* largest number of threads of a launch */
+	uint64_t steps;        /* parts of steps that ran; the three kinds: */
+	uint64_t plain;        /* parts run as plain launches */
+	uint64_t built;        /* parts run as new graphs */
+	uint64_t replayed;     /* parts run as graphs of an earlier step */
+	uint64_t updated;      /* kernels of replayed graphs whose arguments were updated */
+	uint64_t products;     /* calls of gpu_gemm() */
 };
 
 #ifdef __cplusplus
@@ -21,10 +21,10 @@ extern "C" {
 #endif
 void gpu_host_stats(struct gpu_host_counts *out);
 void gpu_host_forget(void);
-/* The order in which warps, lanes and blocks run: 0 = ascending, 1 = descending, else a random seed. Initially 2, or
- * the value of the environment variable WEIR_CUDA_ORDER. */
+/* Set the order in which warps, lanes and blocks run: 0 = ascending, 1 = descending, else a random seed. The
+ * default is 2, or the environment variable WEIR_CUDA_ORDER. */
 void gpu_host_order(unsigned seed);
-/* Bytes of memory of devices opened from now on; initially 4 GiB. */
+/* Set the bytes of memory of devices opened from now on; the default is 4 GiB. */
 void gpu_host_memory(uint64_t bytes);
 #ifdef __cplusplus
 }

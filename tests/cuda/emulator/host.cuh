@@ -95,14 +95,14 @@ struct dim3 {
 
 /* ---- where a thread is ---- */
 
-/* initial-exec: no call even in a library that dlopen() loads. */
+/* The TLS model initial-exec needs no call, even in a library that dlopen() loads. */
 #define HOST_THREAD __attribute__((tls_model("initial-exec"))) __thread
 extern HOST_THREAD uint3 threadIdx, blockIdx, blockDim, gridDim;
 enum { warpSize = 32 };
 
 /* ---- shared memory ---- */
 
-/* The same place for every thread of a block, keyed by the variable. */
+/* Return the address of a shared variable, the same for every thread of a block. key: identifies the variable. */
 void *host_shared(const void *key, size_t size, size_t align);
 void *host_shared_dynamic(void);
 #define SHARED(type, name, size)                                                                                       \
@@ -131,7 +131,7 @@ enum host_op {
 	HOST_REDUCE_OR,
 	HOST_REDUCE_XOR
 };
-/* The threads of the block that are there and for which p holds: their number. */
+/* Wait for all live threads of the block. Return for how many of them p holds. */
 int host_barrier(int p, int *all, const char *file, int line);
 uint64_t host_warp(enum host_op, unsigned mask, uint64_t value, int arg, int width, const char *file, int line);
 
@@ -219,11 +219,11 @@ HOST_REDUCE(__reduce_and_sync, unsigned, HOST_REDUCE_AND)
 HOST_REDUCE(__reduce_or_sync, unsigned, HOST_REDUCE_OR)
 HOST_REDUCE(__reduce_xor_sync, unsigned, HOST_REDUCE_XOR)
 
-/* Six words for each lane of the caller's warp, where twins of matrix instructions lay out what lanes hold. */
+/* Return six words for each lane of the caller's warp, in which emulated matrix instructions exchange operands. */
 uint32_t (*host_lanes(void))[6];
 
-/* Copies of 16 bytes to shared memory that do not wait (from nowhere: zeros), in groups, as cp.async: what a thread
- * does not wait for never arrives. */
+/* Copy 16 bytes to shared memory asynchronously, in groups, as cp.async does; zeros unless `there`. A copy that no
+ * thread waits for never arrives. */
 void host_copy(void *shared, const void *from, int there);
 void host_copies_end(void);
 void host_copies_wait(unsigned left);
@@ -235,7 +235,7 @@ static inline void __threadfence_block(void)
 {
 }
 
-/* ---- atomics: fibers take turns, so plain arithmetic is one ---- */
+/* ---- atomics: only one fiber runs at a time, so plain arithmetic is atomic ---- */
 
 #define HOST_ATOMIC(name, expression)                                                                                  \
 	template <class T> static inline T name(T *p, T v)                                                             \
@@ -368,7 +368,7 @@ static inline unsigned __brev(unsigned x)
 		y |= (x >> i & 1u) << (31 - i);
 	return y;
 }
-/* Byte i of the result is byte (s >> 4 i) & 7 of b:a; with bit 3 its sign. */
+/* Byte i of the result is byte (s >> 4 i) & 7 of b:a, or, if bit 3 of that nibble is set, the byte's sign. */
 static inline unsigned __byte_perm(unsigned a, unsigned b, unsigned s)
 {
 	uint64_t v = (uint64_t)b << 32 | a;
@@ -403,7 +403,7 @@ static inline unsigned __dp4a(unsigned a, unsigned b, unsigned c)
 		c += (a >> i & 255u) * (b >> i & 255u);
 	return c;
 }
-/* Bytes of two words, each by itself. */
+/* An operation on the bytes of two words, byte by byte. */
 #define HOST_BYTES(name, T, expression)                                                                                \
 	static inline unsigned name(unsigned a, unsigned b)                                                            \
 	{                                                                                                              \
@@ -525,7 +525,7 @@ static inline float rsqrtf(float x)
 {
 	return 1.0f / sqrtf(x);
 }
-/* Macros, because the C library has functions of these names. */
+/* Macros, because the C library has functions with these names. */
 #define __expf(x)    expf(x)
 #define __exp10f(x)  powf(10.0f, x)
 #define __logf(x)    logf(x)
@@ -581,7 +581,7 @@ static inline float __uint2float_rn(unsigned x)
 {
 	return (float)x;
 }
-/* Out of range: the nearest integer; NaN: 0. */
+/* Out of range: the nearest integer. NaN: 0. */
 static inline int __float2int_rz(float x)
 {
 	return x != x ? 0 : x >= 2147483648.0f ? INT32_MAX : x < -2147483648.0f ? INT32_MIN : (int)x;
@@ -640,7 +640,7 @@ static inline float __half2float(__half h)
 {
 	unsigned sign = (unsigned)(h.bits & 0x8000u) << 16, rest = (unsigned)(h.bits & 0x7fffu) << 13;
 
-	/* The product is exact, for subnormals too. */
+	/* The product is exact, also for subnormals. */
 	if (rest >= 0x0f800000u)
 		return host_cast<float>(sign | 0x7f800000u | rest);
 	return host_cast<float>(sign | host_cast<unsigned>(host_cast<float>(rest) * 5.192296858534828e33f));
@@ -651,9 +651,9 @@ static inline __half __float2half(float f)
 
 	if (a > 0x7f800000u)
 		return __ushort_as_half(0x7fff);
-	if (a >= 0x477ff000u) /* 65520 and more */
+	if (a >= 0x477ff000u) /* 65520 or more rounds to infinity */
 		return __ushort_as_half((unsigned short)(sign | 0x7c00u));
-	if (a < 0x38800000u) { /* subnormal: adding 0.5 makes the adder round */
+	if (a < 0x38800000u) { /* subnormal: adding 0.5 lets the addition round */
 		float x = host_cast<float>(a) + 0.5f;
 
 		return __ushort_as_half((unsigned short)(sign | (host_cast<unsigned>(x) - 0x3f000000u)));
@@ -726,7 +726,7 @@ static inline __half __hmul(__half a, __half b)
 }
 static inline __half __hfma(__half a, __half b, __half c)
 {
-	/* The product and the sum in double are exact but for one rounding that a half never sees twice. */
+	/* Product and sum in double round at most once, in a place that does not affect the half. */
 	return __float2half((float)((double)__half2float(a) * __half2float(b) + __half2float(c)));
 }
 static inline __half2 __hadd2(__half2 a, __half2 b)

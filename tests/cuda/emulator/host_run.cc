@@ -34,8 +34,8 @@
 
 /* ---- switching fibers ---- */
 
-/* Save what a call must keep and the stack pointer in *from; continue where `to` was saved.  x86-64 jumps there: a `ret` is
- * predicted to go back to its caller, which it never does here. */
+/* Save the callee-saved registers and the stack pointer in *from; continue where `to` was saved. On x86-64 by a
+ * jump: `ret` would be predicted to return to its caller, and mispredicted every time. */
 extern "C" void host_switch(void **from, void *to);
 #if defined __x86_64__
 __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_switch, @function\nhost_switch:\n"
@@ -43,7 +43,8 @@ __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_
         "\tmovq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n"
         "\tpopq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\tpopq %rcx\n\tjmp *%rcx\n"
         ".size host_switch, . - host_switch\n");
-enum { SAVED_WORDS = 8, SAVED_RETURN = 6 };        /* six registers, the return address, its own (none) */
+/* six registers, the return address, the return address of the entry function (none) */
+enum { SAVED_WORDS = 8, SAVED_RETURN = 6 };
 #elif defined __aarch64__
 __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_switch, %function\nhost_switch:\n"
         "\tsub sp, sp, #160\n"
@@ -56,7 +57,7 @@ __asm__(".text\n.p2align 4\n.globl host_switch\n.hidden host_switch\n.type host_
         "\tldp d8, d9, [sp, #96]\n\tldp d10, d11, [sp, #112]\n\tldp d12, d13, [sp, #128]\n\tldp d14, d15, [sp, #144]\n"
         "\tadd sp, sp, #160\n\tret\n"
         ".size host_switch, . - host_switch\n");
-enum { SAVED_WORDS = 20, SAVED_RETURN = 11 };      /* x30 */
+enum { SAVED_WORDS = 20, SAVED_RETURN = 11 };      /* the slot of x30 */
 #else
 #error "kernels on the host need host_switch() for this processor"
 #endif
@@ -71,7 +72,7 @@ enum { STACK_BYTES = 256 << 10 };
 enum { WARP_LANES = 32, SHARED_VARIABLES = 64, SHARED_GUARD = 64, GARBAGE = 0x7f };
 
 enum thread_state { READY, AT_WARP, AT_BLOCK, ENDED };
-/* 16 bytes on their way to shared memory. */
+/* A copy of 16 bytes to shared memory that has not arrived. */
 struct late_copy {
 	void *to;
 	unsigned char bytes[16];
@@ -81,26 +82,26 @@ struct thread {
 	void *sp;
 	char *stack;
 	enum thread_state state;
-	/* Of AT_WARP and AT_BLOCK. */
+	/* operation of a thread that is AT_WARP or AT_BLOCK */
 	enum host_op op;
 	unsigned mask;
 	int arg, width, line;
 	const char *file;
 	uint64_t value, result;
-	struct late_copy *late;    /* in the order of the calls; kept for the next launch */
+	struct late_copy *late;    /* copies in the order of the calls; the memory is kept for the next launch */
 	unsigned n_late, late_room, group;
 };
 struct shared_variable { const void *key; size_t at, size; };
 
-/* What runs now: one launch at a time in a thread of the program. */
+/* The running launch: one at a time in a thread of the program. */
 static HOST_THREAD struct run {
 	const struct gpu_launch *launch;
 	const void *args;
 	struct thread *thread;     /* [HOST_THREADS_MAX] */
-	int n, now, inside;        /* inside: is a thread of the block running? */
+	int n, now, inside;        /* inside: 1 = a thread of the block is running */
 	unsigned char waiting[HOST_THREADS_MAX / 32];      /* lanes of a warp that are AT_WARP */
-	void *scheduler;           /* its stack pointer */
-	const void *bottom;        /* and its stack, for the sanitizer */
+	void *scheduler;           /* stack pointer of the scheduler */
+	const void *bottom;        /* its stack, for the sanitizer */
 	size_t stack_size;
 	int failed;
 	char *err;
@@ -130,7 +131,7 @@ static const char *op_name(const struct thread *t)
 	return t->state == AT_BLOCK ? "__syncthreads" : name[t->op];
 }
 
-/* "thread 5 waits at __shfl_sync, cuda_topk.cu:12" */
+/* Write where a thread is: "thread 5 waits at __shfl_sync, cuda_topk.cu:12". */
 static void say_thread(char *out, size_t cap, int i)
 {
 	const struct thread *t = &run.thread[i];
@@ -222,7 +223,7 @@ static void thread_start(struct thread *t)
 	t->n_late = t->group = 0;
 }
 
-/* Stacks of the threads, kept for the next launch; below each a page that must not be touched. */
+/* Make stacks for n threads, which are kept for the next launch. Below each stack is an inaccessible page. */
 static int threads_need(int n)
 {
 	static __thread struct thread *threads;
@@ -245,7 +246,8 @@ static int threads_need(int n)
 
 /* ---- warps ---- */
 
-/* The lane that a shuffle of lane `lane` reads, as the instruction has it: outside its segment it reads itself. */
+/* Return the lane that a shuffle of `lane` reads, as the instruction specifies: outside of its segment a lane reads
+ * itself. */
 static int source_lane(const struct thread *t, int lane)
 {
 	int first = lane & ~(t->width - 1), last = first + t->width - 1, from;
@@ -309,14 +311,14 @@ static uint64_t reduce(const struct thread *warp, unsigned mask, enum host_op op
 	return r;
 }
 
-/* Do both wait at the same operation of a warp? */
+/* 1 if both threads wait at the same operation of a warp. */
 static int same_call(const struct thread *a, const struct thread *b)
 {
 	return a->state == AT_WARP && b->state == AT_WARP && a->op == b->op && a->mask == b->mask && a->line == b->line &&
 	       (a->file == b->file || !strcmp(a->file, b->file));
 }
 
-/* Every lane's result; all of the mask have come. */
+/* Compute the result of every lane, after all lanes of the mask have arrived. */
 static void warp_results(struct thread *warp, int warp0, unsigned mask)
 {
 	enum host_op op = warp[__builtin_ctz(mask)].op;
@@ -359,7 +361,7 @@ static void warp_results(struct thread *warp, int warp0, unsigned mask)
 	run.waiting[warp0 / WARP_LANES] -= (unsigned char)__builtin_popcount(mask);
 }
 
-/* A thread went wrong: it never runs again. */
+/* Stop a thread that went wrong: it never runs again. */
 static void give_up(struct thread *t)
 {
 	t->state = AT_BLOCK;
@@ -426,7 +428,7 @@ void *host_shared(const void *key, size_t size, size_t align)
 	for (int i = 0; i < run.n_variables; i++)
 		if (run.variable[i].key == key)
 			return run.shared + run.variable[i].at;
-	/* Never better aligned than asked for: it is no better on a device. */
+	/* Align no better than asked for, as a device does. */
 	at = (run.shared_used + SHARED_GUARD + 2 * align - 1) / (2 * align) * (2 * align) + (align < 16 ? align : 0);
 	if (run.n_variables == SHARED_VARIABLES || at + size + SHARED_GUARD > (size_t)HOST_SHARED_STATIC + SHARED_VARIABLES * 128) {
 		fail("more than 48 KiB of shared variables, or more than 64 of them");
@@ -441,7 +443,7 @@ void *host_shared(const void *key, size_t size, size_t align)
 	return run.shared + at;
 }
 
-/* Shared memory: the variables, and behind their room the dynamic piece; garbage everywhere. */
+/* Shared memory: the variables, then the dynamic memory; all of it begins as garbage. */
 enum { DYNAMIC_AT = HOST_SHARED_STATIC + SHARED_VARIABLES * 128 + 256,
        SHARED_BYTES = DYNAMIC_AT + HOST_SHARED_MAX + 256 };
 
@@ -458,7 +460,7 @@ static int garbage(const unsigned char *p, size_t n)
 	return 1;
 }
 
-/* On the heap: a library that is loaded late has little room for what belongs to a thread. */
+/* On the heap: a library loaded late has little room for thread-local data. */
 uint32_t (*host_lanes(void))[6]
 {
 	static __thread uint32_t (*lanes)[WARP_LANES][6];
@@ -468,7 +470,7 @@ uint32_t (*host_lanes(void))[6]
 	return lanes[threadIdx.x / WARP_LANES];
 }
 
-/* ---- copies that do not wait ---- */
+/* ---- asynchronous copies ---- */
 
 void host_copy(void *shared, const void *from, int there)
 {
@@ -490,7 +492,7 @@ void host_copy(void *shared, const void *from, int there)
 	c = &t->late[t->n_late++];
 	c->to = shared;
 	c->group = t->group;
-	/* Read now, so that a wrong address is told where it comes from. */
+	/* The source is read here, so that a wrong address is reported at its call. */
 	if (there)
 		memcpy(c->bytes, from, sizeof c->bytes);
 	else
@@ -545,7 +547,7 @@ static void shared_begin(size_t used)
 	ASAN_UNPOISON_MEMORY_REGION(run.shared + DYNAMIC_AT, run.launch->shared);
 }
 
-/* Has anything been written between the variables or behind the dynamic piece? */
+/* Report writes between the shared variables or behind the dynamic memory. */
 static void shared_end(void)
 {
 	size_t at = 0, all = run.launch->shared;
@@ -566,7 +568,7 @@ static void shared_end(void)
 		fail("more than 227 KiB of shared memory");
 }
 
-/* No warp can continue: release the barrier, or report why it cannot be.  0 when no thread is left. */
+/* No warp can continue: release the barrier, or report why it cannot be released. Return 0 if no thread is left. */
 static int let_through(void)
 {
 	int first = -1, n = 0, yes = 0;
@@ -608,7 +610,7 @@ static int let_through(void)
 	return n > 0;
 }
 
-/* Counting from 0 to n - 1, rotated and perhaps backwards. */
+/* The numbers 0 .. n - 1, rotated by `start`, and backwards if `back`. */
 struct order { unsigned start; int back; };
 static struct order order_draw(unsigned *seed, unsigned n)
 {
@@ -663,7 +665,7 @@ static void run_block(unsigned *seed)
 	} while (let_through());
 }
 
-/* ---- faults: told, not died of; under the address sanitizer it tells them better ---- */
+/* ---- faults: reported, not fatal; the address sanitizer reports its own ---- */
 
 #ifndef HOST_ASAN
 static const int fault_signals[] = { SIGSEGV, SIGBUS, SIGFPE };
@@ -677,7 +679,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	(void)context;
 	if (!run.inside) {
 		signal(sig, SIG_DFL);
-		return;                    /* and again, for good */
+		return;                    /* the fault happens again and is fatal */
 	}
 	if (sig == SIGFPE)
 		snprintf(why, sizeof why, "thread %d divides by zero", run.now);
@@ -720,7 +722,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 {
 	unsigned gx = l->grid[0], gy = l->grid[1], gz = l->grid[2], blocks = gx * gy * gz;
 	struct order by_block;
-	size_t used = run.shared_used;   /* what the block that ran last, of any kernel, may have left */
+	size_t used = run.shared_used;   /* bytes that the last block, of any kernel, may have used */
 	struct sigaction old[N_FAULTS];
 
 	run.launch = l;
@@ -758,7 +760,7 @@ int host_run(const struct gpu_launch *l, const void *args, unsigned order, char 
 	}
 	faults_leave(old);
 	if (run.failed) {
-		run.shared = NULL;       /* garbage again, all of it */
+		run.shared = NULL;       /* make all of it garbage again */
 #ifdef HOST_ASAN
 		for (int i = 0; i < run.n; i++)
 			ASAN_UNPOISON_MEMORY_REGION(run.thread[i].stack, STACK_BYTES);
