@@ -45,7 +45,7 @@ size_t log_show(size_t last, struct str *out)
 
 	pthread_mutex_lock(&kept.lock);
 	there = MIN(kept.n, LOG_LINES);
-	from = kept.n - (MIN(last, there));
+	from = kept.n - MIN(last, there);
 	for (size_t i = from; i < kept.n; i++) {
 		char clock[16] = "";
 		struct tm tm;

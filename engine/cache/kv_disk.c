@@ -42,7 +42,7 @@ static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t la
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
 	uint64_t part = heads * (round_up(head_rows(hp, type, layer, n)) + FILE_ALIGN);
 
-	return 2 * (MIN(part, all));
+	return 2 * MIN(part, all);
 }
 
 static int in_file(const struct hparams *hp, int32_t layer)

@@ -354,7 +354,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 
 		if (isnan(now))
 			now = step_generates(st) ? *seen : 0;
-		r->factor[(st->pos + i) & r->mask] = (MAX(now, f->nll)) + 0.5f;
+		r->factor[(st->pos + i) & r->mask] = MAX(now, f->nll) + 0.5f;
 		*seen = f->nll = now;
 	}
 }

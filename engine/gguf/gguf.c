@@ -148,7 +148,7 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 	for (size_t i = 0; i < g->n_part; i++)
 		gguf_drop_pages(p, n, g->part[i]);
 	if (g->mapped && at >= base && n <= g->size && at - base <= g->size - n)
-		madvise((void *)(MAX(from, base)), at + n - (MAX(from, base)), MADV_DONTNEED);
+		madvise((void *)(MAX(from, base)), at + n - MAX(from, base), MADV_DONTNEED);
 }
 
 /* Larger than the gap between two tensors that are used one after the other; a disk of 1 GB/s reads it in 0.13 s. */

@@ -170,7 +170,7 @@ static void token_attended(struct observer *o, const struct attention *a)
 			int32_t token = t->one.token[i];
 
 			if (token >= 0 && token < t->n)
-				t->p[token] = (MAX(0, t->p[token])) + t->one.share[i] / (float)(to - from);
+				t->p[token] = MAX(0, t->p[token]) + t->one.share[i] / (float)(to - from);
 		}
 	}
 }

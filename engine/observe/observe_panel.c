@@ -338,7 +338,7 @@ static void panel_commit(struct observer *o, const struct step *st)
 			l->share = l->now;
 		l->now = -1;
 		if (status.fresh >= 0)
-			p->fresh = (MAX(p->fresh, 0)) + status.fresh;
+			p->fresh = MAX(p->fresh, 0) + status.fresh;
 		if (status.cosine >= -1) {
 			sum += status.cosine;
 			n++;

@@ -95,7 +95,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 		float sum[4] = { 0 };
 
 		for (int c = 0; c < PREDICTOR_OUTER; c++)
-			sum[c % 4] += p->w3[c] * (MAX(o[c], 0));
+			sum[c % 4] += p->w3[c] * MAX(o[c], 0);
 		r[x + i] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 	}
 }

@@ -453,8 +453,7 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 
 		if (span_end(&s) <= from.at || s.off >= to)
 			continue;
-		s = (struct span){ s.off < from.at ? 0 : s.off - from.at,
-			           MIN(span_end(&s), to) - (MAX(from.at, s.off)) };
+		s = (struct span){ s.off < from.at ? 0 : s.off - from.at, MIN(span_end(&s), to) - MAX(from.at, s.off) };
 		part.special = xrealloc(part.special, (part.n_special + 1) * sizeof *part.special);
 		part.special[part.n_special++] = s;
 	}

@@ -106,7 +106,7 @@ static const struct charset *charset_after(const char *p, const char *end)
 
 const struct charset *charset_declared(const char *p, size_t n)
 {
-	const char *end = p + (MIN(n, 1024)), *at, *stop;
+	const char *end = p + MIN(n, 1024), *at, *stop;
 
 	if (n > 5 && !memcmp(p, "<?xml", 5) && (stop = find_text(p, (size_t)(end - p), "?>")) &&
 	    (at = find_text(p, (size_t)(stop - p), "encoding")))

@@ -68,7 +68,7 @@ static double script_score(const struct candidate *k, const char *p, size_t n)
 		other += (cp < k->from || cp > k->to) && !is_common(cp);
 	}
 	str_free(&text);
-	return all && other * 20 <= all ? (double)(frequent - (MIN(frequent, other))) / (double)all : 0;
+	return all && other * 20 <= all ? (double)(frequent - MIN(frequent, other)) / (double)all : 0;
 }
 
 /* Minimum scores.  Error-free decoding of a multi-byte encoding is strong evidence by itself, and tables and

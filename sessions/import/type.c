@@ -34,7 +34,7 @@ static const char *const source_endings[] = {
 /* 1 if the text begins with an HTML doctype, <html> or <head>, after white space, comments and an XML declaration. */
 static int is_html(const char *p, size_t n)
 {
-	const char *end = p + (MIN(n, 4096));
+	const char *end = p + MIN(n, 4096);
 
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3;
@@ -95,7 +95,7 @@ static const char odf_mime[] = "application/vnd.oasis.opendocument.";
 /* 1 for an OpenDocument file as a single XML file (.fodt), by its first element. */
 static int is_flat_odf(const char *p, size_t n)
 {
-	const char *end = p + (MIN(n, 16384)), *root, *kind;
+	const char *end = p + MIN(n, 16384), *root, *kind;
 
 	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
 		p += 3, n -= 3;

@@ -139,7 +139,7 @@ static int at_rest(void)
 
 static int wait_for(int (*is)(void), double seconds)
 {
-	double until = now_seconds() + (MAX(120, seconds)) * test_patience();
+	double until = now_seconds() + MAX(120, seconds) * test_patience();
 
 	while (!p.ended && !is() && now_seconds() < until)
 		take(0.05);

@@ -439,7 +439,7 @@ static void judge_insert(struct judge *j, const struct rig *r)
 			j->compared++;
 			if (!is_dropped(r, wins ? *newest : x)) {
 				/* The policy decided otherwise: only rounding may do that. */
-				double off = fabs(a - b) / (MAX(a, b));
+				double off = fabs(a - b) / MAX(a, b);
 				j->differed++;
 				j->slack = MAX(off, j->slack);
 				wins = !wins;

@@ -816,7 +816,7 @@ TEST(moves_read_before_they_write)
 							if (m[h * (3 * n + 1) + 3 * i] >= 0)
 								to[m[h * (3 * n + 1) + 3 * i + 1]] = i;
 						for (int32_t k = 0; k < CAP; k++) {
-							const int32_t *e = m + h * (3 * n + 1) + 3 * (MAX(0, to[k]));
+							const int32_t *e = m + h * (3 * n + 1) + 3 * MAX(0, to[k]);
 							size_t row = (size_t)h * CAP + (size_t)k,
 							       from = (size_t)h * CAP + (size_t)(to[k] < 0 ? k : e[0]);
 							float got[128], *src = held + from * (size_t)dim;

@@ -95,7 +95,7 @@ static inline void predictor_double(const struct predictor *p, const double *ima
 						sum += inner[((t + k / 3) * (n + 2) + x + k % 3) * PREDICTOR_INNER +
 						             c] *
 						       (double)p->w2[(k * PREDICTOR_INNER + c) * PREDICTOR_OUTER + o];
-				out[x] += (double)p->w3[o] * (MAX(sum, 0));
+				out[x] += (double)p->w3[o] * MAX(sum, 0);
 			}
 	}
 	free(inner);

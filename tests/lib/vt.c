@@ -308,7 +308,7 @@ static void vt_csi(struct vt *v, const char *s, size_t n)
 		if (s[i] == ';' && k < 15)
 			k++;
 		else if (s[i] >= '0' && s[i] <= '9' && p[k] < 100000)
-			p[k] = (MAX(0, p[k])) * 10 + s[i] - '0';
+			p[k] = MAX(0, p[k]) * 10 + s[i] - '0';
 	}
 	a = MAX(1, p[0]);
 	if (s[n - 1] != 'b' && s[n - 1] != 'm')

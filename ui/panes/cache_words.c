@@ -31,7 +31,7 @@ static int draw_label(const struct area *a, int y, const char *label)
 /* Number of tokens that at least one layer and head still holds. */
 static int64_t tokens_held(const struct ui_cache *c)
 {
-	int64_t n = (int64_t)c->seen - (MAX(c->evicted, 0));
+	int64_t n = (int64_t)c->seen - MAX(c->evicted, 0);
 
 	return MAX(n, 0);
 }

@@ -19,7 +19,7 @@ static int pair_of(struct display *d, unsigned style, uint8_t back, const struct
 	known_pair = &d->pair[style & STYLE_MASK][back];
 	if (!*known_pair) {
 		int pair = alloc_pair(fg, bg);
-		*known_pair = (MAX(0, pair)) + 1;
+		*known_pair = MAX(0, pair) + 1;
 	}
 	return *known_pair - 1;
 }

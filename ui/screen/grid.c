@@ -103,7 +103,7 @@ struct area area_of(struct grid *g)
 /* Clip one dimension of a part.  *from becomes absolute; returns the size. */
 static int cut_part(int origin, int size, int *from, int n)
 {
-	long long lo = *from, hi = (long long)*from + (MAX(n, 0));
+	long long lo = *from, hi = (long long)*from + MAX(n, 0);
 
 	lo = lo < 0 ? 0 : MIN(size, lo);
 	hi = hi < lo ? lo : MIN(size, hi);

@@ -130,7 +130,7 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	size_t size = build_attribute(b, a);
 
 	for (size_t i = 0; size && a->substr_offsets[i] < size; i++) {
-		size_t from = a->substr_offsets[i], to = a->substr_offsets[i + 1], n = (MIN(to, size)) - from;
+		size_t from = a->substr_offsets[i], to = a->substr_offsets[i + 1], n = MIN(to, size) - from;
 
 		if (a->substr_types[i] == MD_TEXT_ENTITY)
 			build_add_entity(b, a->text + from, n, style);

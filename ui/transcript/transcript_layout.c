@@ -51,7 +51,7 @@ void entry_lay_out(struct transcript *t, struct entry *e)
 		if (e->note.n)
 			lines_plain(&e->note_lines, e->note.p, e->note.n, t->w, ST_FAINT);
 	}
-	t->work += n - (MIN(e->growth.done, n));
+	t->work += n - MIN(e->growth.done, n);
 	if (e->role == UI_ASSISTANT && !t->raw)
 		lines_grow_markdown(&e->lines, &e->growth, text, n, t->w);
 	else
