@@ -74,8 +74,8 @@ ifeq ($(ARCH),x86_64)
 AVX2   := -mavx2 -mfma -mf16c -mbmi2
 # Attention over one query is a loop of a few instructions: where it lies in a cache line is worth 4 % of decoding at depth 7,680.
 AVX512 := $(AVX2) -falign-loops=64 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni
-$(BUILD)/kernels/cpu/avx2.o $(BUILD)/kernels/cpu/avx2_%.o: LEVEL := $(AVX2)
-$(BUILD)/kernels/cpu/avx512.o $(BUILD)/kernels/cpu/avx512_%.o: LEVEL := $(AVX512)
+$(BUILD)/kernels/cpu/avx2.o: LEVEL := $(AVX2)
+$(BUILD)/kernels/cpu/avx512.o: LEVEL := $(AVX512)
 endif
 ifeq ($(ARCH),aarch64)
 $(BUILD)/kernels/cpu/neon_dot.o: LEVEL := -march=armv8.2-a+dotprod

@@ -55,18 +55,20 @@ struct cols {
 	const struct cols_unit *unit; /* [n_units]; for each column blocks ascend */
 };
 
-/* What a kernel reads of one block of a tile or a unit, unless it takes words. */
+/* One block of a tile or a unit, as a kernel reads it. */
 struct cols_block {
-	const int8_t *q; /* [width][32] */
+	const int8_t *q; /* [width][32]; words: int16 [width][32] */
 	const float *d;  /* [width] */
-	const void *by;  /* ds or start, [halves][width] */
-	int width;
+	const void *by;  /* ds or start, [halves][width]; words: nothing */
 };
 
-static inline __attribute__((always_inline)) struct cols_block cols_block_at(const uint8_t *p, int width)
+static inline __attribute__((always_inline)) struct cols_block cols_block_at(struct pack_format f, const uint8_t *p,
+                                                                             int width)
 {
-	return (struct cols_block){ (const int8_t *)p, (const float *)(const void *)(p + 32 * width), p + 36 * width,
-		                    width };
+	const int values = (f.words ? 64 : 32) * width;
+
+	return (struct cols_block){ (const int8_t *)p, (const float *)(const void *)(p + values),
+		                    p + values + 4 * width };
 }
 
 /* Bytes of one block in a tile. */

@@ -23,6 +23,8 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #define ROLLED _Pragma("GCC unroll 1")
 
+enum { LINE = 64 }; /* bytes of a cache line */
+
 #include "kernels/cpu/lanes_x86.h"
 #include "kernels/cpu/lanes_neon.h"
 

@@ -3,9 +3,8 @@
 
 #if defined(__aarch64__) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/neon_matmul.h"
 
-const struct cpu_fns cpu_fns_neon = { SIMD_FNS, NEON_FNS, .name = "neon" };
+const struct cpu_fns cpu_fns_neon = { SIMD_FNS, .name = "neon" };
 #else
 typedef int weir_no_neon; /* a C file must hold something */
 #endif

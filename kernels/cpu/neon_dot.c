@@ -5,9 +5,8 @@
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && !defined(WEIR_NO_SIMD)
 #include "kernels/cpu/simd.h"
-#include "kernels/cpu/neon_matmul.h"
 
-const struct cpu_fns cpu_fns_neon_dot = { SIMD_FNS, NEON_FNS, .name = "neon-dot" };
+const struct cpu_fns cpu_fns_neon_dot = { SIMD_FNS, .name = "neon-dot" };
 #else
 typedef int weir_no_neon_dot; /* a C file must hold something */
 #endif

@@ -21,7 +21,6 @@
 #ifdef LANES
 enum {
 	KEYS = ATTN_BLOCK,
-	LINE = 64,
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
 	RUN = REGISTERS > 16 ? 6 : 3,  /* queries that go together over transposed keys */

@@ -1,0 +1,269 @@
+/* kernels/cpu/matmul_x86.h (private to simd_matmul.h) - vectors of a panel and integer products on x86.
+ *
+ * AVX-512: a panel is 16 rows. vpdpbusd multiplies and adds four unsigned stored values a row with four signed
+ * activations. A block and column of Q4_1 takes eleven instructions on the two multiplying units of Zen 4 (eight
+ * vpdpbusd, a product of scales, two fma). Eight of them are multiply-adds that count, so 73 % of the arithmetic is the
+ * ceiling; 94 to 96 % of that ceiling is reached.
+ *
+ * AVX2: a panel is 8 rows. Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit pairs and vpmaddwd
+ * into 32 bits. The pairs saturate: a stored value of at most m makes a pair of at most 2 * 127 * m. So many groups of
+ * four values may be added as pairs before they are widened:
+ *
+ *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
+ *     table     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
+ *
+ * AVX2 multiplies bytes (Q8_0) as 16-bit values with columns of words (cols.h) by vpmaddwd: Q8_0 needs 16 bits of every
+ * activation, and two planes of bytes take twice as long. */
+#ifndef WEIR_CPU_MATMUL_X86_H
+#define WEIR_CPU_MATMUL_X86_H
+
+#ifdef __AVX2__
+enum { PANEL = LANES, UNIT = 4 * LANES, COLS_AHEAD = 16 };
+
+typedef vec panel_vec;
+typedef x86_int panel_int, byte_vec;
+#define panel_splat        vec_splat
+#define panel_load         vec_load
+#define panel_store        vec_store
+#define panel_fma          vec_fma
+#define panel_add(a, b)    ((a) + (b))
+#define panel_mul(a, b)    ((a) * (b))
+#define panel_minus(a)     (vec_zero() - (a))
+#define panel_row(type, p) vec_row(type, p, 0, PANEL)
+#define panel_of_int(i)    vec_of_int(i)
+#define panel_int_splat    X86(set1_epi32)
+#define byte_splat(x)      X86(set1_epi8)((char)(x))
+
+#ifdef __AVX512F__
+#include <cpuid.h>
+#include <pthread.h>
+
+/* Twelve columns keep the multipliers busy while a block's weights are unpacked; eight do not quite. */
+enum { TILE = 12, SIGNED = 0, WORDS = 0 };
+#define WIDTHS(X)          X(1) X(2) X(4) X(6) X(8) X(12)
+#define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* a byte a row */
+#define byte_load(p)       _mm512_loadu_si512(p)
+#define or_masked(a, b, m) _mm512_ternarylogic_epi32(a, b, m, 0xf8) /* a | (b & m) */
+#else
+/* There are 16 registers. */
+enum { TILE = 6, SIGNED = 1, WORDS = 1 };
+#define WIDTHS(X)          X(1) X(2) X(4) X(6)
+#define BYTE_LANES(p)      _mm_loadl_epi64((const void *)(p))
+#define byte_load(p)       _mm256_loadu_si256((const void *)(p))
+#define or_masked(a, b, m) ((a) | ((b) & (m)))
+#endif
+
+INLINE panel_vec panel_unsigned(const uint8_t *p)
+{
+	return vec_of_int(X86(cvtepu8_epi32)(BYTE_LANES(p)));
+}
+
+INLINE panel_vec panel_signed(const uint8_t *p)
+{
+	return vec_of_int(X86(cvtepi8_epi32)(BYTE_LANES(p)));
+}
+
+INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
+{
+	vec_int v = (vec_int)X86(cvtepu8_epi32)(BYTE_LANES(p));
+
+	return vec_of_int(upper ? v >> 4 : v & 15);
+}
+
+/* values[0 .. 15] for every 128 bits of vpshufb; + 128 if stored values are unsigned. */
+INLINE byte_vec byte_table(const int8_t *values)
+{
+	__m128i v = _mm_loadu_si128((const void *)values);
+
+#ifdef __AVX512F__
+	return _mm512_broadcast_i32x4(v) ^ byte_splat(0x80);
+#else
+	return _mm256_broadcastsi128_si256(v);
+#endif
+}
+
+/* (x >> n) or (x << -n) in 16-bit lanes: the caller masks the bits that cross into the neighbour byte. */
+INLINE byte_vec byte_shift(byte_vec x, int n)
+{
+	return n > 0 ? X86(srli_epi16)(x, n) : n < 0 ? X86(slli_epi16)(x, -n) : x;
+}
+
+/* The stored bytes of values 4 g .. 4 g + 3 of a panel's rows; q: the quants of a block. */
+INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
+{
+	byte_vec x = byte_splat(0);
+	int at = 0;
+
+	if (f.bytes)
+		return byte_load(q + g * UNIT);
+	if (f.nibbles) {
+		x = byte_shift(byte_load(q + g % 4 * UNIT), g / 4 * 4) & byte_splat(15);
+		at = 4;
+		q += 4 * UNIT;
+	}
+	if (f.lookup)
+		x = X86(shuffle_epi8)(table, x);
+	if (f.twos) {
+		x = or_masked(x, byte_shift(byte_load(q + g / 4 * UNIT), g % 4 * 2 - at), byte_splat(3 << at));
+		at += 2;
+		q += 2 * UNIT;
+	}
+	if (f.ones)
+		x = or_masked(x, byte_shift(byte_load(q), g - at), byte_splat(1 << at));
+	return x;
+}
+
+INLINE x86_int four(const int8_t *p)
+{
+	int32_t v;
+
+	memcpy(&v, p, sizeof v);
+	return X86(set1_epi32)(v);
+}
+
+#ifdef __AVX512F__
+static int is_zen4;
+
+static void zen4_detect(void)
+{
+	unsigned a = 0, b = 0, c = 0, d = 0;
+
+	/* "AuthenticAMD", family 0x19, which has AVX-512 in Zen 4 alone. */
+	if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541 && __get_cpuid(1, &a, &b, &c, &d))
+		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
+}
+
+INLINE int one_column_ahead(struct pack_format f)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (f.group < 8)
+		return 0;
+	pthread_once(&once, zen4_detect);
+	return !is_zen4;
+}
+
+INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int h, byte_vec table, const int8_t *q,
+                      panel_int *sum)
+{
+	const int per = 8 / f.halves; /* groups of four values under one scale */
+
+	UNROLL for (int g = h * per; g < (h + 1) * per; g++)
+	{
+		byte_vec v = block_group(f, quants, g, table);
+
+		UNROLL for (int c = 0; c < tile; c++) sum[c] = _mm512_dpbusd_epi32(sum[c], v, four(q + 32 * c + 4 * g));
+	}
+}
+
+/* For struct cpu_fns.  The empty asm makes the compiler believe that the sums are used and change. */
+static uint64_t multiply(int32_t rounds)
+{
+	__m512i sum[TILE], w = byte_splat(3);
+
+	/* Unrolled, too, or the sums live in memory and the probe measures stores. */
+	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
+	for (int32_t i = 0; i < rounds; i++)
+		UNROLL for (int c = 0; c < TILE; c++)
+		{
+			sum[c] = _mm512_dpbusd_epi32(sum[c], w, w);
+			__asm__ volatile("" : "+v"(sum[c]));
+		}
+	return (uint64_t)rounds * TILE * 64;
+}
+
+#else
+INLINE int one_column_ahead(struct pack_format f)
+{
+	return f.group == 8;
+}
+
+/* Keeps the compiler from turning a chain of sums into a tree, whose leaves would all wait in memory. */
+#define IN_ORDER(v) __asm__("" : "+x"(v))
+
+/* Groups whose 16-bit pairs may be added up. */
+INLINE int safe_groups(struct pack_format f)
+{
+	int bits = f.nibbles * 4 + f.twos * 2 + f.ones;
+
+	return f.lookup ? 1 : bits <= 4 ? 8 / f.halves : bits == 5 ? 4 : 2;
+}
+
+/* Weights of bytes and columns of words.  Exact: 32 products of 127 and 32,639 fit 32 bits. */
+INLINE void word_sums(int tile, const uint8_t *quants, const int8_t *q, panel_int *sum)
+{
+	UNROLL for (int g = 0; g < 8; g++)
+	{
+		const __m256i v = byte_load(quants + g * UNIT);
+		const __m256i odd = _mm256_srai_epi16(v, 8), even = _mm256_srai_epi16(_mm256_slli_epi16(v, 8), 8);
+
+		UNROLL for (int c = 0; c < tile; c++)
+		{
+			const int8_t *x = q + 64 * c + 8 * g;
+
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(even, four(x)));
+			IN_ORDER(sum[c]);
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(odd, four(x + 4)));
+			IN_ORDER(sum[c]);
+		}
+	}
+}
+
+INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int h, byte_vec table, const int8_t *q,
+                      panel_int *sum)
+{
+	const int per = 8 / f.halves, safe = safe_groups(f);
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i pairs[TILE];
+
+	if (f.words) {
+		word_sums(tile, quants, q, sum);
+		return;
+	}
+	UNROLL for (int g = h * per; g < (h + 1) * per; g++)
+	{
+		__m256i v = block_group(f, quants, g, table), size = _mm256_abs_epi8(v);
+
+		UNROLL for (int c = 0; c < tile; c++)
+		{
+			__m256i a = four(q + 32 * c + 4 * g);
+
+			a = f.lookup ? _mm256_maddubs_epi16(size, _mm256_sign_epi8(a, v)) : _mm256_maddubs_epi16(v, a);
+			pairs[c] = g % safe == 0 ? a : _mm256_add_epi16(pairs[c], a);
+			IN_ORDER(pairs[c]);
+			if (g % safe == safe - 1) {
+				sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs[c], ones));
+				IN_ORDER(sum[c]);
+			}
+		}
+	}
+}
+
+/* For struct cpu_fns: a block of four-bit weights at a time, eight products added as pairs, then widened.  The empty
+ * asm makes the compiler believe that the sums are used and change. */
+static uint64_t multiply(int32_t rounds)
+{
+	const __m256i ones = _mm256_set1_epi16(1);
+	__m256i sum[TILE], w = byte_splat(3);
+
+	/* Unrolled, too, or the sums live in memory and the probe measures stores. */
+	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
+	for (int32_t i = 0; i < rounds; i++)
+		UNROLL for (int c = 0; c < TILE; c++)
+		{
+			__m256i pairs = _mm256_maddubs_epi16(w, w);
+
+			UNROLL for (int g = 1; g < 8; g++)
+			{
+				__asm__ volatile("" : "+x"(pairs), "+x"(w));
+				pairs = _mm256_add_epi16(pairs, _mm256_maddubs_epi16(w, w));
+			}
+			sum[c] = _mm256_add_epi32(sum[c], _mm256_madd_epi16(pairs, ones));
+			__asm__ volatile("" : "+x"(sum[c]), "+x"(w));
+		}
+	return (uint64_t)rounds * TILE * 8 * 32;
+}
+#endif
+#endif
+
+#endif

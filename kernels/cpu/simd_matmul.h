@@ -1,0 +1,247 @@
+/* kernels/cpu/simd_matmul.h (private to the vector levels) - products with packed quantised weights; compiled once a
+ * level.
+ *
+ * A panel is PANEL rows of the weight, one 32-bit lane a row (pack.h). One instruction, or a few, multiply four stored
+ * values of every row with the same four activations of a column, so nothing is summed across lanes. Per block of 32
+ * values and column:
+ *
+ *     i   = sum of stored * q - offset * sum of q          exact, in integers
+ *     acc = fma(float(i), d_w * d_x, acc)                  twice if the type has a scale per half block
+ *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
+ *
+ * The residual plane lo of a wide block (struct act) takes the same steps with d_x / 256, in a second sum that is added
+ * last. The sequence is the same for any number of columns: the product for one token has the same bits as for that
+ * token among 512.
+ *
+ * Up to TILE columns stay in registers while a block's weights are unpacked once. Wide blocks are few and scattered:
+ * they come as units, the few columns that are wide in one block, unless most blocks are wide (cols.h). A block that is
+ * not wide has lo = 0 and adds 0: units and tiles give the same bits.
+ *
+ * Prefetch, as measured on AVX-512. One column: weights are one stream, which the hardware prefetcher follows, and
+ * explicit prefetch made decoding with Q4_1 a fifth slower on Zen 4. K types spend many instructions on the small
+ * scales, so a Zen 5 has too few loads in flight: prefetch makes it a quarter faster. A Zen 4 reads 24 GB/s with
+ * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD columns (a step
+ * that verifies drafted tokens): a block takes longer still, and every type gains. On two threads of a Zen 4 four
+ * columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns find the weights in
+ * the L2 cache.
+ *
+ * All kernels are one function, inlined with the type and the number of columns as constants. Each kind of processor
+ * provides in its header:
+ *
+ *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; most columns of a tile
+ *     WIDTHS(X)                X(n) for each number of columns of a tile, ascending, up to TILE
+^ *     COLS_AHEAD                     most columns for which weights are prefetched; 0 = prefetch never helps
+ *     SIGNED                   1 = bytes and table values stay signed, without an offset
+ *     WORDS                    1 = weights of bytes are multiplied with columns of words (cols.h)
+ *     panel_vec, panel_int     a float, a 32-bit integer for each row of a panel
+ *     byte_vec                 bytes of stored values
+ *     half_sums()              the integer products of half h of a block, or of the whole block */
+#ifndef WEIR_CPU_SIMD_MATMUL_H
+#define WEIR_CPU_SIMD_MATMUL_H
+
+#include "kernels/cpu/cols.h"
+#include "kernels/cpu/lanes.h"
+#include "kernels/cpu/pack.h"
+#include "kernels/common/quant.h"
+
+#ifdef LANES
+enum { FETCH_AHEAD = 4096 }; /* bytes */
+
+#include "kernels/cpu/matmul_x86.h"
+#include "kernels/cpu/matmul_neon.h"
+
+#define NUMBER(n) n,
+static const uint8_t tile_widths[] = { WIDTHS(NUMBER) 0 };
+#undef NUMBER
+
+INLINE struct pack_format panel_format_of(enum dtype type)
+{
+	struct pack_format f = pack_format_of(type);
+
+	if (SIGNED && (f.bytes || f.lookup))
+		f.offset = 0;
+	f.words = WORDS && f.bytes;
+	return f;
+}
+
+static struct pack_format panel_format(enum dtype type)
+{
+	return panel_format_of(type);
+}
+
+static size_t panel_bytes(enum dtype type, int32_t cols)
+{
+	return cpu_pack_bytes(type, PANEL, cols);
+}
+
+static void panel_pack(enum dtype type, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols)
+{
+	cpu_pack(type, PANEL, SIGNED ? 0 : 0x80, panel, rows, row_bytes, n_rows, cols);
+}
+
+/* Scales dw and minima mw of a panel's rows in block b of a group, per half block if the type has two scales.  The
+ * product of a half float and a small integer is exact in f32. */
+INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
+                         panel_vec dw[2], panel_vec mw[2])
+{
+	panel_vec d, dmin;
+
+	if (f.group < 8) {
+		head += f.group == 2 ? b * 2 * PANEL : 0;
+		dw[0] = panel_row(f.bf16 ? DT_BF16 : DT_F16, head);
+		if (f.has_min)
+			mw[0] = panel_row(DT_F16, head + 2 * PANEL);
+		return;
+	}
+	d = panel_row(DT_F16, head);
+	if (f.has_min)
+		dmin = panel_minus(panel_row(DT_F16, head + 2 * PANEL));
+	sub += b * (f.sub / 2) * PANEL;
+	if (type == DT_Q2_K) {
+		UNROLL for (int h = 0; h < 2; h++)
+		{
+			dw[h] = panel_mul(d, panel_nibbles(sub + h * PANEL, 0));
+			mw[h] = panel_mul(dmin, panel_nibbles(sub + h * PANEL, 1));
+		}
+	} else if (f.has_min) {
+		dw[0] = panel_mul(d, panel_unsigned(sub));
+		mw[0] = panel_mul(dmin, panel_unsigned(sub + PANEL));
+	} else {
+		UNROLL for (int h = 0; h < f.halves; h++) dw[h] = panel_mul(d, panel_signed(sub + h * PANEL));
+	}
+}
+
+/* acc[c] += block b of a panel times column c of `tile` columns; ahead: prefetch weights FETCH_AHEAD bytes ahead. */
+INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t b,
+                        const uint8_t *cols, panel_vec *acc)
+{
+	const struct pack_format f = panel_format_of(type);
+	const struct cols_block k = cols_block_at(f, cols, tile);
+	const size_t group_bytes = (size_t)pack_group_units(f) * UNIT, block_bytes = (size_t)pack_block_units(f) * UNIT;
+	int32_t in = b % f.group;
+	const uint8_t *head = panel + (size_t)(b / f.group) * group_bytes, *sub = head + UNIT;
+	const uint8_t *quants = sub + f.sub * UNIT + (size_t)in * block_bytes;
+	panel_vec dw[2], mw[2];
+	panel_int sum[TILE];
+
+	/* One line more than the block has: the group's scales. */
+	if (ahead && !f.words)
+		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
+			line_fetch(quants + FETCH_AHEAD + i);
+	block_scales(type, f, head, sub, in, dw, mw);
+	UNROLL for (int h = 0; h < f.halves; h++)
+	{
+		UNROLL for (int c = 0; c < tile; c++) sum[c] =
+			panel_int_splat(f.offset ? ((const int32_t *)k.by)[h * tile + c] : 0);
+		half_sums(f, tile, quants, h, table, k.q, sum);
+		UNROLL for (int c = 0; c < tile; c++)
+		{
+			acc[c] = panel_fma(panel_of_int(sum[c]), panel_mul(dw[h], panel_splat(k.d[c])), acc[c]);
+			if (f.has_min)
+				acc[c] = panel_fma(mw[h], panel_splat(((const float *)k.by)[h * tile + c]), acc[c]);
+		}
+	}
+}
+
+/* out[PANEL * c ..] = a panel times column c of a tile. */
+INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t blocks,
+                       const uint8_t *cols, float *out)
+{
+	const size_t step = cols_block_bytes(panel_format_of(type), tile);
+	panel_vec acc[TILE];
+
+	UNROLL for (int c = 0; c < tile; c++) acc[c] = panel_splat(0);
+	for (int32_t b = 0; b < blocks; b++, cols += step)
+		block_times(type, tile, ahead, panel, table, b, cols, acc);
+	UNROLL for (int c = 0; c < tile; c++) panel_store(out + PANEL * c, acc[c]);
+}
+
+/* lo[PANEL * u->col[c] ..] += a panel's block u->block times column c of unit u. */
+INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
+                       float *lo)
+{
+	panel_vec acc[TILE];
+
+	UNROLL for (int c = 0; c < n; c++) acc[c] = panel_load(lo + PANEL * u->col[c]);
+	block_times(type, n, 0, panel, table, u->block, u->p, acc);
+	UNROLL for (int c = 0; c < n; c++) panel_store(lo + PANEL * u->col[c], acc[c]);
+}
+
+INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels, const struct cols *k, float *out,
+                        int32_t ldo)
+{
+	const struct pack_format f = panel_format_of(type);
+	const int few = k->n > 1 && k->n <= COLS_AHEAD, one = COLS_AHEAD && one_column_ahead(f);
+	_Alignas(64) float result[COLS_RESULTS * PANEL];
+	float *lo = result + PANEL * k->lo_at;
+	size_t bytes = panel_bytes(type, k->blocks * 32);
+	byte_vec table = byte_splat(0);
+
+	if (f.lookup)
+		table = byte_table(nibble_values(type));
+	for (int32_t i = 0; i < n_panels; i++, panel += bytes) {
+		float *o = out + PANEL * i;
+
+		for (int32_t t = 0; t < k->n_tiles; t++) {
+			const uint8_t *cols = k->tile[t].p;
+			float *r = result + PANEL * k->tile[t].at;
+
+			switch (k->tile[t].width) {
+				/* One column has two copies: a condition inside the loop made it a tenth slower. */
+#define TIMES(n)                                                                                                       \
+	case n:                                                                                                        \
+		if (n == 1 && one)                                                                                     \
+			tile_times(type, n, 1, panel, table, k->blocks, cols, r);                                      \
+		else                                                                                                   \
+			tile_times(type, n, n > 1 && few, panel, table, k->blocks, cols, r);                           \
+		break;
+				WIDTHS(TIMES)
+#undef TIMES
+			}
+		}
+		if (f.words) {
+			for (int32_t c = 0; c < k->n; c++, o += ldo)
+				panel_store(o, panel_load(result + PANEL * c));
+			continue;
+		}
+		for (int32_t c = 0; c <= k->n && !k->lo_tiled; c++)
+			panel_store(lo + PANEL * c, panel_splat(0));
+		for (int32_t u = 0; u < k->n_units; u++)
+			switch (k->unit[u].width) {
+#define TIMES(n)                                                                                                       \
+	case n: unit_times(type, n, panel, table, &k->unit[u], lo); break;
+				WIDTHS(TIMES)
+#undef TIMES
+			}
+		for (int32_t c = 0; c < k->n; c++, o += ldo)
+			panel_store(o, panel_add(panel_load(result + PANEL * c), panel_load(lo + PANEL * c)));
+	}
+}
+
+static void matmul_panels(enum dtype type, const void *packed, int32_t n, const struct cols *k, float *out, int32_t ldo)
+{
+	switch (type) {
+	case DT_Q4_0: panels_type(DT_Q4_0, packed, n, k, out, ldo); break;
+	case DT_Q4_1: panels_type(DT_Q4_1, packed, n, k, out, ldo); break;
+	case DT_Q5_0: panels_type(DT_Q5_0, packed, n, k, out, ldo); break;
+	case DT_Q5_1: panels_type(DT_Q5_1, packed, n, k, out, ldo); break;
+	case DT_Q8_0: panels_type(DT_Q8_0, packed, n, k, out, ldo); break;
+	case DT_Q2_K: panels_type(DT_Q2_K, packed, n, k, out, ldo); break;
+	case DT_Q3_K: panels_type(DT_Q3_K, packed, n, k, out, ldo); break;
+	case DT_Q4_K: panels_type(DT_Q4_K, packed, n, k, out, ldo); break;
+	case DT_Q5_K: panels_type(DT_Q5_K, packed, n, k, out, ldo); break;
+	case DT_Q6_K: panels_type(DT_Q6_K, packed, n, k, out, ldo); break;
+	case DT_IQ4_NL: panels_type(DT_IQ4_NL, packed, n, k, out, ldo); break;
+	case DT_IQ4_XS: panels_type(DT_IQ4_XS, packed, n, k, out, ldo); break;
+	case DT_MXFP4: panels_type(DT_MXFP4, packed, n, k, out, ldo); break;
+	default: break; /* plain rows: simd_float.h */
+	}
+}
+
+/* The entries of a level's struct cpu_fns. */
+#define MATMUL_FNS                                                                                                     \
+	.panel = PANEL, .pack_bytes = panel_bytes, .pack = panel_pack, .format = panel_format, .widths = tile_widths,  \
+	.matmul_panels = matmul_panels, .multiply = multiply
+#endif
+
+#endif
