@@ -260,84 +260,105 @@ static int tq1_digit(const struct block_tq1_0 *b, int j)
 	return (uint8_t)(byte * power[n]) * 3 >> 8;
 }
 
-/* Block i of the eight blocks of 32 in a super-block.  min is 0 already. */
-static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
+/* 32 values of two bits: block i of a super-block, of which four blocks share 32 bytes. */
+static void unpack_twos(int8_t q[32], const uint8_t *qs, int i, int offset)
+{
+	for (int j = 0; j < 32; j++)
+		q[j] = (int8_t)((qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - offset);
+}
+
+/* 32 values of four bits: block i of a super-block, of which two blocks share 32 bytes. */
+static void unpack_fours(int8_t q[32], const uint8_t *qs, int i)
+{
+	for (int j = 0; j < 32; j++)
+		q[j] = (int8_t)(qs[i / 2 * 32 + j] >> i % 2 * 4 & 15);
+}
+
+/* scale and min of block i of Q4_K and Q5_K. */
+static void unpack_k_scale(const uint8_t s[12], uint16_t d, uint16_t dmin, int i, float scale[2], float min[2])
 {
 	int sc, mn;
 
+	k_scale_min(s, i, &sc, &mn);
+	scale[0] = scale[1] = f16_to_f32(d) * (float)sc;
+	min[0] = min[1] = -(f16_to_f32(dmin) * (float)mn);
+}
+
+static void unpack_q2_k(const struct block_q2_k *b, int i, int8_t q[32], float scale[2], float min[2])
+{
+	float d = f16_to_f32(b->d), dmin = f16_to_f32(b->dmin);
+
+	for (int h = 0; h < 2; h++) {
+		scale[h] = d * (float)(b->scales[2 * i + h] & 15);
+		min[h] = -(dmin * (float)(b->scales[2 * i + h] >> 4));
+	}
+	unpack_twos(q, b->qs, i, 0);
+}
+
+/* As Q2_K; a clear bit i of hmask[j] subtracts 4. */
+static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float scale[2])
+{
+	for (int h = 0; h < 2; h++)
+		scale[h] = f16_to_f32(b->d) * (float)q3_scale(b->scales, 2 * i + h);
+	unpack_twos(q, b->qs, i, 0);
+	for (int j = 0; j < 32; j++)
+		q[j] = (int8_t)(q[j] - (b->hmask[j] >> i & 1 ? 0 : 4));
+}
+
+/* Each half of 128 values: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3), 32 bytes of top bits. */
+static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float scale[2])
+{
+	const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
+
+	for (int h = 0; h < 2; h++)
+		scale[h] = f16_to_f32(b->d) * (float)b->scales[2 * i + h];
+	for (int j = 0; j < 32; j++)
+		q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
+}
+
+/* Scales of 6 bits: nibbles in scales_l, top two bits in scales_h. */
+static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], float scale[2])
+{
+	int sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
+
+	scale[0] = scale[1] = f16_to_f32(b->d) * (float)(sc - 32);
+	unpack_nibbles(q, b->qs + 16 * i, 0);
+	for (int j = 0; j < 32; j++)
+		q[j] = iq4_values[q[j]];
+}
+
+/* Unpack block i of the eight blocks of 32 in a super-block.  The caller has set min to 0. */
+static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
+{
+	const struct block_tq1_0 *tq1 = block;
+	const struct block_tq2_0 *tq2 = block;
+	const struct block_q4_k *q4 = block;
+	const struct block_q5_k *q5 = block;
+
 	switch (t) {
-	case DT_Q2_K: { /* 32 bytes carry four blocks, two bits each; scale and minimum per 16 */
-		const struct block_q2_k *b = block;
-		float d = f16_to_f32(b->d), dmin = f16_to_f32(b->dmin);
-		for (int h = 0; h < 2; h++) {
-			scale[h] = d * (float)(b->scales[2 * i + h] & 15);
-			min[h] = -(dmin * (float)(b->scales[2 * i + h] >> 4));
-		}
+	case DT_Q2_K: unpack_q2_k(block, i, q, scale, min); return;
+	case DT_Q3_K: unpack_q3_k(block, i, q, scale); return;
+	case DT_TQ1_0:
+		scale[0] = scale[1] = f16_to_f32(tq1->d);
 		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)(b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3);
+			q[j] = (int8_t)(tq1_digit(tq1, 32 * i + j) - 1);
 		return;
-	}
-	case DT_TQ1_0: {
-		const struct block_tq1_0 *b = block;
-		scale[0] = scale[1] = f16_to_f32(b->d);
+	case DT_TQ2_0:
+		scale[0] = scale[1] = f16_to_f32(tq2->d);
+		unpack_twos(q, tq2->qs, i, 1);
+		return;
+	case DT_Q4_K:
+		unpack_k_scale(q4->scales, q4->d, q4->dmin, i, scale, min);
+		unpack_fours(q, q4->qs, i);
+		return;
+	case DT_Q5_K: /* bit i of qh[j] is the fifth bit */
+		unpack_k_scale(q5->scales, q5->d, q5->dmin, i, scale, min);
+		unpack_fours(q, q5->qs, i);
 		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)(tq1_digit(b, 32 * i + j) - 1);
+			q[j] = (int8_t)(q[j] | (q5->qh[j] >> i & 1) << 4);
 		return;
-	}
-	case DT_TQ2_0: {
-		const struct block_tq2_0 *b = block;
-		scale[0] = scale[1] = f16_to_f32(b->d);
-		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - 1);
-		return;
-	}
-	case DT_Q3_K: { /* the same as Q2_K, and a clear bit i of hmask[j] takes 4 away */
-		const struct block_q3_k *b = block;
-		float d = f16_to_f32(b->d);
-		for (int h = 0; h < 2; h++)
-			scale[h] = d * (float)q3_scale(b->scales, 2 * i + h);
-		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)((b->qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - (b->hmask[j] >> i & 1 ? 0 : 4));
-		return;
-	}
-	case DT_Q4_K: { /* 32 bytes carry two blocks: low nibbles, then high nibbles */
-		const struct block_q4_k *b = block;
-		k_scale_min(b->scales, i, &sc, &mn);
-		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
-		min[0] = min[1] = -(f16_to_f32(b->dmin) * (float)mn);
-		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)(b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15);
-		return;
-	}
-	case DT_Q5_K: { /* the same, and bit i of qh[j] is the fifth bit */
-		const struct block_q5_k *b = block;
-		k_scale_min(b->scales, i, &sc, &mn);
-		scale[0] = scale[1] = f16_to_f32(b->d) * (float)sc;
-		min[0] = min[1] = -(f16_to_f32(b->dmin) * (float)mn);
-		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)((b->qs[i / 2 * 32 + j] >> i % 2 * 4 & 15) | (b->qh[j] >> i & 1) << 4);
-		return;
-	}
-	case DT_Q6_K: { /* each half of 128: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3),
-	                        * 32 of top bits */
-		const struct block_q6_k *b = block;
-		const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
-		float d = f16_to_f32(b->d);
-		for (int h = 0; h < 2; h++)
-			scale[h] = d * (float)b->scales[2 * i + h];
-		for (int j = 0; j < 32; j++)
-			q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
-		return;
-	}
-	default: { /* IQ4_XS: scales of 6 bits: nibbles in scales_l, top two bits in scales_h */
-		const struct block_iq4_xs *b = block;
-		sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
-		scale[0] = scale[1] = f16_to_f32(b->d) * (float)(sc - 32);
-		unpack_nibbles(q, b->qs + 16 * i, 0);
-		for (int j = 0; j < 32; j++)
-			q[j] = iq4_values[q[j]];
-		return;
-	}
+	case DT_Q6_K: unpack_q6_k(block, i, q, scale); return;
+	default: unpack_iq4_xs(block, i, q, scale); return;
 	}
 }
 

@@ -120,91 +120,103 @@ static void put_half(uint8_t *unit, int32_t at, uint16_t h)
 	memcpy(unit + 2 * (size_t)at, &h, sizeof h);
 }
 
+/* d and the minimum of row r: the head's first and second P halves. */
+static void put_halves(uint8_t *head, int32_t panel, int32_t r, uint16_t d, uint16_t min)
+{
+	put_half(head, r, d);
+	put_half(head, panel + r, min);
+}
+
 /* Six-bit scales and minima of Q4_K and Q5_K (see k_scale_min in quant.c). */
-static void put_k_scales(uint8_t *sub, int32_t panel, int32_t r, const uint8_t s[12])
+static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 8; i++) {
-		uint8_t scale = i < 4 ? s[i] & 63 : (uint8_t)((s[i + 4] & 15) | (s[i - 4] >> 6) << 4);
-		uint8_t min = i < 4 ? s[i + 4] & 63 : (uint8_t)(s[i + 4] >> 4 | (s[i] >> 6) << 4);
-
-		sub[(2 * i) * panel + r] = scale;
-		sub[(2 * i + 1) * panel + r] = min;
+		sub[(2 * i) * panel] = i < 4 ? s[i] & 63 : (uint8_t)((s[i + 4] & 15) | (s[i - 4] >> 6) << 4);
+		sub[(2 * i + 1) * panel] = i < 4 ? s[i + 4] & 63 : (uint8_t)(s[i + 4] >> 4 | (s[i] >> 6) << 4);
 	}
 }
 
-/* Scales of one row's group. sub holds P bytes per entry: Q4_K, Q5_K: scale, minimum of each block; Q2_K: scale |
- * minimum << 4 of each half block; Q3_K, Q6_K: signed scale of each half block; IQ4_XS: signed scale of each block. */
+/* Six-bit signed scales of Q3_K (see q3_scale in quant.c). */
+static void put_q3_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
+{
+	for (int i = 0; i < 16; i++) {
+		int lo = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
+
+		sub[i * panel] = (uint8_t)((lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32);
+	}
+}
+
+/* Six-bit signed scales of IQ4_XS. */
+static void put_iq4_scales(uint8_t *sub, int32_t panel, const struct block_iq4_xs *b)
+{
+	for (int i = 0; i < 8; i++)
+		sub[i * panel] =
+			(uint8_t)(((b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4) - 32);
+}
+
+static void put_bytes(uint8_t *sub, int32_t panel, const uint8_t scale[16])
+{
+	for (int i = 0; i < 16; i++)
+		sub[i * panel] = scale[i];
+}
+
+/* Write the scales of row r's block to the head and the small scales of its group. sub has P bytes per entry: Q4_K,
+ * Q5_K: scale, minimum of each block; Q2_K: scale | minimum << 4 of each half block; Q3_K, Q6_K: signed scale of each
+ * half block; IQ4_XS: signed scale of each block. */
 static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
                        const void *block)
 {
+	union {
+		const void *p;
+		const struct block_q4_0 *q4_0;
+		const struct block_q4_1 *q4_1;
+		const struct block_q5_0 *q5_0;
+		const struct block_q5_1 *q5_1;
+		const struct block_q8_0 *q8_0;
+		const struct block_q2_k *q2_k;
+		const struct block_q3_k *q3_k;
+		const struct block_q4_k *q4_k;
+		const struct block_q5_k *q5_k;
+		const struct block_q6_k *q6_k;
+		const struct block_iq4_nl *iq4_nl;
+		const struct block_iq4_xs *iq4_xs;
+		const struct block_mxfp4 *mxfp4;
+	} b = { block };
+	const int32_t at = in_group * panel + r;
+
+	sub += r;
 	switch (type) {
-	case DT_Q4_0: put_half(head, in_group * panel + r, ((const struct block_q4_0 *)block)->d); break;
-	case DT_Q5_0: put_half(head, in_group * panel + r, ((const struct block_q5_0 *)block)->d); break;
-	case DT_Q8_0: put_half(head, in_group * panel + r, ((const struct block_q8_0 *)block)->d); break;
-	case DT_IQ4_NL: put_half(head, in_group * panel + r, ((const struct block_iq4_nl *)block)->d); break;
-	case DT_MXFP4: put_half(head, in_group * panel + r, mxfp4_scale(((const struct block_mxfp4 *)block)->e)); break;
-	case DT_Q4_1:
-		put_half(head, r, ((const struct block_q4_1 *)block)->d);
-		put_half(head, panel + r, ((const struct block_q4_1 *)block)->m);
+	case DT_Q4_0: put_half(head, at, b.q4_0->d); break;
+	case DT_Q5_0: put_half(head, at, b.q5_0->d); break;
+	case DT_Q8_0: put_half(head, at, b.q8_0->d); break;
+	case DT_IQ4_NL: put_half(head, at, b.iq4_nl->d); break;
+	case DT_MXFP4: put_half(head, at, mxfp4_scale(b.mxfp4->e)); break;
+	case DT_Q4_1: put_halves(head, panel, r, b.q4_1->d, b.q4_1->m); break;
+	case DT_Q5_1: put_halves(head, panel, r, b.q5_1->d, b.q5_1->m); break;
+	case DT_Q2_K:
+		put_halves(head, panel, r, b.q2_k->d, b.q2_k->dmin);
+		put_bytes(sub, panel, b.q2_k->scales);
 		break;
-	case DT_Q5_1:
-		put_half(head, r, ((const struct block_q5_1 *)block)->d);
-		put_half(head, panel + r, ((const struct block_q5_1 *)block)->m);
+	case DT_Q3_K:
+		put_half(head, r, b.q3_k->d);
+		put_q3_scales(sub, panel, b.q3_k->scales);
 		break;
-	case DT_Q2_K: {
-		const struct block_q2_k *b = block;
-
-		put_half(head, r, b->d);
-		put_half(head, panel + r, b->dmin);
-		for (int i = 0; i < 16; i++)
-			sub[i * panel + r] = b->scales[i];
+	case DT_Q4_K:
+		put_halves(head, panel, r, b.q4_k->d, b.q4_k->dmin);
+		put_k_scales(sub, panel, b.q4_k->scales);
 		break;
-	}
-	case DT_Q3_K: {
-		const struct block_q3_k *b = block;
-
-		put_half(head, r, b->d);
-		for (int i = 0; i < 16; i++) {
-			int lo = i < 8 ? b->scales[i] & 15 : b->scales[i - 8] >> 4;
-
-			sub[i * panel + r] = (uint8_t)((lo | (b->scales[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32);
-		}
+	case DT_Q5_K:
+		put_halves(head, panel, r, b.q5_k->d, b.q5_k->dmin);
+		put_k_scales(sub, panel, b.q5_k->scales);
 		break;
-	}
-	case DT_Q4_K: {
-		const struct block_q4_k *b = block;
-
-		put_half(head, r, b->d);
-		put_half(head, panel + r, b->dmin);
-		put_k_scales(sub, panel, r, b->scales);
+	case DT_Q6_K:
+		put_half(head, r, b.q6_k->d);
+		put_bytes(sub, panel, (const uint8_t *)b.q6_k->scales);
 		break;
-	}
-	case DT_Q5_K: {
-		const struct block_q5_k *b = block;
-
-		put_half(head, r, b->d);
-		put_half(head, panel + r, b->dmin);
-		put_k_scales(sub, panel, r, b->scales);
+	case DT_IQ4_XS:
+		put_half(head, r, b.iq4_xs->d);
+		put_iq4_scales(sub, panel, b.iq4_xs);
 		break;
-	}
-	case DT_Q6_K: {
-		const struct block_q6_k *b = block;
-
-		put_half(head, r, b->d);
-		for (int i = 0; i < 16; i++)
-			sub[i * panel + r] = (uint8_t)b->scales[i];
-		break;
-	}
-	case DT_IQ4_XS: {
-		const struct block_iq4_xs *b = block;
-
-		put_half(head, r, b->d);
-		for (int i = 0; i < 8; i++)
-			sub[i * panel + r] =
-				(uint8_t)(((b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4) -
-			                  32);
-		break;
-	}
 	default: break;
 	}
 }

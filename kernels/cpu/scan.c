@@ -160,25 +160,102 @@ static void scan_task(void *arg, int task, int worker)
 	scan_part(arg, task);
 }
 
-static size_t cut(size_t *at, size_t n, size_t size)
-{
-	size_t from = *at;
+/* Memory of one scan, cut into arrays; base NULL: only their size is counted. */
+struct scratch {
+	char *base;
+	size_t at;
+};
 
-	*at += align64(n * size);
-	return from;
+static void *cut(struct scratch *s, size_t n, size_t size)
+{
+	void *p = s->base ? s->base + s->at : NULL;
+
+	s->at += align64(n * size);
+	return p;
+}
+
+/* The queries as struct scan_tile has them, writable. */
+struct queries {
+	float *rows;
+	int8_t *hi, *lo;
+	int32_t *sum;
+	float *unit, *transformed; /* transformed: one query, [dim] */
+	int32_t *size;
+	uint8_t *table;
+};
+
+/* Place the arrays of a job and its queries in memory from `base` on.  Returns their bytes. */
+static size_t scan_layout(struct scan_job *j, struct queries *q, const struct scan_args *a, char *base)
+{
+	struct scratch s = { base, 0 };
+	size_t heads = (size_t)a->n_head, dim = (size_t)j->tile.dim,
+	       groups = heads * (size_t)sketch_groups(j->tile.dim);
+	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2,
+	    looks_up = sketch && !wide && j->fns->looks_up;
+
+	j->score = cut(&s, heads * j->tile.ld, sizeof(float));
+	j->max = cut(&s, heads * (size_t)j->ranges, sizeof(float));
+	j->sum = cut(&s, heads * (size_t)j->ranges, sizeof(float));
+	j->mult = cut(&s, heads, sizeof(float));
+	j->lse = cut(&s, heads, sizeof(float));
+	j->left = cut(&s, (size_t)a->n_kv_head, sizeof *j->left);
+	q->rows = cut(&s, heads * ((dim + 15) & ~(size_t)15), sizeof(float));
+	if (sketch) {
+		q->hi = cut(&s, groups * SKETCH_GROUP, 1);
+		q->lo = wide ? cut(&s, groups * SKETCH_GROUP, 1) : NULL;
+		q->sum = cut(&s, groups, sizeof(int32_t));
+		q->unit = cut(&s, heads, sizeof(float));
+		q->transformed = cut(&s, dim, sizeof(float));
+		q->size = looks_up ? cut(&s, groups, sizeof(int32_t)) : NULL;
+		q->table = looks_up ? cut(&s, groups * LOOKUP_BYTES, 1) : NULL;
+	}
+	return s.at;
+}
+
+/* Quantise head h's query for a scan of a sketch, with the tables of its groups. */
+static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const float *query, float scale)
+{
+	int32_t dim = j->tile.dim, groups = sketch_groups(dim), top = (1 << j->tile.bits) - 1;
+	size_t first = h * (size_t)groups;
+	int8_t *hi = q->hi + first * SKETCH_GROUP;
+	int32_t *sum = q->sum + first;
+
+	memcpy(q->transformed, query, (size_t)dim * sizeof *query);
+	sketch_hadamard(q->transformed, dim);
+	query_bytes(hi, q->lo ? q->lo + first * SKETCH_GROUP : NULL, sum, &j->mult[h], q->transformed, scale, dim);
+	q->unit[h] = j->mult[h] > 0 ? scale / j->mult[h] : 0;
+	for (int32_t g = 0; g < groups; g++, hi += SKETCH_GROUP) {
+		int32_t size = 0;
+
+		sum[g] *= top;
+		if (!q->table)
+			continue;
+		for (int32_t i = 0; i < SKETCH_GROUP; i++)
+			size += abs(hi[i]);
+		q->size[first + (size_t)g] = size * top;
+		lookup_tables(q->table + (first + (size_t)g) * LOOKUP_BYTES, hi);
+	}
+}
+
+/* Scale a query for a scan of rows.  A page's row has minima, then maxima: the query's negative values meet the minima,
+ * its positive values the maxima, which gives the upper bound of the product. */
+static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
+{
+	for (int32_t i = 0; i < dim; i++) {
+		float x = query[i] * scale;
+
+		row[i] = pages && x > 0 ? 0 : x;
+		if (pages)
+			row[dim + i] = MAX(x, 0);
+	}
 }
 
 int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job *j, int pages)
 {
 	struct cpu *c = cpu_of(be);
-	int32_t dim = j->tile.dim, width = (dim + 15) / 16 * 16, groups = sketch_groups(dim);
-	size_t heads = (size_t)a->n_head, at = 0, score, max, sum, mult, lse, left, q, hi, lo, q_sum, unit, transformed,
-	       table, size;
+	size_t width = ((size_t)j->tile.dim + 15) & ~(size_t)15, bytes;
 	const float *query = cpu_rows_of(be, a->q, 1, a->n_head * a->head_dim, "a scan of keys");
-	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2,
-	    looks_up = sketch && !wide && c->fns->select->looks_up;
-	float *rows;
-	char *base;
+	struct queries q = { 0 };
 
 	if (!query)
 		return -1;
@@ -192,82 +269,32 @@ int scan_prepare(struct backend *be, const struct scan_args *a, struct scan_job 
 	j->per_task = ceil_div(j->ranges, ceil_div(c->base.threads * 4, a->n_kv_head));
 	j->chunks = ceil_div(j->ranges, j->per_task);
 	j->tasks = a->n_kv_head * j->chunks;
-
-	score = cut(&at, heads * j->tile.ld, sizeof(float));
-	max = cut(&at, heads * (size_t)j->ranges, sizeof(float));
-	sum = cut(&at, heads * (size_t)j->ranges, sizeof(float));
-	mult = cut(&at, heads, sizeof(float));
-	lse = cut(&at, heads, sizeof(float));
-	left = cut(&at, (size_t)a->n_kv_head, sizeof *j->left);
-	q = cut(&at, heads * (size_t)width, sizeof(float));
-	hi = cut(&at, sketch ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
-	lo = cut(&at, wide ? heads * (size_t)groups * SKETCH_GROUP : 0, 1);
-	q_sum = cut(&at, sketch ? heads * (size_t)groups : 0, sizeof(int32_t));
-	unit = cut(&at, sketch ? heads : 0, sizeof(float));
-	transformed = cut(&at, sketch ? (size_t)dim : 0, sizeof(float));
-	size = cut(&at, looks_up ? heads * (size_t)groups : 0, sizeof(int32_t));
-	table = cut(&at, looks_up ? heads * (size_t)groups * LOOKUP_BYTES : 0, 1);
-	if (cpu_buffer_grow(c, &c->scan, at) < 0)
+	bytes = scan_layout(j, &q, a, NULL);
+	if (cpu_buffer_grow(c, &c->scan, bytes) < 0)
 		return -1;
-	base = c->scan.p;
-	j->score = (float *)(base + score);
-	j->max = (float *)(base + max);
-	j->sum = (float *)(base + sum);
-	j->mult = (float *)(base + mult);
-	j->lse = (float *)(base + lse);
-	j->left = (_Atomic int32_t *)(base + left);
+	scan_layout(j, &q, a, c->scan.p);
 	for (int32_t i = 0; i < a->n_kv_head; i++)
 		atomic_init(&j->left[i], j->chunks);
-	memset(base + q, 0, size - q);
-	rows = (float *)(base + q);
-	j->tile.q = rows;
-	if (sketch) {
-		size_t stride = (size_t)groups * SKETCH_GROUP;
-		int32_t *sums = (int32_t *)(base + q_sum), top = (1 << j->tile.bits) - 1;
-		float *units = (float *)(base + unit), *x = (float *)(base + transformed);
+	/* Values past dim are zeros. */
+	memset(q.rows, 0, bytes - (size_t)((char *)q.rows - (char *)c->scan.p));
+	for (int32_t h = 0; h < a->n_head; h++, query += a->head_dim) {
+		float *row = q.rows + (size_t)h * width;
 
-		j->tile.hi = (int8_t *)(base + hi);
-		j->tile.lo = wide ? (int8_t *)(base + lo) : NULL;
-		j->tile.sum = sums;
-		j->tile.unit = units;
-		j->tile.table = looks_up ? (uint8_t *)(base + table) : NULL;
-		j->tile.size = looks_up ? (int32_t *)(base + size) : NULL;
-		for (size_t h = 0; h < heads; h++, sums += groups) {
-			memcpy(rows + h * (size_t)width, query + h * (size_t)dim, (size_t)dim * sizeof *x);
-			memcpy(x, query + h * (size_t)dim, (size_t)dim * sizeof *x);
-			sketch_hadamard(x, dim);
-			query_bytes((int8_t *)(base + hi) + h * stride,
-			            wide ? (int8_t *)(base + lo) + h * stride : NULL, sums, &j->mult[h], x, a->scale,
-			            dim);
-			for (int32_t g = 0; g < groups; g++)
-				sums[g] *= top;
-			for (int32_t g = 0; looks_up && g < groups; g++) {
-				const int8_t *bytes = (int8_t *)(base + hi) + h * stride + (size_t)g * SKETCH_GROUP;
-				int32_t sizes = 0;
-
-				for (int32_t i = 0; i < SKETCH_GROUP; i++)
-					sizes += abs(bytes[i]);
-				((int32_t *)(base + size))[h * (size_t)groups + (size_t)g] = sizes * top;
-				lookup_tables((uint8_t *)(base + table) +
-				                      (h * (size_t)groups + (size_t)g) * LOOKUP_BYTES,
-				              bytes);
-			}
-			units[h] = j->mult[h] > 0 ? a->scale / j->mult[h] : 0;
+		j->mult[h] = 1;
+		if (!q.hi) {
+			row_query(row, query, a->head_dim, a->scale, pages);
+			continue;
 		}
-	} else {
-		for (size_t h = 0; h < heads; h++, rows += width, query += a->head_dim) {
-			j->mult[h] = 1;
-			for (int32_t i = 0; i < a->head_dim; i++) {
-				float x = query[i] * a->scale;
-
-				/* A page's row holds minima, then maxima: negative values of the query meet the minima,
-				 * positive ones the maxima, which gives the upper bound of the product. */
-				rows[i] = pages && x > 0 ? 0 : x;
-				if (pages)
-					rows[a->head_dim + i] = MAX(x, 0);
-			}
-		}
+		memcpy(row, query, (size_t)a->head_dim * sizeof *row);
+		sketch_query(j, &q, (size_t)h, query, a->scale);
 	}
+	j->tile.q = q.rows;
+	j->tile.hi = q.hi;
+	j->tile.lo = q.lo;
+	j->tile.sum = q.sum;
+	j->tile.unit = q.unit;
+	j->tile.table = q.table;
+	j->tile.size = q.size;
 	return 0;
 }
 
