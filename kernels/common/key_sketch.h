@@ -1,26 +1,28 @@
-/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4 or 8 bits per
- * value; the same on every backend.
+/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: a copy of the keys with 2, 4
+ * or 8 bits per value; the same on every backend.
  *
- * Per KV head, one after the other, blocks of 256 keys:
+ * For each KV head, blocks of SKETCH_BLOCK (256) keys:
  *
- *     mean of some keys (f32 [head_dim]), then 1.0 where these are the block's own: to a multiple of 64 bytes
+ *     mean of keys (f32 [head_dim]), then a flag (f32), 1 = the mean is of this block's own keys; padded to 64 bytes
  *     256 scales (f16)
  *     16 panels of 16 keys: units of 64 bytes, 16 lanes of 32 bits, lane = key
  *
- * A lane of a unit holds 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of
- * the unit, so that a shift and a mask give four consecutive values of each of 16 keys, the operand of a byte product.
+ * A lane of a unit has 32 / bits codes. Byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ...
+ * of the unit. So a shift and a mask give four consecutive values of each of 16 keys: the operand of a byte
+ * product.
  *
  *     key ~ mean + H (scale * (2 code - most)), most = 2^bits - 1
  *
  * H is the Hadamard transform. Queries are transformed in the same way, which leaves every dot product unchanged.
- * Models have dimensions far from zero: the mean takes them out, and the transform spreads what is left evenly over the
- * values. These are coded between equal steps, as long as are best for a normal distribution of their size. The scale
- * is not the step, but |y|^2 / <y, 2 code - most> for the transformed key y: it makes dot products unbiased (RaBitQ,
- * arXiv 2405.12497), so that exponentials of scores are sums to rely on.
+ * Some dimensions of a model's keys are far from zero: subtracting the mean removes that offset, and the transform
+ * spreads the rest evenly over the values. Codes are equally spaced; their step is the best one for a normal
+ * distribution of the same variance. The scale is not the step, but |y|^2 / <y, 2 code - most> for the transformed
+ * key y: it makes dot products unbiased (RaBitQ, arXiv 2405.12497), so that sums of exponentials of scores are
+ * reliable.
  *
- * A block whose keys are all there is centred by their mean; the last one, while it grows, by the mean of the block
- * before, or by 0 where it is the first. So the sketch is a function of the keys alone: it does not matter in which
- * steps they came, or what was there before. */
+ * A complete block is centred by the mean of its keys. The last block, while it grows, is centred by the mean of
+ * the block before it, the first block by 0. So the sketch is a function of the keys alone: the steps in which
+ * keys came, and earlier contents, do not matter. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 
@@ -29,7 +31,8 @@
 
 #include "kernels/backend.h"
 
-/* Keys of a panel (of a block: SKETCH_BLOCK); values that are multiplied before they are added up as floats. */
+/* SKETCH_PANEL: keys of a panel. SKETCH_GROUP: values whose products are added as integers before they become
+ * floats. */
 enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
 static inline int32_t sketch_groups(int32_t head_dim)
@@ -37,25 +40,25 @@ static inline int32_t sketch_groups(int32_t head_dim)
 	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
-/* Units that n values take. */
+/* Number of units of n values. */
 static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (int32_t)(((int64_t)n * bits + 31) / 32);
 }
 
-/* Values of group g. */
+/* Number of values of group g. */
 static inline int32_t sketch_values(int32_t head_dim, int32_t g)
 {
 	return head_dim - g * SKETCH_GROUP < SKETCH_GROUP ? head_dim - g * SKETCH_GROUP : SKETCH_GROUP;
 }
 
-/* Bytes before the scales of a block. */
+/* Offset of the scales in a block, in bytes. */
 static inline size_t sketch_mean_bytes(int32_t head_dim)
 {
 	return (4 * ((size_t)head_dim + 1) + 63) / 64 * 64;
 }
 
-/* Bytes before the panels of a block. */
+/* Offset of the panels in a block, in bytes. */
 static inline size_t sketch_head_bytes(int32_t head_dim)
 {
 	return sketch_mean_bytes(head_dim) + 2 * SKETCH_BLOCK;
@@ -76,13 +79,13 @@ static inline int32_t sketch_blocks(int32_t cap)
 	return (cap - 1) / SKETCH_BLOCK + 1;
 }
 
-/* The step between two codes, in standard deviations. */
+/* Step between two codes, in standard deviations of the values. */
 static inline float sketch_step(int32_t bits)
 {
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;
 }
 
-/* Bytes of the sketch of one plane; 0: no such sketch. */
+/* Bytes of the sketch of one plane; 0 if the shape or bits are invalid. */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t blocks, bytes;

@@ -6,7 +6,7 @@
 
 #include "kernels/common/key_sketch.h"
 
-/* tensor.layout of rows as they are, on every backend. */
+/* tensor.layout of plain rows, the same on every backend. */
 enum { PLAIN = 0 };
 
 int backend_fail(struct backend *be, const char *fmt, ...)
@@ -40,7 +40,7 @@ int kv_plane_ok(const struct tensor *t, int32_t n_kv_head, int32_t cap, int32_t 
 
 /* ---- attention ---- */
 
-/* f32 [n_kv_head][cols >= n] */
+/* 1 if t is f32 [n_kv_head][cols >= n]. */
 static int plane_of_heads(const struct tensor *t, int32_t n_kv_head, int32_t n)
 {
 	return t->data && t->type == DT_F32 && t->layout == PLAIN && t->rows >= n_kv_head && t->cols >= n;
@@ -67,7 +67,8 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* The tokens of the call are in the last slots of the last part. */
+/* 1 if the parts fit the call; *slots = slots of all parts. The n tokens of the call are the last slots of the
+ * last part. */
 static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;
@@ -92,7 +93,7 @@ static int has_lists(const struct attn_args *a)
 	return any;
 }
 
-/* u8 [>= n][n_head * bytes], a bit for each block of n_slots slots. */
+/* 1 if t is u8 [>= n][n_head * bytes], with a bit for each block of n_slots slots. */
 static int block_bits_ok(const struct tensor *t, int32_t n, int32_t n_head, int32_t n_slots)
 {
 	return t && t->data && t->type == DT_U8 && t->layout == PLAIN && t->rows >= n && t->cols % n_head == 0 &&

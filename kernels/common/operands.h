@@ -1,9 +1,8 @@
-/* kernels/common/operands.h (private to kernels/) - what operations demand of their operands, the same on every
- * backend.
+/* kernels/common/operands.h (private to kernels/) - checks of operands, the same on every backend.
  *
- * A *_ok function answers 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that
- * names the operation. Only what the host knows is checked: shapes, types and layouts, not the contents of lists that
- * lie on a device.
+ * A *_ok function returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence
+ * that names the operation. Only what the host knows is checked: shapes, types and layouts, not the contents of
+ * lists in device memory.
  *
  * Compiled into the program and into the CUDA plugin. */
 #ifndef WEIR_OPERANDS_H
@@ -19,7 +18,7 @@ int backend_fail(struct backend *, const char *fmt, ...) __attribute__((format(p
 
 /* ---- single operands ---- */
 
-/* Can a cache plane hold this type? */
+/* 1 if a cache plane can have this element type. */
 static inline int kv_type_ok(enum dtype t)
 {
 	return t == DT_F16 || t == DT_F32 || t == DT_BF16 || t == DT_Q8_0;
@@ -31,30 +30,30 @@ static inline int predicate_ok(const struct predicate *p)
 	       (p->flag->data && p->flag->type == DT_I32 && p->col >= 0 && p->col < p->flag->cols && p->flag->rows > 0);
 }
 
-/* A plane of one layer's keys or values, [n_kv_head * cap][head_dim]. */
+/* 1 if the tensor is a plane of one layer's keys or values, [n_kv_head * cap][head_dim]. */
 int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t head_dim);
 
 /* ---- attention ---- */
 
-enum { PROBE_HEADS = 256 }; /* most heads in one reduction of a probe */
+enum { PROBE_HEADS = 256 }; /* most heads that a probe reduces to one row */
 
-/* Everything but `out`, the parts' queries and their predicates; *slots = those of all parts. */
+/* Check everything but `out`, the parts' queries and their predicates. *slots = slots of all parts. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
 int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
-/* The scan of a selection writes what its topk reads, for n_kv_head KV heads. */
+/* Check that the scan of a selection writes the scores that its topk reads, for n_kv_head KV heads. */
 int attn_selection_check(struct backend *, const struct attn_selection *, int32_t n_kv_head);
-/* The probe of a call that reads so many slots. */
+/* Check the probe of a call that reads `slots` slots. */
 int attn_probe_check(struct backend *, const struct attn_args *, int32_t slots);
-/* Does the probe (or NULL) ask for anything of these n tokens? */
+/* 1 if the probe measures any of these n tokens; 0 for NULL. */
 int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 /* ---- selection ---- */
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* What scans of keys and of pages share: everything but keys and q.  n = outputs per KV head. */
+/* Check what scans of keys and of pages share: everything but keys and q. n: outputs per KV head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
-/* scan_check(), and the plane or sketch that a scan of keys reads. */
+/* scan_check(), then check the plane or sketch that a scan of keys reads. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
@@ -66,7 +65,7 @@ int fetch_check(struct backend *, const struct fetch_args *);
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
                       int32_t cap, int32_t page, int32_t slot0, int32_t n);
-/* scan_check() for n pages, and the bounds that the scan reads. */
+/* scan_check() for n pages, then check the bounds that the scan reads. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
 int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);
@@ -80,7 +79,7 @@ int short_conv_check(struct backend *, const struct short_conv *, int32_t n);
 int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
 int state_space_check(struct backend *, const struct state_space *, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* take_rows (n_out = n) and add_rows (n_out = 0): `row` within `most` rows. */
+/* Check take_rows (n_out = n) and add_rows (n_out = 0): every row[i] must be within `most` rows. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 

@@ -1,8 +1,9 @@
-/* kernels/common/quant.c - weight types: table, half floats, the reference conversions and simple quantisers.
+/* kernels/common/quant.c - weight types: their table, half floats, the reference conversions and simple
+ * quantisers.
  *
- * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers with
- * one scale (and one minimum, for some types) per 16. dtype_to_f32() computes scale * q (+ min) from these, each step
- * rounded to f32, which is the arithmetic that the file format's own tools define. So the leaf functions that multiply
+ * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers
+ * with one scale (and one minimum, for some types) per 16. dtype_to_f32() computes scale * q (+ min), each step
+ * rounded to f32: the arithmetic that the file format's own tools define. Leaf functions that multiply the same
  * integers and this reference agree about every layout. */
 #include <math.h>
 #include "kernels/common/quant.h"
@@ -40,7 +41,7 @@ _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) 
 _Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
 _Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) == 66, "layout");
 
-/* Every type number of GGUF files, with those that are unsupported or withdrawn, so that an error can name the type. */
+/* Names of all type numbers of GGUF files, also of unsupported and withdrawn types: an error can name the type. */
 static const char *const ggml_name[] = {
 	[0] = "F32",     [1] = "F16",         [2] = "Q4_0",        [3] = "Q4_1",        [4] = "Q4_2",
 	[5] = "Q4_3",    [6] = "Q5_0",        [7] = "Q5_1",        [8] = "Q8_0",        [9] = "Q8_1",
@@ -92,8 +93,8 @@ static uint32_t bits_of(float f)
 	return u;
 }
 
-/* NaNs keep sign and payload and become quiet in both directions, as with the processor's own instructions: all CPU
- * levels then agree on every input. */
+/* Convert f16 to f32 and back. A NaN keeps sign and payload and becomes quiet in both directions, as in the
+ * processor's own instructions: all CPU levels agree on every input. */
 float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
@@ -125,7 +126,7 @@ uint16_t f32_to_f16(float f)
 		q += rest > half || (rest == half && (q & 1));
 		return (uint16_t)(sign | q);
 	}
-	/* Rounding up may carry into the exponent and, from 65520 on, to infinity, as it should. */
+	/* Rounding up may carry into the exponent and, from 65520 on, correctly give infinity. */
 	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
 	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
 	return (uint16_t)(sign | q);
@@ -147,7 +148,7 @@ static uint16_t f32_to_bf16(float f)
 
 /* ---- blocks to integers ---- */
 
-/* 32 nibbles: the low halves are the first 16 values, the high halves the rest. */
+/* Unpack 32 nibbles: the low nibbles are the first 16 values, the high nibbles the rest. */
 static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 {
 	for (int j = 0; j < 16; j++) {
@@ -156,7 +157,7 @@ static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 	}
 }
 
-/* Nibbles with a fifth bit per value in qh. */
+/* Unpack 32 nibbles, each with a fifth bit in qh. */
 static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4], int offset)
 {
 	for (int j = 0; j < 16; j++) {
@@ -167,9 +168,9 @@ static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4]
 	}
 }
 
-/* Q4_K and Q5_K: 8 scales and 8 minimums of 6 bits in 12 bytes.  The first four of each lie in the low six
- * bits of bytes 0-3 and 4-7; the others take their low nibble from bytes 8-11 and their top two bits from
- * the top of bytes 0-7. */
+/* Scale and minimum i of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits in 12 bytes. The first four scales are the
+ * low six bits of bytes 0-3, the first four minima those of bytes 4-7. The last four scales and minima take their
+ * low nibble from bytes 8-11 and their top two bits from the top of bytes 0-7. */
 static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 {
 	if (i < 4) {
@@ -181,14 +182,15 @@ static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 	}
 }
 
-/* Q3_K: 16 scales of 6 bits: low nibbles in bytes 0-7 (low halves first), top two bits in bytes 8-11. */
+/* Scale i of Q3_K: 16 scales of 6 bits, their low nibbles in bytes 0-7 (low nibbles first), their top two bits in
+ * bytes 8-11. */
 static int q3_scale(const uint8_t s[12], int i)
 {
 	int lo = i < 8 ? s[i] & 15 : s[i - 8] >> 4;
 	return (lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
 }
 
-/* A block of 32.  min is 0 already. */
+/* Unpack a block of 32. The caller has set min to 0. */
 static void unpack_block(enum dtype t, const void *block, int8_t q[32], float scale[2], float min[2])
 {
 	switch (t) {
@@ -243,9 +245,9 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2. A byte is a fraction in base 3: its n-th digit is the integer part of
- * three times what is left of 3^n times the byte / 256. Bytes 0 .. 31 hold values 0 .. 159 with a digit each 32, 32 ..
- * 47 the next 80, qh the last 16. */
+/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2. A byte / 256 is a fraction in base 3: digit n is the integer
+ * part of three times the fractional part of 3^n * byte / 256. Bytes 0 .. 31 have values 0 .. 159, one digit for
+ * each 32 values; bytes 32 .. 47 have the next 80, qh the last 16. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -386,7 +388,7 @@ int dtype_ternary(enum dtype t)
 	return t == DT_TQ1_0 || t == DT_TQ2_0;
 }
 
-/* A Q2_K value is d * scale * q - dmin * min: with both factors 1 and dmin = d, d * (q - 1). */
+/* Convert to Q2_K, whose value is d * scale * q - dmin * min: with both factors 1 and dmin = d it is d * (q - 1). */
 void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
 {
 	struct block_q2_k *to = out;
@@ -394,7 +396,7 @@ void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
 	int8_t q[32];
 
 	for (int64_t k = 0; k < n / 256; k++, to++) {
-		/* a file may place it at an odd address */
+		/* copied, because a file may place a block at an odd address */
 		union {
 			struct block_tq1_0 tq1;
 			struct block_tq2_0 tq2;
@@ -434,7 +436,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
 		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
 		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
-		/* Without a minimum nothing is added: -0 + 0 would lose the sign. */
+		/* Types without a minimum: add nothing, because -0 + 0 would lose the sign. */
 		if (has_min(t))
 			for (int j = 0; j < 32; j++)
 				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];
@@ -444,7 +446,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	}
 }
 
-/* Nearest integer within [0, top]; not-a-number becomes 0. */
+/* Nearest integer to v within [0, top]; NaN becomes 0. */
 static uint8_t level_of(float v, int top)
 {
 	v = floorf(v + 0.5f);
@@ -453,8 +455,9 @@ static uint8_t level_of(float v, int top)
 	return (uint8_t)(v < (float)top ? v : (float)top);
 }
 
-/* Levels 0..top of 32 values.  With an offset the smallest value is level 0; without, the value of largest
- * magnitude is level 0 of a scale that may be negative: the signed range has one level more on that side. */
+/* Quantise 32 values to levels 0 .. top. With an offset (m not NULL) level 0 is the smallest value. Without it
+ * level 0 is the value of largest magnitude, and the scale may be negative: the signed range has one level more on
+ * that side. */
 static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)
 {
 	float lo = x[0], hi = x[0];
@@ -468,7 +471,7 @@ static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const f
 	*d = f32_to_f16(scale);
 	if (m)
 		*m = f32_to_f16(lo);
-	/* Levels are computed from scale and offset after their rounding to f16. */
+	/* Levels use scale and offset as rounded to f16. */
 	float s = f16_to_f32(*d), off = m ? f16_to_f32(*m) : -half * s;
 	for (int j = 0; j < 32; j++)
 		level[j] = s != 0 ? level_of((x[j] - off) / s, top) : m ? 0 : (uint8_t)half;

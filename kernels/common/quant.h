@@ -73,36 +73,36 @@ struct block_tq1_0 {
 	uint8_t qs[48];
 	uint8_t qh[4];
 	uint16_t d;
-}; /* w = d * (q - 1): five q to a byte, in qh four */
+}; /* w = d * (q - 1); a byte of qs has five q, a byte of qh four */
 struct block_tq2_0 {
 	uint8_t qs[64];
 	uint16_t d;
-}; /* w = d * (q - 1): the bits of Q2_K */
+}; /* w = d * (q - 1); q as in Q2_K */
 struct block_mxfp4 {
 	uint8_t e;
 	uint8_t qs[16];
 }; /* w = 2^(e - 128) * mxfp4_values[q] */
 
-/* IEEE half to float, exact, and back, rounding to nearest even; in plain C on any machine. */
+/* Convert an IEEE half to float (exact), and a float to a half (to nearest even), in plain C on any machine. */
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 
-/* The 16 values of the IQ4 types; of MXFP4 (OCP MX 1.0), twice those of its four-bit floats. */
+/* The values of 16 nibbles. IQ4 types; MXFP4 (OCP MX 1.0): twice its four-bit floats. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
-/* Those of a type whose nibbles are indices. */
+/* The table of a type whose nibbles are indices. */
 static inline const int8_t *nibble_values(enum dtype t)
 {
 	return t == DT_MXFP4 ? mxfp4_values : iq4_values;
 }
-/* The upper half of the scale 2^(e - 128) as a float; the lower half is zero. */
+/* Upper 16 bits of the scale 2^(e - 128) as a float; its lower 16 bits are zero. */
 static inline uint16_t mxfp4_scale(uint8_t e)
 {
 	return e < 2 ? (uint16_t)(0x20 << e) : (uint16_t)((e - 1) << 7);
 }
 
-/* One block of 32 weights of any quantised type as integers: w[j] = scale[j / 16] * q[j] + min[j / 16].
- * q fits int8; K types pass the index of their 32-block inside the super-block. */
+/* Unpack 32 weights of any quantised type to integers: w[j] = scale[j / 16] * q[j] + min[j / 16]. Every q fits
+ * int8. block32: index of the block of 32 weights, counted from `row`. */
 void quant_unpack32(enum dtype, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2]);
 
 #endif
