@@ -1,9 +1,9 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised columns (input rows) of a product, arranged for the kernels of a
- * CPU level.
+/* kernels/cpu/cols.h (private to kernels/) - quantised columns (input rows) of a product, arranged for the kernels
+ * of a CPU level.
  *
- * A product multiplies many panels with the same columns. What a kernel needs of a column per block (values, scale,
- * factor of a minimum, start of integer sums) is computed once per set of columns and laid out at constant distances
- * from one pointer: the kernel then spends its instructions on multiplying.
+ * A product multiplies many panels with the same columns. What a kernel needs of a column per block (values,
+ * scale, factor of a minimum, start of integer sums) is computed once per set of columns and laid out at constant
+ * distances from one pointer, so that the kernel spends its instructions on multiplying.
  *
  * The columns are cut into tiles. A tile of `width` columns has for every block
  *
@@ -12,14 +12,15 @@
  *     f32   ds[halves][width]  scale * sum of q: types with a minimum;   or
  *     int32 start[halves][width]   - offset * sum of q: types with an offset
  *
- * The last tile is padded with columns of zeros. For kernels that take words (struct pack_format) a tile has instead
+ * The last tile is padded with columns of zeros. Residual planes (lo of struct act) come in one of two ways, which
+ * give the same bits: as further columns if most blocks are wide, else as units. A unit has one block of a few
+ * columns that are wide in this block, in the layout of a tile with one block, padded with columns of zeros.
+ *
+ * For kernels that take words (struct pack_format) a value has both planes, so there are no units, and a tile has
+ * instead
  *
  *     int16 q[width][32]       values 256 q + lo of the block; of four values the second and the third change places
- *     f32   d[width]           scale / 256
- *
- * and there is nothing else. Otherwise residual planes (lo of struct act) come in one of two ways, which give the same
- * bits: as further columns, when most blocks are wide, or as units. A unit has one block of a few columns that are wide
- * there, in the layout of a tile with one block, padded with columns of zeros. */
+ *     f32   d[width]           scale / 256 */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -30,7 +31,7 @@
 
 enum {
 	COLS_SET = 48,                    /* columns prepared at a time, without residual planes */
-	COLS_WIDEST = 12,                 /* most columns of a tile, of any level */
+	COLS_WIDEST = 12,                 /* most columns of a tile at any level */
 	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual planes, padding */
 };
 
@@ -41,17 +42,18 @@ struct cols_unit {
 };
 
 struct cols {
-	struct pack_format format; /* of the weights that the columns are prepared for */
+	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
-	int32_t blocks;            /* of 32 */
-	/* index of the first result of a residual plane, after those of the columns; n, and one for padding */
+	int32_t blocks;            /* blocks of 32 values of a column */
+	/* index of the first residual plane's result, after the columns' results; there are n of them, and one for
+	 * padding */
 	int32_t lo_at;
-	int32_t lo_tiled; /* residual planes are columns of the tiles; else units */
+	int32_t lo_tiled; /* 1 = residual planes are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
 	struct {
 		const uint8_t *p;
 		int32_t width, at;
-	} tile[COLS_RESULTS];         /* at = index of its first result */
+	} tile[COLS_RESULTS];         /* at: index of the tile's first result */
 	const struct cols_unit *unit; /* [n_units]; for each column blocks ascend */
 };
 
@@ -79,7 +81,7 @@ static inline size_t cols_block_bytes(struct pack_format f, int width)
 	return (size_t)width * (36 + (f.has_min || f.offset ? 4 * (size_t)f.halves : 0));
 }
 
-/* Can columns prepared for k->format be used with weights of format f? */
+/* 1 if columns prepared for k->format can be used with weights of format f. */
 static inline int cols_serve(const struct cols *k, struct pack_format f)
 {
 	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset &&

@@ -6,23 +6,24 @@
  *     matmul.c       products
  *     cols.c         arranges quantised input rows for the kernels of products
  *     attn.c         attention
- *     read_blocks.c  which blocks of keys a prompt's tokens read
+ *     read_blocks.c  selects the blocks of keys that a prompt's tokens read
  *     probe.c        attention that is also measured: mass and spread
  *     key_sketch.c, scan.c, topk.c   selection of slots (select.h): key sketches, scores of keys, the best scores
- *     fused_select_attn.c  selection and attention, of one token or of several, in one hand-over
+ *     fused_select_attn.c  selection and attention, of one token or of several, in one run of the pool
  *     kv_move.c      moves KV entries inside a plane
  *     fetch.c        KV entries from host memory, the reference for devices
- *     recurrent.c    short convolutions
+ *     recurrent.c    short convolutions, the gated delta rule, state spaces, gates
  *     compare.c      operations of the comparison policies
  *     host.c         tasks and convolutions in host memory, beside every backend
  *     gemm.c         products of float matrices in host memory
  *
- * The leaf functions of the CPU level do the arithmetic (fns.h). These files decide which thread computes what, under
- * one rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and never inside
- * a sum. So a result does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
+ * The leaf functions of the CPU level do the arithmetic (fns.h). These files decide which thread computes what,
+ * under one rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and
+ * never inside a sum. So a result does not depend on the number of threads, on the tiles, or on the number of
+ * tokens in a call.
  *
- * Decoding is a chain of short operations. Those that cost less than waking a thread (norms, rotations, cache writes of
- * one token) run on the caller; products and long attention are handed to the pool. */
+ * Decoding is a chain of short operations. Operations that cost less than waking a thread (norms, rotations, cache
+ * writes of one token) run on the caller; products and long attention run in the pool. */
 #ifndef WEIR_CPU_H
 #define WEIR_CPU_H
 
@@ -46,13 +47,13 @@ struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	struct cpu_chunk *weights, *planes; /* chunks that the next weight and the next large tensor go to (mem.c) */
+	struct cpu_chunk *weights, *planes; /* chunks for the next weight and the next large tensor (mem.c) */
 	struct buffer act;                  /* quantised inputs */
-	struct buffer scratch;              /* one part per thread */
-	struct buffer state;                /* partial attention; estimates of blocks */
+	struct buffer scratch;              /* working memory, a part per thread */
+	struct buffer state;                /* partial states of attention; moments of blocks */
 	struct buffer scan;                 /* scores of cached keys */
-	/* fused_select_attn.c: the scans of tokens that go together, their tasks, and whether the slots of a token's KV
-	 * head are selected */
+	/* fused_select_attn.c: scans of tokens that are computed together; their tasks; for each token and KV
+	 * head, whether its slots are selected */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe; /* scores of measured tokens */
 };
@@ -88,20 +89,20 @@ static inline size_t row_bytes(const struct tensor *t)
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
 
-/* An f32 operand with at least n rows (and `cols` columns unless 0); sets the error otherwise. */
+/* Data of an f32 operand with at least n rows (and `cols` columns unless 0), else NULL with the error set. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* The level of a CPU backend; beside a device the best one, looked up once (host.c). */
+/* Leaf functions of a CPU backend. For a device's backend: of the best level, looked up once (host.c). */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
-/* Does the predicate hold now? */
+/* 1 if the predicate holds, or has no flag. */
 static inline int predicate_holds(const struct predicate *w)
 {
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* One row of a plane from floats, the same at every level. A block of q8_0 with anything that is not finite becomes
- * NaN. */
+/* Convert n floats to a row of a plane, with the same bits at every level. A block of q8_0 with NaN, or with a
+ * magnitude above f16's largest value, becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows; each operation uses the fields that it needs. */
@@ -119,7 +120,7 @@ struct row_job {
 	struct act *act;
 };
 
-/* Run a row-wise job: on the caller when it is small, else in tasks of a few rows. */
+/* Run a row-wise job: on the caller if it is small, else in tasks of a few rows. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
 #define FOR_TASK_ROWS(i, j, task)                                                                                      \
 	for (int32_t i = (task) * (j)->per_task, end_ = MIN(i + (j)->per_task, (j)->n); i < end_; i++)

@@ -26,12 +26,12 @@
 struct act {
 	int8_t *q, *lo; /* [n][cols]: values and their residual plane, both in -127 .. 127 */
 	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */
-	float *d;       /* [n][cols / 32] */
+	float *d;       /* [n][cols / 32]: scales */
 	/* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
 	int32_t *sum, *lo_sum;
-	const float *x; /* [n][cols]: the f32 rows themselves; float weights read these */
+	const float *x; /* [n][cols]: the f32 rows; products with float weights read them */
 	int32_t n, cols;
-	int all_wide; /* Q8_0 weights: use 16-bit activations in every block */
+	int all_wide; /* 1 = 16-bit activations in every block, for Q8_0 weights */
 };
 
 /* A block is wide when the sum of its q^2 is below this: when the largest value is more than 4.75 times the
@@ -63,9 +63,9 @@ struct attn_tile {
 	const void *k, *v;    /* row 0 of the planes; rows are head_dim values */
 	const int32_t *rows;  /* slot of key k is rows[k]; NULL = k */
 	float scale, softcap; /* softcap 0: none */
-	const float *bias;    /* added to the score of key k: bias[k]; NULL = nothing */
+	const float *bias;    /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = 0 */
-	/* [n_q]: bit i is set where a query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all.  Without `from` */
+	/* [n_q]: bit i = the query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all. Not together with `from` */
 	const uint8_t *blocks;
 	/* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees and reads */
 	float *const *score;
@@ -75,7 +75,7 @@ struct attn_tile {
 _Static_assert((int)ATTN_BLOCK == (int)READ_BLOCK && (int)ATTN_SPAN == 8 * (int)READ_BLOCK,
                "a span's blocks are the bits of a byte");
 
-/* Does query r read the block that begins with key k? */
+/* 1 if query r reads the block that begins with key k. */
 static inline int attn_reads(const struct attn_tile *t, int32_t r, int32_t k)
 {
 	return !t->blocks || t->blocks[r] >> ((k - t->k0) / ATTN_BLOCK) & 1;
@@ -99,21 +99,21 @@ struct probe_tile {
 	float weight;
 };
 
-/* One token in some columns of one head's state (backend.h: struct delta_rule; without the correction struct
+/* One token's update of `cols` columns of one head's state (backend.h: struct delta_rule; with corrects = 0 struct
  * state_space). */
 struct delta_tile {
 	float *state; /* [key_dim][stride]: the first `cols` of each row are read and written */
 	size_t stride;
 	int32_t key_dim, cols;
-	const float *q, *k, *v; /* q is scaled; v [cols] */
-	float decay, beta;      /* factors: of the state, and of what is added to it */
-	int corrects;           /* added is what v differs from the state's value at k; otherwise v */
+	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
+	float decay, beta;      /* factors of the state and of the value added to it */
+	int corrects;           /* 1 = the value added is v minus the state's value at k, 0 = v */
 	float *out;             /* [cols] */
 };
 
 struct select_fns;
 struct cpu_fns {
-	const char *name; /* of cpu_level_name */
+	const char *name; /* an entry of cpu_level_name */
 	int32_t panel;    /* rows per panel of packed weights */
 
 	/* Bytes of one packed panel, or 0 when this level keeps the type as plain rows. */
@@ -133,7 +133,7 @@ struct cpu_fns {
 	/* out[c * ldo + r] = w row r . x column c for the rows of n packed panels, contiguous in memory, and all
 	 * prepared columns. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
-	/* The same for plain rows w[0..n_rows), row_bytes apart, and columns c0..c1 of x. */
+	/* As matmul_panels(), for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
@@ -143,11 +143,11 @@ struct cpu_fns {
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*delta)(const struct delta_tile *);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
-	float score_unit;                                      /* of the scores in struct attn_state */
-	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* floats */
+	float score_unit;                                      /* unit of the scores in struct attn_state */
+	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* The same for tokens of a prompt in narrower arithmetic, for planes that are not f32; NULL = attn. A state may
-	 * differ from that of attn, but depends on its own query and limit alone, too. */
+	/* attn() for tokens of a prompt, in narrower arithmetic, for planes that are not f32; NULL = use attn(). A
+	 * state may differ from the one of attn(), but it also depends on its own query and limit alone. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -165,20 +165,21 @@ struct cpu_fns {
 	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;
 	const struct select_fns *select; /* selection of slots (select.h) */
-	/* Sum a buffer as fast as it can be read: backend_bandwidth(). */
+	/* Sum a buffer as fast as memory can be read, for backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
-	/* Multiply bytes in registers with the instructions of quantised products; returns the number of multiply-adds:
-	 * backend_arithmetic(). */
+	/* Multiply bytes in registers with the instructions of quantised products, for backend_arithmetic().
+	 * Returns the number of multiply-adds. */
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* The tables: of every processor, of x86-64, of 64-bit ARM.  A processor may lack all but the first. */
+/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. A
+ * processor may lack all but c. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
-/* The levels that this kind of processor can have, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
+/* Names of the levels of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
  * neon-dot. */
 enum { CPU_LEVELS = 3 };
 extern const char *const cpu_level_name[CPU_LEVELS];
-/* The best level of this CPU that WEIR_CPU does not hide. */
+/* Table of the best level of this processor that WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 
 /* backend_open() for "cpu" (cpu.c). */

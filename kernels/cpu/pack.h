@@ -1,8 +1,8 @@
 /* kernels/cpu/pack.h (private to kernels/) - weights rearranged for vector units.
  *
- * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON. Everything
- * in it is counted in units of 4 * P bytes, one vector. The columns are cut into groups of 1, 2 or 8 blocks of 32, and
- * a group is
+ * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON.
+ * Everything in a panel is counted in units of 4 * P bytes, one vector (NEON: two). The columns are cut into
+ * groups of 1, 2 or 8 blocks of 32 values. A group is
  *
  *     head   1 unit    scales of the group, P halves each: d of each block, or d and minimum, or d and dmin
  *     sub              K types: small scales and minima, P bytes each, of every block or half block
@@ -13,7 +13,7 @@
  *     twos     2 units   unit z: bits 2 t and up = two bits of value 4 (4 z + t) + j
  *     ones     1 unit    bit g = one bit of value 4 g + j
  *
- * so that one vector instruction multiplies four values of all P rows with the same four values of a column. The last
+ * One vector instruction then multiplies four values of all P rows with the same four values of a column. The last
  * panel is padded with rows of zeros. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
@@ -30,9 +30,9 @@ struct pack_format {
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
-	/* the scales of the head are bf16 instead of half: they are powers of two in the range of floats */
+	/* 1 = the head's scales are bf16 instead of half: powers of two in the range of floats */
 	uint8_t bf16;
-	/* set by a CPU level: its kernels take 16-bit columns, both planes of struct act in one value */
+	/* 1 = the level's kernels take 16-bit columns, both planes of struct act in one value; set by the level */
 	uint8_t words;
 };
 

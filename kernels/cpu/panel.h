@@ -1,10 +1,10 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - a panel of keys on its way into the key sketch: all its
- * keys at once.
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes all keys of a panel of the key sketch at
+ * once.
  *
- * The same operations in the same order as key_sketch.c takes for one key, so the bits are the same; but a key is a
- * lane here, nothing is summed across a vector, and no step waits for the one before. When the KV entries of a document
- * are read back from the disk their key sketch is computed anew, and this is most of that. Compiled once a level, by
- * the file that includes it. */
+ * Operations and their order are those of key_sketch.c for one key, so the bits are the same. Here a key is a
+ * lane: nothing is summed across a vector, and the keys' chains of operations run side by side. Coding takes most
+ * of the time of computing the key sketch anew when the KV entries of a document are read back from the disk.
+ * Compiled once a level, by the file that includes it. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -19,11 +19,11 @@
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
 typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
-/* Not functions: how vectors of this size are passed depends on the level. */
+/* Macros: how vectors of this size are passed to a function depends on the level. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
-#define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as one key has them in a vector of four */
+#define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as sum_of() in key_sketch.c */
 
-/* Hadamard transform of x[value], a lane a key. */
+/* Hadamard transform of x[dim], one key per lane. */
 static inline void panel_hadamard(lane_keys *x, int32_t dim)
 {
 	for (int32_t n; dim > 0; x += n, dim -= n) {
@@ -76,8 +76,7 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* The codes and the scale of the centred and transformed keys x[value]; the scales to scale[], the codes to lanes of
- * the units. */
+/* Code the centred and transformed keys x[dim]: their scales to scale[], their codes to lanes of the units. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
 {
 	const lane_keys none = { 0 }, round = none + 12582912.0f;
@@ -109,8 +108,8 @@ static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lan
 	memcpy(scale, &s, sizeof s);
 }
 
-/* Keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with that mean; y has room for as many
- * values. */
+/* Code keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with this mean. y: scratch of the
+ * size of x. */
 static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean,
                               float *y, int32_t dim, int32_t bits)
 {

@@ -19,9 +19,9 @@ int pool_threads(const struct pool *);
 /* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them. Tasks start in ascending order;
  * results must not depend on which thread runs which task. worker: 0 .. threads - 1, for scratch memory. */
 void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
-/* Inside a task: wait until *flag is not 0.  Only for flags that tasks with a lower number set: these have started. */
+/* Inside a task: wait until *flag is not 0. Only a task with a lower number, which has started, may set *flag. */
 void pool_await(const _Atomic int32_t *flag);
-/* Processors this process may use: affinity mask, then the CPU quota of the control group. */
+/* Number of processors that this process may use, by affinity mask and by the CPU quota of the control group. */
 int pool_cpus(void);
 
 #endif

@@ -3,16 +3,16 @@
  *     key_sketch.c   key sketches
  *     scan.c         scores of keys
  *     topk.c         the k best scores
- *     read_blocks.c  which blocks of keys a prompt's tokens read
- *     fused_select_attn.c  scan, topk and attention over the selected slots in one hand-over
+ *     read_blocks.c  selects the blocks of keys that a prompt's tokens read
+ *     fused_select_attn.c  scan, topk and attention over the selected slots in one run of the pool
  *     kv_move.c      moves KV entries inside a plane
  *     fetch.c        KV entries from host memory
  *     compare.c      for the comparison policies: pages (quest), the drift of queries (refresh)
  *     c_select.c, simd_scan.h, simd_select.h    the leaf functions of each level
  *
- * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dots are integers,
- * and the float operations are the same in the same order. Scores of a plane are sums of floats in each level's own
- * order. */
+ * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dot products are
+ * integers, and the float operations are the same in the same order. Scores of a plane are sums of floats in each
+ * level's own order. */
 #ifndef WEIR_CPU_SELECT_H
 #define WEIR_CPU_SELECT_H
 
@@ -24,50 +24,54 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-enum { SAMPLE_BLOCK = 16 }; /* scores whose sum a sample looks at first */
-enum { SCAN_RANGE = 1024 }; /* keys of a range, which leaves one maximum and one sum */
-/* Bytes of the tables of a group of 64 values: for each of its units, bits 0 .. 3 and bits 4 .. 7 of the four bytes of
- * a key, and what 16 combinations of two codes contribute to a product. */
+enum { SAMPLE_BLOCK = 16 }; /* scores that a sample adds up before it considers each */
+enum { SCAN_RANGE = 1024 }; /* keys of a range, for which a scan writes one maximum and one sum */
+/* Bytes of the lookup tables of a group of 64 values. Each unit has, for each of the four bytes of a key and each
+ * half of the byte (bits 0 .. 3, bits 4 .. 7), 16 products: one for each combination of two codes. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
-/* Scores of the keys k0 .. k1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
+/* Scores of keys k0 .. k1 - 1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
 struct scan_tile {
 	const void *keys; /* the KV head's first block of a sketch, or its slot 0 in a plane */
-	enum dtype type;  /* of the plane */
+	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a sketch, transformed queries as bytes [n_q][SKETCH_GROUP * groups], zero past dim: query r ~ hi, or with
-	 * lo 256 hi + lo, and scores 256 times as large. sum [n_q][groups]: the same, summed over each group, times the
-	 * largest code. A sketch of two bits has no lo, and in hi no four values that meet the same byte of a key come
-	 * to more than 42 in size. */
+	/* For a sketch: transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past dim. Query r ~ hi,
+	 * or with lo ~ 256 hi + lo, whose scores are 256 times as large. sum [n_q][groups]: the group's sum of
+	 * these integers, times the largest code. Sketches of two bits have no lo, and any four values of hi that
+	 * meet the same byte of a key have magnitudes that sum to at most 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
-	/* Where the level looks products of two bits up: [n_q][groups][LOOKUP_BYTES] of products that are not negative,
-	 * because a negative value meets the largest code less the key's; size [n_q][groups]: sums of sizes instead of
-	 * values, times the largest code. */
+	/* For a level that looks up products of two bits. table [n_q][groups][LOOKUP_BYTES]: products, which are
+	 * never negative, because a negative query value meets the largest code minus the key's code. size
+	 * [n_q][groups]: the group's sum of the magnitudes of query values, times the largest code. */
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
-	const float *unit; /* for a sketch, [n_q]: a score of 1 in the scores of that query's bytes */
+	const float *unit; /* for a sketch, [n_q]: factor from a product of floats to that query's scores */
 	float *score;      /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
 	size_t ld;
-	float *max; /* out, [n_q]: the largest of these scores; NaN are ignored */
+	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
 };
 
-/* One query and what it may read (struct read_blocks_args). The columns: the first READ_FIRST keys, then each block
- * before that of the call's last token, zeros up to ld. In column c one key is moments[2 * dim + d][c], and the scores
- * of the others have the mean sum q[d] * moments[d][c] and the variance sum q[d]^2 * moments[dim + d][c]. */
+/* One query and the blocks it may read (struct read_blocks_args). Columns: the first READ_FIRST keys, then each
+ * block before the block of the call's last token; zeros up to ld. Column c has one key of its own, moments[2 *
+ * dim + d][c]. Scores of the other keys of the column have the mean sum q[d] * moments[d][c] and the variance sum
+ * q[d]^2 * moments[dim + d][c]. */
 struct block_query {
-	const float *q, *moments; /* [dim], without scale; [3 * dim][ld] */
-	/* [ld]: log2 of the number of these others; 0 for the first keys, where there are none */
+	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
+	/* [ld]: log2 of the number of other keys of a column; 0 for the first READ_FIRST columns, which have none */
 	const float *logs;
 	size_t ld;        /* a multiple of 16 */
 	int32_t dim, own; /* own: the block of the query's token, at least 3 */
 	float scale, share;
 	float *weight, *variance, *key; /* scratch, [ld] each */
-	uint8_t *out;                   /* zeros; bits 0 .. own are written */
+	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
 };
-enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 }; /* levels an octave; below so many, all that is left is read together */
-/* The least weight of a level; the largest possible one is 2. */
+enum {
+	BLOCK_STEPS = 8,
+	BLOCK_LEVELS = 256
+}; /* levels of weight per octave; levels in all, below which all blocks are read */
+/* Least weight of a level; the largest possible weight is 2. */
 static inline float block_level(int32_t level)
 {
 	static const float root[BLOCK_STEPS] = {
@@ -78,12 +82,12 @@ static inline float block_level(int32_t level)
 }
 
 struct select_fns {
-	/* A row of a plane as floats. */
+	/* Convert a row of a plane to floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
 	/* Code a whole panel of keys x [SKETCH_PANEL][ld] (panel.h).  y: scratch of the same size. */
 	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y,
 	              int32_t dim, int32_t bits);
-	int looks_up; /* scan_sketch wants tables for two bits */
+	int looks_up; /* 1 = scan_sketch reads lookup tables for two bits */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
 	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
@@ -133,7 +137,7 @@ extern const struct select_fns select_fns_c;
 #define CHOOSE_LOG_2 0.150533197f
 #define CHOOSE_LOG_3 (-0.0448739553f)
 
-/* The order in which 16 lanes are summed. */
+/* Sum of 16 lanes, in the order of all levels. */
 static inline float fold16(const float x[16])
 {
 	float a[8];
@@ -145,7 +149,8 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* The sum of a block, in the order that three steps over eight blocks give (vec8_add2, vec8_add4, vec8_add8). */
+/* Sum of a block of scores, in the order that three steps over eight blocks give (vec8_add2, vec8_add4,
+ * vec8_add8). */
 static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 {
 	float a[8];
@@ -174,7 +179,7 @@ struct scan_job {
 	struct scan_tile tile; /* the fields that all tiles share */
 	const struct select_fns *fns;
 	const char *keys;
-	size_t head_bytes; /* of one KV head's keys */
+	size_t head_bytes; /* bytes of one KV head's keys */
 	float *out;
 	size_t out_cols;
 	enum reduce reduce;
@@ -184,7 +189,7 @@ struct scan_job {
 	float *score;          /* [n_head][tile.ld] */
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */
-	_Atomic int32_t *left; /* [n_kv_head]: chunks to go */
+	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
 };
 /* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
@@ -194,15 +199,16 @@ int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
-/* Task t of job->tasks, ordered by KV head.  Returns the KV head whose row of the output it finished, or -1. */
+/* Run task `task` of job->tasks, ordered by KV head. Returns the KV head whose row of the output it finished, or
+ * -1. */
 int scan_part(const struct scan_job *, int task);
 
 struct topk_job {
 	const struct select_fns *fns;
 	struct cpu *c;
 	const struct topk_args *a;
-	int32_t half;      /* of the pool's window */
-	size_t part_bytes; /* scratch of one thread */
+	int32_t half;      /* half width of the pooling window */
+	size_t part_bytes; /* bytes of scratch of one thread */
 };
 /* Check the operands of topk() and prepare the job, with the scratch that a thread needs. 0, or -1 with the error
  * set. */
