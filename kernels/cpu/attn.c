@@ -7,7 +7,7 @@
 
 enum {
 	SMALL_ATTN = 64 << 10,  /* multiply-adds up to which one thread is faster than two */
-	STATE_BYTES = 64 << 20, /* most memory for partial states */
+	STATE_BYTES = 64 << 20, /* most bytes of partial states */
 };
 
 /* One thread's working memory, cut from its part of the scratch buffer. */
@@ -53,8 +53,7 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Slots of a span. Only one-token calls read lists: their few heads give few units of work, so spans are half as
- * long. */
+/* Slots of a span. Only one-token calls read lists: few heads give few units of work, so spans are half as long. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -65,8 +64,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Fill in the queries of one tile and KV head for one part, and how many of its slots each sees; returns their
- * number. */
+/* Fill in q, limit and from of m: the queries of one tile and KV head for one part, and the range of its slots
+ * that each query sees. Returns the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -83,7 +82,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* Of its window `behind` slots lie in later parts. */
+			/* `behind` slots of the window are in later parts. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -99,7 +98,7 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)(query % j->group);
 }
 
-/* The blocks of a span that a query of a tile reads, as bits. */
+/* Bits of the blocks of a span that a query of a tile reads; all set if the call has no blocks. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -111,8 +110,8 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Which blocks of a span the queries from q0 on read. Blocks that one of them does not read have no scores: those that
- * a probe looks at become 0 probabilities. */
+/* Fill in t->blocks for the queries from q0 on. A block that a query does not read has no scores: for a probe they
+ * are set to -inf, probability 0. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -127,7 +126,7 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span of a part for the queries that see it; returns the first of these. */
+/* Compute one span of a part for the queries that see any of it. Returns the first of these queries. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -180,7 +179,8 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv, l = st->l;
 
 	if (j->a->sinks) {
-		/* The sink's part of the sum; where it is by far the largest, the sum is infinite and the output 0. */
+		/* The sink adds to the sum; if the sink is by far the largest score, the sum is infinite and the
+		 * output 0. */
 		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head],
 		      unit = j->c->fns->score_unit;
 
@@ -198,7 +198,7 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 static void attn_tile_task(void *arg, int task, int worker)
 {
 	const struct attn_job *j = arg;
-	/* Late tiles see more keys: start with the longest. */
+	/* Late tiles see more keys and take longest: start with them. */
 	int32_t tile = j->tiles - 1 - task / j->a->n_kv_head, head = task % j->a->n_kv_head, n_q = 0, done = 0;
 	struct attn_mem m;
 
@@ -211,7 +211,8 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* Every query sees the very first span, or begins behind it, which initialises the states. */
+			/* The first span initialises the states: each query sees it, or has a window that begins
+			 * after it. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -225,7 +226,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		attn_finish(j, tile, head, r, &m.run[r]);
 }
 
-/* States of queries that see nothing of a span. */
+/* Set the states of n_q queries that see no key of a span. */
 static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 {
 	for (int32_t r = 0; r < n_q; r++) {
@@ -235,7 +236,7 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 	}
 }
 
-/* One span of a unit (tile, KV head) is there: the last one merges them and writes the unit's output. */
+/* Count one finished span of a unit (tile, KV head). The last one merges the unit's spans and writes its output. */
 static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
 {
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
@@ -256,7 +257,7 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* The part that a span belongs to; *span becomes its index there. */
+/* Index of the part that *span belongs to; *span becomes its index within the part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;
@@ -266,7 +267,7 @@ static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 	return part;
 }
 
-/* The states of a span of a unit, with their sums in place. */
+/* States of a span of a unit; their acc is set. */
 static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
 {
 	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
@@ -324,7 +325,7 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 	}
 }
 
-/* Where the parts of the memory for partial states begin; returns its size. */
+/* Offsets of acc and left in the memory of a job's partial states. Returns the bytes of that memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
 	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
@@ -358,7 +359,7 @@ int attn_split(struct attn_job *j, int32_t n)
 	return 1;
 }
 
-/* Tokens of a tile, of n. */
+/* Tokens of a tile, if n tokens are computed. */
 static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 {
 	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);
@@ -406,7 +407,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	return cpu_cancelled(c) ? -1 : 0;
 }
 
-/* Spans of all parts. */
+/* Number of spans of all parts. */
 static int32_t count_spans(const struct attn_args *a)
 {
 	int32_t spans = 0;
@@ -416,7 +417,8 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
-/* Lists are written by operations of this backend; a wrong one must not lead to reads outside of the plane. */
+/* 1 if every slot in a list is within its plane. Operations of this backend write the lists; a wrong slot must not
+ * lead to reads outside of the plane. */
 static int lists_ok(const struct attn_args *a)
 {
 	for (int32_t i = 0; i < a->n_part; i++) {
@@ -526,7 +528,7 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		probe_run(&j);
 }
 
-/* Can that token go together with others?  *selection = what it selects, or NULL. */
+/* 1 if a's token can be computed together with others like `first`. *selection = its selection, or NULL. */
 static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
 {
 	int32_t selections = 0;

@@ -1,7 +1,7 @@
 /* kernels/cpu/c.c - the C level: the reference leaf functions that every other level is tested against.
  *
- * Plain loops with sums in double, on any machine. Weights and keys are converted once per group of columns or queries,
- * which keeps machines without a faster level usable; nothing else is tuned. */
+ * Plain loops with sums in double, on any machine. Weights and keys are converted once per group of columns or
+ * queries, so that machines without a faster level are usable; nothing else is tuned. */
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/select.h"
 #include "kernels/cpu/pack.h"
@@ -36,7 +36,8 @@ static int c_wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-/* A block with NaN or infinity gets the scale NaN, which reaches the output; integers cannot represent either. */
+/* Quantise a row. A block with NaN or infinity gets the scale NaN, which reaches the output: integers can
+ * represent neither. */
 static void c_quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -78,7 +79,7 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* No type is packed at this level: the three functions on packed weights are never called. */
+/* No type is packed at this level: c_format() and c_matmul_panels() are never called. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)
@@ -97,8 +98,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* 16-bit products summed in 32 bits, a form that compilers vectorise on any machine; noinline, because they unroll it
- * instead when it is inlined into the calling loop. */
+/* Sum of 16 products in 32 bits, in a form that compilers vectorise on any machine. noinline: inlined into the
+ * calling loop, they unroll it instead. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -254,7 +255,7 @@ static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
 }
 
-/* First query that sees key k: limits ascend. */
+/* First query, not before `from`, that sees key k; limits ascend. */
 static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 {
 	while (from < t->n_q && t->limit[from] <= k)
@@ -395,7 +396,7 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
-/* The inner loop of this level's products, over values that stay in the L1 cache. */
+/* Run the inner loop of this level's products on values in the L1 cache. */
 static uint64_t c_multiply(int32_t rounds)
 {
 	int16_t a[16] = { 1, 2, 3 };

@@ -1,5 +1,5 @@
-/* kernels/cpu/c_select.c - leaf functions of selection at the C level: the same steps as the vector levels, sixteen
- * lanes at a time. */
+/* kernels/cpu/c_select.c - leaf functions of selection at the C level: the steps of the vector levels in plain C,
+ * sums in sixteen lanes. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Dot of one group of one key with the query's bytes. */
+/* Dot product of one group of one key with the query's bytes. */
 static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
 {
 	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
@@ -36,7 +36,7 @@ static void find_max(const struct scan_tile *t)
 	}
 }
 
-/* The score of a block's mean. */
+/* Score of a block's mean. */
 static float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	float lane[16] = { 0 };
@@ -95,7 +95,7 @@ static void c_scan_rows(const struct scan_tile *t)
 			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
 			double s[ROW_QUERIES] = { 0 };
 
-			/* In pieces of 32 values, a whole number of blocks of any plane type. */
+			/* In pieces of 32 values, which are whole blocks of any plane type. */
 			for (int32_t j = 0; j < t->dim; j += 32) {
 				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
 
@@ -113,7 +113,7 @@ static void c_scan_rows(const struct scan_tile *t)
 	find_max(t);
 }
 
-/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+/* sum + exp(f x) for f x <= 0; mult = CHOOSE_LOG2E * f. */
 static float add_exp(float sum, float x, float mult)
 {
 	float y = fmaf(x, mult, CHOOSE_ONE), e, m;
@@ -276,7 +276,7 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* The last level takes all that is left; so does a sum that is no number. */
+	/* The last level reads all remaining blocks, also if a sum is NaN. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One plane (q or lo) of one column; `part` = what its values are multiplied by. */
+/* One plane (q or lo) of one column. part: factor of its scale, 1 or 1 / 256. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -25,10 +25,11 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 	};
 }
 
-/* A column of zeros in one block. */
+/* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Besides the scale: d * sum for types with a minimum, - offset * sum for types with an offset. */
+/* Bits of the value that follows the scale of half block h: d * sum for types with a minimum, - offset * sum for
+ * types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -40,7 +41,7 @@ INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t 
 	return bits;
 }
 
-/* The narrowest tile that holds all columns left, or the widest one. */
+/* Width of the narrowest tile that takes `left` columns, else of the widest tile. */
 static int tile_width(const uint8_t *widths, int32_t left)
 {
 	while (widths[1] && *widths < left)
@@ -108,7 +109,7 @@ static void words_prepare(struct cols *k, const uint8_t *widths, const struct ac
 	}
 }
 
-/* Four specialised copies of column_blocks(), without decisions inside the loop. */
+/* Write column i of a tile by one of four copies of column_blocks(), which have no conditions inside the loop. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	if (f.halves == 1 && f.has_min)
@@ -132,8 +133,8 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Gather the wide blocks: for every block the columns that are wide there, in units of the widths of tiles. p has room
- * for COLS_SET columns of each block and their padding. Returns the number of units. */
+/* Write the units: for every block, the residual planes of the columns that are wide in it, in the widths of
+ * tiles. p has room for COLS_SET columns of each block and their padding. Returns the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {
@@ -170,14 +171,14 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 	return units;
 }
 
-/* A block takes at most 44 bytes per column. Padding adds less than a widest tile to the columns, and to their residual
- * planes, whether these are columns or units. */
+/* Bytes of tiles and units together. A block takes at most 44 bytes per column. Padding adds less than a widest
+ * tile to the columns, and as much to their residual planes, as columns or as units. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Units of one block: COLS_SET columns in tiles of 4, the least that is a level's widest. */
+/* Most units of one block: COLS_SET columns, 4 to a unit (4 is the least TILE of all levels). */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

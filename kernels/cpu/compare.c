@@ -1,7 +1,7 @@
-/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a query
- * (refresh).
+/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a
+ * query (refresh).
  *
- * The cancel flag is not polled: the work is short, and bounds must never be out of step with their plane. */
+ * The cancel flag is not polled: the work is short, and bounds must always match their plane. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct bounds_job {
 	struct cpu *c;
 	float *bounds;
 	const struct tensor *plane;
-	int32_t cap, page, dim, slot1, first, pages; /* pages to update, from page `first` on */
+	int32_t cap, page, dim, slot1, first, pages; /* pages: number of pages to update, from page `first` on */
 	size_t row_bytes, part_bytes;
 };
 
@@ -69,7 +69,7 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 		pool_run(c->pool, bounds_task, &j, tasks);
 }
 
-/* On the caller's thread: it writes a few thousand numbers before another thread is awake. */
+/* Runs on the caller's thread, which writes a few thousand numbers before another thread would wake. */
 void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                     int32_t page, int32_t n)
 {
@@ -103,7 +103,7 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 
 /* ---- refresh ---- */
 
-/* One small job; the caller does it, in double, in the same order at every level. */
+/* Runs on the caller's thread, in double, in the same order at every level. */
 void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;

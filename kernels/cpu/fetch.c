@@ -1,8 +1,8 @@
-/* kernels/cpu/fetch.c - fetch_rows, fetch_slots: KV entries from planes in host memory to smaller planes.
+/* kernels/cpu/fetch.c - fetch_rows, fetch_slots: copy KV entries from planes in host memory to smaller planes.
  *
- * On the CPU all memory is the host's, so nothing is gained by it: this is what the kernels of devices are compared
- * with, to the bit, and it does everything on the calling thread. What is asked for ahead has come when the call
- * returns. */
+ * On the CPU all memory is host memory, so the copy gains nothing: this is the reference that the kernels of
+ * devices are compared with, bit by bit. Everything runs on the calling thread, and a fetch ahead is complete when
+ * the call returns. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -12,7 +12,8 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	/* the head's columns of the map: all; slot -> row; row -> slot; row -> call; slots and rows */
+	/* the head's columns of the map: all of them; at: slot -> row + 1, 0 = none; slot: row -> slot + 1, 0 =
+	 * none; used: row -> call that last used it; pair: missing slot and its index in the list, later its row */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;
@@ -36,8 +37,7 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* Pairs of the missing slots and their places in the list; returns their number. A slot out of the plane reads row
- * 0. */
+/* List the missing slots as pairs; returns their number. A slot outside of the plane reads row 0. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
@@ -58,7 +58,7 @@ static int32_t find_missing(struct fetch_head *f)
 	return n;
 }
 
-/* Does the row have an entry that still counts? */
+/* 1 if the row has the entry of a slot that refers back to the row. */
 static int row_has(const struct fetch_head *f, int32_t row)
 {
 	return f->slot[row] && f->at[f->slot[row] - 1] == row + 1;
@@ -76,7 +76,9 @@ static void row_give(struct fetch_head *f, int32_t row, int32_t *pair)
 	pair[1] = row;
 }
 
-/* Rows for n missing slots; returns how many got one. */
+/* Give rows to n missing slots; returns how many got one. The first pass takes rows without an entry, or with one
+ * that neither this call nor the call before used; the second pass (not for a fetch ahead) takes any row that this
+ * call does not use. */
 static int32_t give_rows(struct fetch_head *f, int32_t n)
 {
 	int32_t rows = f->a->rows, hand = f->map[FETCH_HAND], given = 0;
@@ -93,7 +95,7 @@ static int32_t give_rows(struct fetch_head *f, int32_t n)
 	return given;
 }
 
-static void bring(const struct fetch_head *f, struct tensor *to, const struct tensor *from, int32_t n)
+static void rows_copy(const struct fetch_head *f, struct tensor *to, const struct tensor *from, int32_t n)
 {
 	size_t row = (size_t)dtype_bytes(to->type, (uint64_t)to->cols), head = (size_t)f->head;
 
@@ -115,8 +117,8 @@ void cpu_fetch_slots(struct backend *be, const struct fetch_args *a)
 		f.map[FETCH_MISSED] = n;
 		count[FETCH_COUNT_WANTED] += a->ahead ? 0 : a->n;
 		count[a->ahead ? FETCH_COUNT_AHEAD : FETCH_COUNT_BROUGHT] += n;
-		bring(&f, a->k, a->from_k, n);
-		bring(&f, a->v, a->from_v, n);
+		rows_copy(&f, a->k, a->from_k, n);
+		rows_copy(&f, a->v, a->from_v, n);
 	}
 }
 

@@ -67,7 +67,7 @@ static int level_highest(void)
 	return level;
 }
 
-/* An unknown name hides nothing here; cpu_backend_open() refuses it. */
+/* The level to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open() refuses it. */
 static int level_in_use(void)
 {
 	const char *env = getenv("WEIR_CPU");

@@ -1,14 +1,13 @@
-/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots, in one hand-over to the threads:
- * of one token, or of several over the same planes, each with lists of its own.
+/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots in one run of the pool: of
+ * one token, or of several tokens over the same planes, each with its own lists.
  *
- * The run's tasks are the scans of all KV heads and tokens, then the attention spans. The thread that finishes a scan
- * selects the slots of that token and head, while other threads scan the next or already attend. Hand-overs for each
- * operation, every one waiting for its slowest task, would cost half as much as the work itself where there are few
- * heads.
+ * The tasks of the run are the scans of all KV heads and tokens, then the attention spans. The thread that
+ * finishes a scan selects the slots of that token and head, while other threads scan the next head or already
+ * compute attention. With a run for each operation, every run would wait for its slowest task: with few heads that
+ * costs half as much as the work itself.
  *
- * Several tokens: what they read comes from memory once. Scans of a head follow each other, so the sketch is in the
- * caches for all but the first, as are the slots that several lists name. Spans without a list are attended by all
- * tokens together. */
+ * Several tokens read memory once. Scans of a head follow each other, so the sketch is in the caches for all but
+ * the first, and so are slots that several lists name. Spans without a list are computed for all tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
@@ -17,8 +16,8 @@ enum { SMALL_SELECTION = 128 << 10 }; /* multiply-adds of the scans up to which 
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
-	int32_t token, tokens, head; /* FUSED_SPANS: so many tokens from `token` on */
-	int32_t at;                  /* the scan's chunk, or the span */
+	int32_t token, tokens, head; /* FUSED_SPANS: `tokens` tokens from `token` on */
+	int32_t at;                  /* index of the scan's chunk, or of the span */
 };
 
 struct fused_job {
@@ -53,8 +52,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* Are the spans of all jobs the same but for the length of the last part? Then spans without a list are attended
- * together. */
+/* 1 if n > 1 and all jobs have the same spans but for the length of the last part: spans without a list can be
+ * computed together. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -76,7 +75,7 @@ static int spans_alike(const struct attn_job *j, int32_t n)
 	return n > 1;
 }
 
-/* The first span of a part, among those of all parts. */
+/* Index of a part's first span among the spans of all parts. */
 static int32_t first_span(const struct attn_args *a, int32_t part)
 {
 	int32_t at = 0;
@@ -94,7 +93,7 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Spans of a part that all tokens attend together, in one head; later tokens may have more of them. */
+/* Add the tasks of one part and head whose spans all tokens read together; later tokens may have more spans. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
@@ -109,7 +108,7 @@ static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 	}
 }
 
-/* List the tasks, or count them while there is no memory for the list.  Tasks that wait for others come after them. */
+/* List the tasks; while j->task is NULL, only count them. Tasks that wait for others come after them. */
 static void tasks_list(struct fused_job *j)
 {
 	int alike = spans_alike(j->attn, j->n);
@@ -131,8 +130,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. *part_bytes: scratch of a thread, which may grow; *work:
- * multiply-adds of the scans. */
+/* Check and prepare the selections of all tokens. Increases *part_bytes to a thread's scratch for topk, and *work
+ * by the multiply-adds of the scans. 0, or -1 if one selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
@@ -146,7 +145,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
 		    topk_plan(&c->base, s->topk, &j->topk[t]))
 			return -1;
-		/* The next token's scan is planned in other memory. */
+		/* The next token's scan uses other memory. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];
@@ -158,7 +157,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 	return 0;
 }
 
-/* One token after the other, each operation by itself. */
+/* Compute one token after the other, each operation in a run of its own. */
 static int run_alone(struct attn_job *a, int32_t n)
 {
 	struct backend *be = &a->c->base;

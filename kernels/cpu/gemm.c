@@ -1,14 +1,16 @@
-/* kernels/cpu/gemm.c - products of float matrices in host memory, for training: blocked for the caches, on all threads.
+/* kernels/cpu/gemm.c - products of float matrices in host memory, for training: blocked for the caches, on all
+ * threads.
  *
- * A task is a block of C, which one thread computes: it copies pieces of A and B, GEMM_DEPTH deep, into panels as the
- * level's tile reads them, whatever their strides were. An element is summed in ascending order, in pieces of
- * GEMM_DEPTH, wherever it lies: its bits depend neither on threads nor on the other products of a call. */
+ * A task is a block of C, which one thread computes: it copies pieces of A and B, GEMM_DEPTH deep and of any
+ * strides, into panels as the level's tile reads them. An element of C is summed in ascending order, in pieces of
+ * GEMM_DEPTH: its bits depend neither on threads nor on the other products of a call. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* Of a block, tiles; the deepest piece. Both pieces of the level with the largest tile take 0.5 MB: about a
+/* GEMM_DEPTH: greatest depth of a piece. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of C. GEMM_TILE_MOST:
+ * most elements of a level's tile. At the level with the largest tile the pieces of A and B take 0.5 MB, about a
  * second-level cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
@@ -16,11 +18,11 @@ struct gemm_run {
 	const struct cpu_fns *fns;
 	const struct gemm *g;
 	int n;
-	float *scratch; /* of each worker */
+	float *scratch; /* [workers][scratch_floats] */
 	size_t scratch_floats;
 };
 
-static int32_t rounded(int32_t n, int32_t to)
+static int32_t round_up(int32_t n, int32_t to)
 {
 	return ceil_div(n, to) * to;
 }
@@ -30,9 +32,9 @@ static int blocks_of(const struct gemm *g)
 	return ceil_div(g->m, GEMM_BLOCK_ROWS) * ceil_div(g->n, GEMM_BLOCK_COLS);
 }
 
-/* Copy `lines` lines (rows of A, columns of B) of `depth` values into panels of `wide` lines, whose missing ones are
+/* Copy `lines` lines (rows of A, columns of B) of `depth` values into panels of `wide` lines; missing lines are
  * zero. */
-static void pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
+static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {
 		int32_t n = MIN(wide, lines - l);
@@ -52,9 +54,9 @@ static void pack(float *out, const float *x, size_t line, size_t step, int32_t l
 	}
 }
 
-/* One tile of C whose valid part is rows x cols. */
-static void tile(const struct cpu_fns *f, const float *a, const float *b, int32_t depth, float *c, size_t c_row,
-                 int32_t rows, int32_t cols, float alpha, int accumulate)
+/* Compute one tile of C, of which rows x cols elements exist. */
+static void tile_multiply(const struct cpu_fns *f, const float *a, const float *b, int32_t depth, float *c,
+                          size_t c_row, int32_t rows, int32_t cols, float alpha, int accumulate)
 {
 	float whole[GEMM_TILE_MOST];
 
@@ -75,7 +77,7 @@ static void gemm_task(void *arg, int task, int worker)
 	const struct cpu_fns *f = r->fns;
 	const struct gemm *g = r->g;
 	float *a = r->scratch + (size_t)worker * r->scratch_floats,
-	      *b = a + (size_t)rounded(GEMM_BLOCK_ROWS, f->gemm_rows) * GEMM_DEPTH;
+	      *b = a + (size_t)round_up(GEMM_BLOCK_ROWS, f->gemm_rows) * GEMM_DEPTH;
 	int32_t across, i0, j0, m, n;
 
 	for (; task >= blocks_of(g); g++)
@@ -88,15 +90,16 @@ static void gemm_task(void *arg, int task, int worker)
 	for (int32_t p = 0; p < g->k; p += GEMM_DEPTH) {
 		int32_t depth = MIN(GEMM_DEPTH, g->k - p);
 
-		pack(a, g->a + (size_t)i0 * g->a_row + (size_t)p * g->a_col, g->a_row, g->a_col, m, depth,
-		     f->gemm_rows);
-		pack(b, g->b + (size_t)j0 * g->b_col + (size_t)p * g->b_row, g->b_col, g->b_row, n, depth,
-		     f->gemm_cols);
+		lines_pack(a, g->a + (size_t)i0 * g->a_row + (size_t)p * g->a_col, g->a_row, g->a_col, m, depth,
+		           f->gemm_rows);
+		lines_pack(b, g->b + (size_t)j0 * g->b_col + (size_t)p * g->b_row, g->b_col, g->b_row, n, depth,
+		           f->gemm_cols);
 		for (int32_t j = 0; j < n; j += f->gemm_cols)
 			for (int32_t i = 0; i < m; i += f->gemm_rows)
-				tile(f, a + (size_t)i * (size_t)depth, b + (size_t)j * (size_t)depth, depth,
-				     g->c + (size_t)(i0 + i) * g->c_row + (size_t)(j0 + j), g->c_row,
-				     MIN(f->gemm_rows, m - i), MIN(f->gemm_cols, n - j), g->alpha, g->accumulate || p);
+				tile_multiply(f, a + (size_t)i * (size_t)depth, b + (size_t)j * (size_t)depth, depth,
+				              g->c + (size_t)(i0 + i) * g->c_row + (size_t)(j0 + j), g->c_row,
+				              MIN(f->gemm_rows, m - i), MIN(f->gemm_cols, n - j), g->alpha,
+				              g->accumulate || p);
 	}
 }
 
@@ -111,7 +114,7 @@ int backend_gemm(struct backend *be, const struct gemm *g, int n)
 	for (int i = 0; i < n; i++)
 		tasks += blocks_of(&g[i]);
 	r.scratch_floats =
-		(size_t)(rounded(GEMM_BLOCK_ROWS, r.fns->gemm_rows) + rounded(GEMM_BLOCK_COLS, r.fns->gemm_cols)) *
+		(size_t)(round_up(GEMM_BLOCK_ROWS, r.fns->gemm_rows) + round_up(GEMM_BLOCK_COLS, r.fns->gemm_cols)) *
 		GEMM_DEPTH;
 	if (c ? cpu_buffer_grow(c, &c->scratch, workers * r.scratch_floats * sizeof *own)
 	      : !(own = malloc(r.scratch_floats * sizeof *own)))

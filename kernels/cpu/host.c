@@ -1,4 +1,4 @@
-/* kernels/cpu/host.c - what runs on the host whatever a backend computes in: tasks, convolutions. */
+/* kernels/cpu/host.c - work that runs on the host beside every backend: tasks, convolutions. */
 #include "kernels/cpu/cpu.h"
 
 struct each {

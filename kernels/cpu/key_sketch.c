@@ -1,6 +1,6 @@
 /* kernels/cpu/key_sketch.c - key_sketch: centring, Hadamard transform and coding of keys (layout: key_sketch.h).
  *
- * The cancel flag is not polled: the work is short, and a sketch must never be out of step with its plane. */
+ * The cancel flag is not polled: the work is short, and a sketch must always match its plane. */
 #include <math.h>
 #include <string.h>
 
@@ -34,8 +34,8 @@ static inline void store4(float *x, float4 v)
 	memcpy(x, &v, sizeof v);
 }
 
-/* Hadamard transform of n values, a power of two >= 4, without its norm: the steps inside four values, then between
- * fours. */
+/* Hadamard transform of n values, a power of two >= 4, without its norm: first inside each four values, then
+ * between fours. */
 static void hadamard_fours(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += 4) {
@@ -82,7 +82,7 @@ static float sum_of(const float x[4])
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-/* A lane of a panel.  Returns the scale. */
+/* Code key x, which is overwritten, as a lane of a panel. Returns its scale. */
 static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
 {
 	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
@@ -124,11 +124,11 @@ struct sketch_job {
 	struct cpu *c;
 	uint8_t *sketch;
 	const struct tensor *plane;
-	int32_t cap, bits, dim, slot0, slot1, blocks, first; /* blocks, from block `first` on */
+	int32_t cap, bits, dim, slot0, slot1, blocks, first; /* blocks: number of blocks, from block `first` on */
 	size_t row_bytes, head_bytes, block_bytes, part_bytes;
 };
 
-/* Mean of the keys of a whole block, 0 where they hold no numbers. */
+/* Mean of the keys of a whole block; 0 in dimensions where it is not finite. */
 static void mean_of(const struct sketch_job *j, float *mean, const uint8_t *rows, float *x)
 {
 	memset(mean, 0, (size_t)j->dim * sizeof *mean);
@@ -165,7 +165,7 @@ static void sketch_task(void *arg, int task, int worker)
 	      *x = (float *)((char *)j->c->scratch.p + (size_t)worker * j->part_bytes);
 	float scale[SKETCH_PANEL];
 
-	/* With another mean all keys of the block are coded anew. */
+	/* If the mean changes, all keys of the block are coded anew. */
 	if (k1 == SKETCH_BLOCK || *own != 0)
 		k0 = 0;
 	if (k1 == SKETCH_BLOCK)

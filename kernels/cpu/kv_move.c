@@ -1,7 +1,7 @@
-/* kernels/cpu/kv_move.c - kv_move: entries of a plane copied to other slots of it, keys rotated further on the way.
+/* kernels/cpu/kv_move.c - kv_move: copies entries of a plane to other slots of it and rotates keys by a shift.
  *
- * All entries are read into a staging buffer before any is written. The cancel flag is not polled: a cache must never
- * be left half moved. */
+ * All entries are read into a staging buffer before any is written. The cancel flag is not polled: a cache must
+ * never be left half moved. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -59,7 +59,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* All moves of a KV head in order: of two moves to one slot the later one wins. */
+/* Write all moves of a KV head in order: of two moves to one slot the later one wins. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;

@@ -7,14 +7,14 @@
 #include "kernels/cpu/cols.h"
 
 enum {
-	MAX_PARTS = 8, /* products of one hand-over */
-	/* results of one leaf call: with two of them (matmul_glu) half of a small L2 cache */
+	MAX_PARTS = 8, /* products of one run of the pool */
+	/* floats of results of one leaf call; two of them (matmul_glu) are half of a small L2 cache */
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
-	RUN_BYTES = 512 << 10, /* weights of a task with many columns: they stay in the L2 cache */
-	RUN_PANELS = 16,       /* and at least this many panels, or preparing the columns takes noticeable time */
-	TASK_BYTES = 24 << 10, /* weights x columns below which a second thread does not pay */
-	SHARE_BYTES = 4 << 20, /* weights per task of a thread */
+	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, which stay in the L2 cache */
+	RUN_PANELS = 16, /* least panels of such a task: with fewer, preparing the columns takes noticeable time */
+	TASK_BYTES = 24 << 10, /* bytes of weights x columns below which a second thread does not pay */
+	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };
 
 static void quantize_task(void *arg, int task, int worker)
@@ -26,7 +26,7 @@ static void quantize_task(void *arg, int task, int worker)
 	j->c->fns->quantize(j->act, i);
 }
 
-/* Quantise all rows of a->x. */
+/* Quantise all rows of a->x. 0, or -1 with the error set. */
 static int act_quantize(struct cpu *c, struct act *a)
 {
 	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };
@@ -69,17 +69,18 @@ struct product_job {
 	struct cpu *c;
 	struct act x;
 	int n_parts, glu;
-	enum activation act; /* of glu */
-	int32_t panels;      /* of all parts */
+	enum activation act; /* activation of matmul_glu */
+	int32_t panels;      /* panels of all parts */
 	int32_t panel_tasks; /* ranges of panels */
 	int32_t col_tile, col_tiles;
-	/* scratch of a thread: prepared columns, then one tile of results, or two for matmul_glu */
+	/* bytes of a thread's scratch: of its prepared columns, and in all, with one tile of results (matmul_glu:
+	 * two) */
 	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
 };
 
-/* The view of n columns from c0 on: leaf functions start at column 0. */
+/* View of n columns of a from c0 on, for leaf functions, which start at column 0. */
 static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 {
 	struct act v = *a;
@@ -102,7 +103,7 @@ static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 struct task {
 	const struct product_job *job;
 	struct act x;     /* the task's columns */
-	struct cols cols; /* the same, prepared; n = 0: not yet */
+	struct cols cols; /* the task's columns, prepared; n = 0: not yet */
 	int32_t c0;
 	char *scratch;
 	float *tile;
@@ -146,7 +147,7 @@ static void store_tile(const struct part *p, const float *tile, int32_t ld, int3
 	}
 }
 
-/* Rows [n][ld] += bias of their first nr values. */
+/* Add the bias to the first nr values of n rows [n][ld]; nothing if bias is NULL. */
 static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int32_t n)
 {
 	for (int32_t c = 0; bias && c < n; c++, rows += ld)
@@ -180,7 +181,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		weight_times(t, &part->w, p, m, nr, out, ld);
 		if (j->glu) {
 			float *up = t->tile + TILE_FLOATS;
-			int32_t width = m * f->panel; /* whole panels: the level never takes its tail path */
+			int32_t width = m * f->panel; /* whole panels, so that glu() has no partial vectors */
 
 			weight_times(t, &part->up, p, m, nr, up, width);
 			add_bias(out, ld, part->bias ? part->bias + r0 : NULL, nr, t->x.n);
@@ -193,7 +194,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 	}
 }
 
-/* Consecutive tasks use the same panels, which then are in the caches for all columns. */
+/* Consecutive tasks use the same panels with other columns, so the panels are in the caches. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
@@ -258,14 +259,15 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task is a range of panels times a tile of columns. Ranges are small enough to stay in the caches,
-		 * and smaller where that would leave too few tasks to balance. */
+		/* A task is a range of panels times a tile of columns. Ranges are small enough to stay in the
+		 * caches, and smaller if there would be too few tasks to balance. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = MIN(enough, j->panels / 4);
 	} else {
-		/* One task per thread is the cheapest hand-over, and decode hands over every few microseconds. Larger
-		 * products get several tasks per thread: others take over the tasks of a thread that is held up. */
+		/* One task per thread makes the cheapest run of the pool, and decode runs it every few
+		 * microseconds. Larger products get several tasks per thread: other threads take over the tasks of
+		 * a thread that is held up. */
 		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
 		if (work * n / TASK_BYTES < tasks)
 			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
@@ -276,7 +278,7 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* Q8_0 weights are finer than 8-bit activations: their activations are 16 bits in every block. */
+/* 1 for Q8_0 weights, which are finer than 8-bit activations: activations have 16 bits in every block. */
 static int wants_wide(const struct tensor *w)
 {
 	return w->type == DT_Q8_0;

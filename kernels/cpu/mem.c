@@ -1,10 +1,10 @@
 /* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
  *
- * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages,
- * address translation costs several per cent of the former and as much as the KV entries themselves of the latter. So
- * weights lie side by side in large chunks that the kernel can back with huge pages, and planes of caches in chunks of
- * their own. A chunk is unmapped when its last block is dropped. Larger and small tensors, and working buffers, have
- * memory of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB
+ * pages, address translation costs several per cent of reading the weights, and as much as reading the selected KV
+ * entries. So weights share large chunks that the kernel can back with huge pages, and planes of caches share
+ * chunks of their own. A chunk is unmapped when its last block is dropped. Very large and small tensors, and
+ * working buffers, have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@
 #define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped, smaller ones come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20)  /* blocks of this size or more get a mapping of their own */
-#define COPY_BYTES  ((size_t)1 << 20)  /* copied by one task */
-#define PACK_BYTES  ((size_t)8 << 20)  /* packed by one task: so much of a weight is there twice at a time */
-#define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more lie in chunks */
+#define COPY_BYTES  ((size_t)1 << 20)  /* bytes copied by one task */
+#define PACK_BYTES  ((size_t)8 << 20)  /* bytes packed by one task; so much of a weight is in memory twice at a time */
+#define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 
-/* Header at the start of a mapping that weights, or planes, share. */
+/* Header of a chunk: a mapping that weights share, or planes. */
 struct cpu_chunk {
 	size_t size, used;
 	int blocks;
@@ -32,7 +32,7 @@ struct mem_head {
 	void *base;
 	size_t mapped; /* bytes of the mapping; 0 = from the heap or a chunk */
 	struct cpu_chunk *chunk;
-	int in_file; /* a page of the mapping in front of the block is not the file's */
+	int in_file; /* 1 = the block is mapped from a file, and this header is in a page of its own */
 };
 _Static_assert(sizeof(struct mem_head) <= 64, "a header takes one cache line");
 
@@ -58,7 +58,8 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Commit the pages of these bytes now rather than in the middle of an answer.  The bytes are zero before and after. */
+/* Commit the pages of these bytes now, not in the middle of an answer. The bytes are zero before and after. 0, or
+ * -1 without memory. */
 static int commit_pages(char *p, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
@@ -76,8 +77,8 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* A 64-byte aligned block of its own, or NULL. fresh: zeroed, pages committed; else the caller writes all of it at
- * once. */
+/* A 64-byte aligned block with memory of its own, or NULL. fresh = 1: zeroed, pages committed; 0: the caller
+ * writes all of it at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -113,15 +114,14 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* A block as from mem_get(), out of a chunk. No part of a chunk is given out twice, so the block is zero in any
- * case. */
+/* A block as from mem_get(), from a chunk. No part of a chunk is used twice, so the block is zero in any case. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(size, fresh); /* blocks with guards around them */
+	return mem_get(size, fresh); /* the sanitizer puts guards around such blocks */
 #endif
 	if (size >= CHUNK_MOST)
 		return mem_get(size, fresh);
@@ -185,7 +185,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	return 0;
 }
 
-/* Bytes of a tensor, or 0 where its shape is invalid. */
+/* Bytes of a tensor, or 0 if its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -229,7 +229,7 @@ int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 	t->layout = LAYOUT_PLAIN;
 	if (!n || off % FILE_ALIGN)
 		return backend_fail(be, "cannot map a tensor of %d x %d", (int)t->rows, (int)t->cols);
-	/* The header's page is not the file's. */
+	/* The header takes a page of its own in front of the file's pages. */
 	base = mmap(NULL, n + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (base == MAP_FAILED)
 		return no_memory(be, n, t);
@@ -238,7 +238,7 @@ int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 		munmap(base, n + page);
 		return -1;
 	}
-	/* Rows are selected all over a plane: pages that nobody asked for are not read with them. */
+	/* Rows are selected all over a plane: do not read neighbouring pages with them. */
 	madvise(base + page, n, MADV_RANDOM);
 	t->data = base + page;
 	h = (struct mem_head *)((char *)t->data - 64);
@@ -306,8 +306,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* Copy a weight's plain rows into anonymous memory with huge pages. The mapped file has pages of 4 KiB: each costs a
- * miss of the TLB, and the processor's prefetcher does not cross their ends. NULL: no memory. */
+/* Copy a weight's plain rows into anonymous memory with huge pages. The mapped file has 4 KiB pages: each costs a
+ * TLB miss, and the hardware prefetcher stops at its end. NULL: no memory. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };
@@ -419,7 +419,7 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 
 	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	/* Row by row: the columns of one row lie near each other. */
+	/* Row by row: values of one row are near each other in memory. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];

@@ -28,7 +28,7 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* The stored values (q + offset, or table indices) of one block. */
+/* Write the stored values (q + offset, or table indices) of one block of 32 to w. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -83,7 +83,7 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	}
 }
 
-/* Write the planes of one row's block; out points at the row's lane of the block's first unit. */
+/* Write the planes of one row's block. out: the row's lane in the block's first unit. */
 static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
 {
 	uint32_t v[8];

@@ -1,16 +1,16 @@
 /* kernels/cpu/pool.c - persistent worker threads with a cheap hand-over.
  *
- * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so the hand-over must cost far less
- * than a system call: workers spin for a short while after their last task and fall asleep only then. All of the state
- * that decides who does what is one 64-bit word, the ticket:
+ * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so a hand-over must cost far
+ * less than a system call: workers spin for a short while after their last task and sleep only then. One 64-bit
+ * word, the ticket, decides who runs what:
  *
  *     bits 63..32  number of tasks of the current run
  *     bits 31..0   next task to hand out
  *
- * A thread takes a task with one fetch_add and reads both numbers from the value it got back. With a task number below
- * the count, the run cannot end before this thread reports the task, so fn and arg stay valid. A number at or above the
- * count means that no task is left. A worker that wakes late, or not at all, delays nobody: the others finish the run.
- * So the pool stays fast on a crowded machine. */
+ * A thread takes a task with one fetch_add and reads both numbers from the value it got back. A task number below
+ * the count is the thread's task: the run cannot end before this thread reports it, so fn and arg stay valid. A
+ * number at or above the count means that no task is left. A worker that wakes late, or not at all, delays no run:
+ * the other threads finish it. So the pool stays fast on a crowded machine. */
 #include "kernels/cpu/pool.h"
 
 #include <errno.h>
@@ -43,8 +43,8 @@ struct pool {
 #endif
 	_Atomic int quit;
 
-	/* All fields that a hand-over touches lie in one cache line: moving a line between processors without a shared
-	 * cache takes a quarter of a microsecond, and a hand-over should move one line there and one back. */
+	/* All fields that a hand-over touches share one cache line: moving a line between processors without a
+	 * shared cache takes a quarter of a microsecond, and a hand-over should move one line there and back. */
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn; /* fn, arg: written before the ticket is published */
 	void *arg;
@@ -80,8 +80,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; returns their number. The run cannot end before they are reported, so the
- * ticket belongs to the same run in every turn of the loop. */
+/* Take and run tasks until none is left; returns their number, which the caller reports. The run cannot end before
+ * the report, so the ticket belongs to the same run in every turn of the loop. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
@@ -98,7 +98,7 @@ static uint32_t run_tasks(struct pool *p, int id)
 	return n;
 }
 
-static void report(struct pool *p, uint32_t n)
+static void tasks_report(struct pool *p, uint32_t n)
 {
 	if (!n)
 		return;
@@ -110,13 +110,13 @@ static void report(struct pool *p, uint32_t n)
 	}
 }
 
-static int idle(struct pool *p)
+static int worker_idle(struct pool *p)
 {
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* A busy machine may leave a worker on the caller's processor for a long time: the two then alternate, and a pool of
- * two is slower than one thread. The worker notices this and asks for any other processor. */
+/* Move the worker off the caller's processor. A busy machine may leave both there for a long time: they alternate,
+ * and a pool of two is slower than one thread. The worker then asks for any other processor. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -127,7 +127,7 @@ static void step_aside(struct pool *p, struct worker *w)
 		return;
 	set = p->cpus;
 	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set); /* may be refused: nothing changes then */
+	sched_setaffinity(0, sizeof set, &set); /* if refused, nothing changes */
 	w->avoids = cpu;
 #else
 	(void)p;
@@ -135,9 +135,9 @@ static void step_aside(struct pool *p, struct worker *w)
 #endif
 }
 
-/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between checks,
- * which the thread waited for may need. 1 when ready, else 0. w is NULL in the caller of pool_run(). */
-static int spin(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
+/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between
+ * checks, because the thread waited for may need it. 1 when ready, else 0. w is NULL for the caller of pool_run(). */
+static int spin_until(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
 {
 	int64_t start = 0, now;
 
@@ -180,14 +180,14 @@ static void *worker_main(void *arg)
 	struct pool *p = w->pool;
 
 	while (!atomic_load_explicit(&p->quit, memory_order_relaxed)) {
-		report(p, run_tasks(p, w->id));
-		if (spin(p, w, work_ready, 0))
+		tasks_report(p, run_tasks(p, w->id));
+		if (spin_until(p, w, work_ready, 0))
 			continue;
 		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the
 		 * ticket. Both are sequentially consistent, so one of them sees the other. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
-		while (idle(p))
+		while (worker_idle(p))
 			pthread_cond_wait(&p->work, &p->lock);
 		atomic_fetch_sub(&p->sleepers, 1);
 		pthread_mutex_unlock(&p->lock);
@@ -197,7 +197,7 @@ static void *worker_main(void *arg)
 
 static void wait_done(struct pool *p, uint32_t n)
 {
-	if (spin(p, NULL, done_ready, n))
+	if (spin_until(p, NULL, done_ready, n))
 		return;
 	pthread_mutex_lock(&p->lock);
 	atomic_store(&p->caller_waits, 1);
@@ -345,7 +345,7 @@ int pool_threads(const struct pool *p)
 	return p->n_threads;
 }
 
-/* Whole processors of the control group's quota, or 0 when there is none. */
+/* Whole processors of the control group's quota, or 0 without a quota. */
 static int cgroup_cpus(void)
 {
 	long long quota = 0, period = 0;

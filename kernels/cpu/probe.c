@@ -1,11 +1,11 @@
-/* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and how wide attention spreads.
+/* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and the spread of attention.
  *
- * Measured tokens are processed a tile at a time: ordinary attention of the tile, which keeps its scores, then for
- * every column the probabilities of the tile's tokens in token order. So neither tiles nor threads nor the way a run of
- * tokens is cut into calls change a sum, and the output has the bits of attention without a probe.
+ * Measured tokens are computed a tile at a time: ordinary attention of the tile, which keeps its scores, then for
+ * every column the probabilities of the tile's tokens in token order. So a sum does not depend on tiles, threads
+ * or the way that a run of tokens is cut into calls, and the output has the bits of attention without a probe.
  *
- * The number of slots that hold a share of the probability is found by bisection over thresholds in steps of 1/64
- * octave; inside the last step by the mean probability of its slots. */
+ * The spread is the number of slots that have a given share of the probability. It is found by bisection over
+ * thresholds in steps of 1/64 octave; inside the last step, by the mean probability of the slots in it. */
 #include <math.h>
 #include <string.h>
 
@@ -17,19 +17,19 @@ enum {
 	STEPS = 64,
 	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
-#define SCORE_BYTES ((size_t)16 << 20) /* most memory for scores, while one token needs less */
+#define SCORE_BYTES ((size_t)16 << 20) /* most bytes of scores, unless one token needs more */
 
 struct probe_job {
 	const struct attn_job *j;
 	const struct attn_probe *p;
-	int32_t heads;  /* reduced to one row */
-	int32_t ranges; /* ranges of columns that get mass */
-	int32_t first;  /* the first of these columns among the kept scores */
-	int carry;      /* the call's first tile, with `from`: start the sums from there */
+	int32_t heads;  /* heads that are reduced to one row */
+	int32_t ranges; /* number of ranges of columns that get mass */
+	int32_t first;  /* index of the first such column among the kept scores */
+	int carry;      /* 1 = the call's first tile, with `from`: the sums start from there */
 	float *spread;  /* [tokens][n_head] */
 };
 
-/* Start the sums of a range of columns: from `from`, and the call's own tokens from 0. */
+/* Set the start of the sums of a range of columns: the values of `from`, and 0 for the call's own tokens. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
@@ -41,13 +41,13 @@ static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int3
 	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
 }
 
-/* Columns that token i of the call sees. */
+/* Number of columns that token i of the call sees. */
 static int32_t columns_seen(const struct attn_job *j, int32_t i)
 {
 	return j->slots - (j->n - 1 - i);
 }
 
-/* One output row, one range of columns, all tokens of the tile. */
+/* Add the mass of all tokens of the tile to one range of columns of one output row. */
 static void mass_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -76,7 +76,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* The smallest number of the n probabilities whose sum reaches the share. */
+/* Smallest number of the n probabilities p whose sum reaches the share. */
 static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -99,8 +99,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Probabilities between the two thresholds differ by less than a step, so their mean stands for each; 1e-3
-	 * absorbs the rounding of the sums. */
+	/* Probabilities between the two thresholds differ by less than a step, so each is replaced by their mean;
+	 * 1e-3 absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -110,7 +110,7 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* One (token, head).  Overwrites its scores by probabilities, so it must run after mass_task. */
+/* Compute the spread of one (token, head). Overwrites its scores by probabilities, so it must run after mass_task. */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -132,7 +132,7 @@ static void run_tasks(struct probe_job *pj, pool_fn *fn, int32_t n, int small)
 		pool_run(pj->j->c->pool, fn, pj, n);
 }
 
-/* Mass and spread of a measured tile. */
+/* Add mass and spread of a measured tile. */
 static void probe_tile(const struct attn_job *j, float *spread, int first)
 {
 	const struct attn_probe *p = j->a->probe;
@@ -168,7 +168,7 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Scores are kept for whole parts: those within `skip` need none, unless spread counts them. */
+	/* Scores are kept for whole parts. Parts within `skip` need none, unless spread counts them. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)
@@ -194,7 +194,7 @@ void probe_run(struct attn_job *j)
 		j->score = look ? c->probe.p : NULL;
 		j->m = (float *)((char *)c->probe.p + scores);
 		j->l = (float *)((char *)c->probe.p + scores + small);
-		/* Keys before a window are skipped: they have no score otherwise. */
+		/* Attention writes no score for keys before a window. */
 		for (size_t k = 0, all = (size_t)(to - i) * heads * j->stride; look && j->a->window && k < all; k++)
 			j->score[k] = -INFINITY;
 		if (attn_run(j, i, to) < 0)

@@ -1,20 +1,20 @@
-/* kernels/cpu/read_blocks.c - which blocks of keys the queries of a prompt's tokens read.
+/* kernels/cpu/read_blocks.c - selects the blocks of keys that the queries of a prompt's tokens read.
  *
- * What is known of blocks is computed in every call: for a step of 512 tokens that is less than a hundredth of
- * attention, and nothing has to be kept, rolled back or stored. The tasks are (KV head, block), then (KV head, some
- * tokens). */
+ * The moments of blocks are computed in every call: for a step of 512 tokens this takes less than a hundredth of
+ * the time of attention, and nothing has to be kept, rolled back or stored. The tasks are (KV head, block), then
+ * (KV head, some tokens). */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/cpu/select.h"
 
-enum { TOKENS = 8 }; /* of a task */
+enum { TOKENS = 8 }; /* tokens of a task */
 
 struct blocks_job {
 	struct cpu *c;
 	const struct read_blocks_args *a;
-	int32_t n, group, chunks; /* tokens; query heads a KV head; tasks of a KV head */
-	int32_t blocks;           /* that lie before the block of the last token */
+	int32_t n, group, chunks; /* tokens; query heads per KV head; tasks per KV head */
+	int32_t blocks;           /* number of blocks before the block of the last token */
 	size_t ld, bytes;         /* columns; bytes of a query's bits */
 	float *moments, *logs;    /* [n_kv_head][3 * head_dim][ld], [ld] (struct block_query) */
 	size_t part;              /* floats of a thread's scratch */
@@ -34,7 +34,8 @@ static float distance(const float *x, const float *y, int32_t dim)
 	return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-/* Of n rows the one that is farthest from their mean; mean and variance of each dimension over the others. */
+/* Find the row farthest from the mean of n rows and return it. mean, variance: of each dimension over the other
+ * rows. */
 static const float *moments_of(const float *x, size_t row, int32_t n, int32_t dim, float *mean, float *variance)
 {
 	const float *far = x;

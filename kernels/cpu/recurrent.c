@@ -18,9 +18,9 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* The inputs u of columns from .. to of token i, which may lie before this call: copied to `to_row`, or where they
- * lie. */
-static const float *inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
+/* Inputs u of token i for columns from .. to - 1; i < 0: a token before this call. A pointer to where they are in
+ * memory, or to to_row, filled with gated inputs. */
+static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;
 	size_t row = (size_t)j->cols, n = (size_t)(to - from);
@@ -54,7 +54,7 @@ static void conv_task(void *arg, int task, int worker)
 
 		memset(out, 0, n * sizeof *out);
 		for (int32_t k = 0; k < taps; k++) {
-			const float *x = inputs(j, i - taps + 1 + k, from, to, u);
+			const float *x = conv_inputs(j, i - taps + 1 + k, from, to, u);
 
 			for (size_t c = 0; c < n; c++)
 				out[c] += w[c * (size_t)taps + (size_t)k] * x[c];
@@ -68,7 +68,7 @@ static void conv_task(void *arg, int task, int worker)
 	}
 	for (int32_t k = 0; k < taps - 1; k++)
 		memcpy((float *)a->next->data + (size_t)k * row + (size_t)from,
-		       inputs(j, j->n - taps + 1 + k, from, to, u), n * sizeof *u);
+		       conv_inputs(j, j->n - taps + 1 + k, from, to, u), n * sizeof *u);
 }
 
 void cpu_short_conv(struct backend *be, const struct short_conv *a, int32_t n)
@@ -98,8 +98,8 @@ struct delta_job {
 	int32_t n, blocks;
 };
 
-/* out = x of length `length`. */
-static void unit(float *out, const float *x, int32_t n, double length)
+/* out = x scaled to the length `length`. */
+static void vector_scale(float *out, const float *x, int32_t n, double length)
 {
 	double sum = 1e-6, scale;
 
@@ -115,7 +115,7 @@ static double softplus(double x)
 	return x > 40 ? x : log1p(exp(x));
 }
 
-/* Some columns of one value head. */
+/* Compute up to VALUES_A_TASK columns of one value head, for all tokens. */
 static void delta_task(void *arg, int task, int worker)
 {
 	const struct delta_job *j = arg;
@@ -146,8 +146,8 @@ static void delta_task(void *arg, int task, int worker)
 
 		if (cpu_cancelled(j->c))
 			return;
-		unit(q, row + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1 / sqrt((double)a->key_dim));
-		unit(k, row + keys + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1);
+		vector_scale(q, row + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1 / sqrt((double)a->key_dim));
+		vector_scale(k, row + keys + (size_t)key_head * (size_t)a->key_dim, a->key_dim, 1);
 		t.decay = (float)exp((double)decay[head] * softplus((double)alpha[place] + (double)dt[head]));
 		t.beta = (float)(1 / (1 + exp(-(double)beta[place])));
 		t.v = row + 2 * keys + value;
@@ -181,7 +181,7 @@ struct space_job {
 	int32_t n, blocks;
 };
 
-/* Some columns of one head. */
+/* Compute up to VALUES_A_TASK columns of one head, for all tokens. */
 static void space_task(void *arg, int task, int worker)
 {
 	const struct space_job *j = arg;

@@ -1,4 +1,4 @@
-/* kernels/cpu/rows.c - the operations that treat every row (token) alone. */
+/* kernels/cpu/rows.c - operations that compute each row (token) by itself. */
 #include <math.h>
 #include <string.h>
 

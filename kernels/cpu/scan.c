@@ -12,8 +12,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* The largest size of a value times scale, or of four together that meet the same byte of a key in a sketch of two
- * bits; as bits, which rise with it, those of infinity and above where a value is infinite or no number. */
+/* Bits of the largest |q[i] * scale|; with fours, of the largest sum of four such magnitudes that meet the same
+ * byte of a key in a sketch of two bits. A larger magnitude has larger bits; NaN and infinity give at least the
+ * bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -43,7 +44,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		*mult = NAN;
 		return;
 	}
-	/* Four values, each rounded by at most a half, come to 42 at most. */
+	/* Without lo: magnitudes of four values sum to at most 40, and to 42 after rounding each by at most a
+	 * half. */
 	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
@@ -70,7 +72,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 }
 
-/* What is looked up for a group (struct scan_tile).  Two bits of four bytes at a time: no byte is more than 126. */
+/* Write the lookup tables of a group (struct scan_tile). An entry has, for each of four bytes, the products of two
+ * two-bit codes; no byte is more than 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -166,7 +169,7 @@ struct scratch {
 	size_t at;
 };
 
-static void *cut(struct scratch *s, size_t n, size_t size)
+static void *scratch_cut(struct scratch *s, size_t n, size_t size)
 {
 	void *p = s->base ? s->base + s->at : NULL;
 
@@ -193,21 +196,21 @@ static size_t scan_layout(struct scan_job *j, struct queries *q, const struct sc
 	int sketch = j->tile.bits != 16, wide = sketch && j->tile.bits != 2,
 	    looks_up = sketch && !wide && j->fns->looks_up;
 
-	j->score = cut(&s, heads * j->tile.ld, sizeof(float));
-	j->max = cut(&s, heads * (size_t)j->ranges, sizeof(float));
-	j->sum = cut(&s, heads * (size_t)j->ranges, sizeof(float));
-	j->mult = cut(&s, heads, sizeof(float));
-	j->lse = cut(&s, heads, sizeof(float));
-	j->left = cut(&s, (size_t)a->n_kv_head, sizeof *j->left);
-	q->rows = cut(&s, heads * ((dim + 15) & ~(size_t)15), sizeof(float));
+	j->score = scratch_cut(&s, heads * j->tile.ld, sizeof(float));
+	j->max = scratch_cut(&s, heads * (size_t)j->ranges, sizeof(float));
+	j->sum = scratch_cut(&s, heads * (size_t)j->ranges, sizeof(float));
+	j->mult = scratch_cut(&s, heads, sizeof(float));
+	j->lse = scratch_cut(&s, heads, sizeof(float));
+	j->left = scratch_cut(&s, (size_t)a->n_kv_head, sizeof *j->left);
+	q->rows = scratch_cut(&s, heads * ((dim + 15) & ~(size_t)15), sizeof(float));
 	if (sketch) {
-		q->hi = cut(&s, groups * SKETCH_GROUP, 1);
-		q->lo = wide ? cut(&s, groups * SKETCH_GROUP, 1) : NULL;
-		q->sum = cut(&s, groups, sizeof(int32_t));
-		q->unit = cut(&s, heads, sizeof(float));
-		q->transformed = cut(&s, dim, sizeof(float));
-		q->size = looks_up ? cut(&s, groups, sizeof(int32_t)) : NULL;
-		q->table = looks_up ? cut(&s, groups * LOOKUP_BYTES, 1) : NULL;
+		q->hi = scratch_cut(&s, groups * SKETCH_GROUP, 1);
+		q->lo = wide ? scratch_cut(&s, groups * SKETCH_GROUP, 1) : NULL;
+		q->sum = scratch_cut(&s, groups, sizeof(int32_t));
+		q->unit = scratch_cut(&s, heads, sizeof(float));
+		q->transformed = scratch_cut(&s, dim, sizeof(float));
+		q->size = looks_up ? scratch_cut(&s, groups, sizeof(int32_t)) : NULL;
+		q->table = looks_up ? scratch_cut(&s, groups * LOOKUP_BYTES, 1) : NULL;
 	}
 	return s.at;
 }

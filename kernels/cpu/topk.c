@@ -1,9 +1,9 @@
 /* kernels/cpu/topk.c - topk: the k highest of n scores per KV head, exactly.
  *
- * No sorting. A sample of the scores gives a bound that almost always more than k scores reach; one pass gathers these.
- * Then the interval of floats that can be the threshold is narrowed until exactly k scores reach the float tried. When
- * the interval closes first, several scores equal the threshold: these ties go to the higher score before pooling, then
- * to the later slot. */
+ * Without sorting. A sample of the scores gives a bound that almost always more than k scores reach; one pass
+ * collects these candidates. Then the interval of floats that contains the threshold is narrowed until exactly k
+ * scores reach the float tried. If the interval closes first, several scores equal the threshold. Of these ties
+ * the higher score before pooling wins, then the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 enum {
 	SMALL_TOPK = 64 << 10, /* scores up to which one thread is faster than two */
 	SAMPLE = 512,
-	SAMPLE_FROM = 4 * SAMPLE, /* scores in a sample; from how many scores on one is taken */
+	SAMPLE_FROM = 4 * SAMPLE, /* least number of scores of which a sample is taken; SAMPLE: scores in the sample */
 	SHORT_RUN = 24,           /* entries up to which insertion sort is faster */
 };
 
@@ -22,18 +22,18 @@ struct order {
 	int32_t slot;
 };
 
-/* One thread's working memory; lists have 16 entries more than they need. */
+/* Working memory of one thread; every array has 16 spare entries. */
 struct topk_mem {
-	float *pooled, *tmp;            /* [n], [n + 2 half]; only with pooling */
-	int32_t *slot;                  /* [n]: candidates, slots whose score reaches a bound */
-	float *value;                   /* [n]: their scores; then exp of all scores */
-	float *sum;                     /* [n / SAMPLE_BLOCK + 1]: sums of the latter; only with a sample */
-	int32_t *tie;                   /* [n]: candidates that equal the threshold, as indices of `slot` */
-	float *tie_score;               /* [n]: their scores before pooling */
+	float *pooled, *tmp; /* [n], [n + 2 half]; only with pooling */
+	int32_t *slot;       /* [n]: candidates, slots whose score reaches a bound */
+	float *value;        /* [n]: scores of the candidates; later exp of all scores */
+	float *sum;          /* [n / SAMPLE_BLOCK + 1]: sums of exp of blocks of scores; only with a sample */
+	int32_t *tie;        /* [n]: candidates that equal the threshold, as indices of `slot` */
+	float *tie_score;    /* [n]: scores of the ties before pooling */
 	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST and FORCED_FIRST */
 };
 
-static void *part(char *base, size_t *at, size_t n, size_t size)
+static void *array_cut(char *base, size_t *at, size_t n, size_t size)
 {
 	size_t from = *at;
 
@@ -45,20 +45,20 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 {
 	size_t at = 0, n = (size_t)a->n, pooled = half ? n : 0, k = a->order ? (size_t)a->k : 0;
 
-	m->pooled = part(base, &at, pooled, sizeof(float));
-	m->tmp = part(base, &at, pooled + 2 * (size_t)half, sizeof(float));
-	m->slot = part(base, &at, n, sizeof(int32_t));
-	m->value = part(base, &at, n + SAMPLE_BLOCK, sizeof(float));
-	m->sum = part(base, &at, a->sample ? n / SAMPLE_BLOCK + 1 : 0, sizeof(float));
-	m->tie = part(base, &at, pooled, sizeof(int32_t));
-	m->tie_score = part(base, &at, pooled, sizeof(float));
-	m->order[0] = part(base, &at, k, sizeof(struct order));
-	m->order[1] = part(base, &at, k, sizeof(struct order));
-	m->spare = part(base, &at, k, sizeof(struct order));
+	m->pooled = array_cut(base, &at, pooled, sizeof(float));
+	m->tmp = array_cut(base, &at, pooled + 2 * (size_t)half, sizeof(float));
+	m->slot = array_cut(base, &at, n, sizeof(int32_t));
+	m->value = array_cut(base, &at, n + SAMPLE_BLOCK, sizeof(float));
+	m->sum = array_cut(base, &at, a->sample ? n / SAMPLE_BLOCK + 1 : 0, sizeof(float));
+	m->tie = array_cut(base, &at, pooled, sizeof(int32_t));
+	m->tie_score = array_cut(base, &at, pooled, sizeof(float));
+	m->order[0] = array_cut(base, &at, k, sizeof(struct order));
+	m->order[1] = array_cut(base, &at, k, sizeof(struct order));
+	m->spare = array_cut(base, &at, k, sizeof(struct order));
 	return at;
 }
 
-/* NaN ranks lowest. */
+/* x; -inf for NaN, which ranks lowest. */
 static float score_of(float x)
 {
 	return x > -INFINITY ? x : -INFINITY;
@@ -175,7 +175,7 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 			m->value[m->tie[i]] = NAN;
 		else
 			less += m->tie_score[i] == bound;
-	/* Of the `less` candidates at the bound keep the last `tied`. */
+	/* Keep the last `tied` of the `less` candidates at the bound. */
 	for (int32_t i = 0; tied && less > tied; i++)
 		if (m->tie_score[i] == bound) {
 			m->value[m->tie[i]] = NAN;
@@ -184,7 +184,7 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 }
 
 /* Radix sort by key, least significant byte first: stable.  Returns the array that holds the result. */
-static struct order *sort(struct order *from, struct order *to, int32_t n)
+static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 {
 	int32_t count[4][256];
 
@@ -224,7 +224,7 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	for (int32_t i = 0; i < n; i++)
 		run[i].key = order_of(score[run[i].slot]);
 	if (n > SHORT_RUN) {
-		struct order *sorted = sort(run, m->spare, n);
+		struct order *sorted = radix_sort(run, m->spare, n);
 
 		if (sorted != run)
 			memcpy(run, sorted, (size_t)n * sizeof *run);
@@ -252,7 +252,7 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		m->order[0][i].slot = r;
 		m->order[0][i].key = order_of((pooled ? pooled : score)[r]);
 	}
-	order = sort(m->order[0], m->order[1], k);
+	order = radix_sort(m->order[0], m->order[1], k);
 	for (int32_t i = 0, end; pooled && i < k; i = end) {
 		uint32_t key = order[i].key;
 
@@ -265,7 +265,7 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Move the forced slots, below i0 and from i1 on, to the front; the order is otherwise kept. */
+/* Move the forced slots (below i0, and from i1 on) to the front; both groups keep their order. */
 static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int32_t i0, int32_t i1)
 {
 	int32_t n = 0, others = 0;
@@ -279,9 +279,9 @@ static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int
 		slot[n + i] = m->order[0][i].slot;
 }
 
-/* Behind the k selected slots, which ascend: a sample of the others. Their probabilities of being taken are added up
- * slot by slot; a slot at which the sum, rounded, steps is taken. So the sample is spread over the sequence, and the
- * same whenever it is taken again. */
+/* Write a sample of the other slots behind the k selected slots, which ascend. The slots' probabilities of being
+ * taken are summed slot by slot; a slot is taken if the rounded sum steps there. So the sample is spread over the
+ * sequence, and a repeated call takes the same slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
                         float *bias)
 {
@@ -313,7 +313,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			sum = end;
 			continue;
 		}
-		/* Where in the block the sum steps nobody can predict: it is counted, without a branch. */
+		/* The position of the step in the block is unpredictable: count it, without a branch. */
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[first + i];
 
