@@ -1,10 +1,11 @@
 /* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, whatever the instruction set.
  *
- * The processor and the compiler's flags decide how wide a vector is. Operators (+ - * / & | << >>) work on vectors as
- * they do on numbers; the rest comes from one header per kind of processor, included below. Another one needs such a
- * header, a file with its table like avx2.c, and matrix products:
+ * The processor and the compiler's flags decide how wide a vector is. Operators (+ - * / & | << >>) work on
+ * vectors as they do on numbers; the rest comes from one header per kind of processor, included below. Another
+ * kind needs such a header, a header of integer products like matmul_x86.h, and a file with its table like avx2.c.
+ * The header defines:
  *
- *     LANES, REGISTERS         floats a vector, vector registers
+ *     LANES, REGISTERS         floats per vector, vector registers
  *     vec, vec_int, vec_mask   floats, 32-bit integers, a choice of lanes
  *     vec8                     eight floats: one vector, half of one or two; no operators
  *     bytes32, struct dots     quantised activations; products of bytes
@@ -73,10 +74,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Fetch ahead for a product that reads nr rows of float weights side by side and stands at column j. Of short rows the
- * processor does not follow several by itself: the next nr rows are fetched as they lie in memory, one after the other,
- * which memory gives 1.5 times as fast as lines of each in turn. Of long ones the same rows further on: the processor
- * follows them. */
+/* Prefetch for a product that reads nr rows of float weights side by side and is at column j. Rows under LONG_ROW
+ * bytes: the hardware prefetcher cannot follow nr of them, so fetch the next nr rows sequentially (1.5 times as
+ * fast). Longer rows: fetch the same rows LONG_ROW bytes ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };
@@ -89,19 +89,19 @@ INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_byt
 	                                             : (size_t)r * row_bytes + at + LONG_ROW));
 }
 
-/* Floats of a row of n, rounded up to whole vectors. */
+/* n rounded up to whole vectors. */
 INLINE size_t lanes_round(int32_t n)
 {
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* exp(x) to about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2, a polynomial for exp(r), and 2^n,
- * with which the gradual end below and infinity above come out by themselves. NaN stays NaN. */
+/* exp(x), error about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is a polynomial
+ * for exp(r) times 2^n, which underflows gradually and overflows to infinity. NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
 
-	/* Past these ends the result no longer changes; min and max pass a NaN in the second place on. */
+	/* Beyond these limits the result does not change. vec_min and vec_max return a NaN in the second place. */
 	x = vec_max(vec_splat(-110.0f), vec_min(vec_splat(110.0f), x));
 	n = vec_round(x * 1.44269504088896341f);
 	r = vec_fma(n, vec_splat(-0.693145751953125f), x);
@@ -116,7 +116,7 @@ INLINE vec vec_exp(vec x)
 	return vec_times_power(p, n);
 }
 
-/* 2^x for x <= 0 to about one and a half units in the last place; 2^0 = 1 exactly.  NaN stays NaN. */
+/* 2^x for x <= 0, error about 1.5 units in the last place; 2^0 = 1 exactly. NaN stays NaN. */
 INLINE vec vec_exp2(vec x)
 {
 	vec n, r, p;
@@ -134,7 +134,7 @@ INLINE vec vec_exp2(vec x)
 	return vec_times_power(p, n);
 }
 
-/* The unit of attention's scores (attn_state.m): a probability is score_exp(score - m) / l. */
+/* Unit of attention's scores (attn_state.m): a probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
 #define SCORE_UNIT 1.44269504088896341f /* powers of two */
 

@@ -1,8 +1,8 @@
-/* kernels/cpu/lanes_neon.h (private to lanes.h) - its vectors on 64-bit ARM: NEON with 4 lanes, which every such
- * processor has.
+/* kernels/cpu/lanes_neon.h (private to lanes.h) - the vectors of lanes.h on 64-bit ARM: NEON with 4 lanes, which
+ * every such processor has.
  *
- * Products of bytes are one instruction where the file is compiled for processors with dot products, otherwise four.
- * What holds of minima, maxima and functions that end in _part in lanes_x86.h holds here. */
+ * Four products of bytes are one instruction if the file is compiled for processors with dot products, else
+ * several. Minima, maxima and functions that end in _part are as in lanes_x86.h. */
 #ifndef WEIR_CPU_LANES_NEON_H
 #define WEIR_CPU_LANES_NEON_H
 
@@ -13,7 +13,7 @@
 #define REGISTERS 32
 typedef float vec __attribute__((vector_size(16)));
 typedef int32_t vec_int __attribute__((vector_size(16)));
-typedef vec_int vec_mask; /* all bits of a lane alike */
+typedef vec_int vec_mask; /* all bits of a lane are equal */
 typedef struct {
 	vec v[2];
 } vec8;
@@ -138,8 +138,8 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Values j .. j + 3 of a row of a plane; n of the row are left from j on, zeros follow them. Rows of q8_0 are whole
- * blocks. */
+/* Values j .. j + 3 of a row of a plane, of which n are left from j on; the other lanes are zero. Rows of q8_0 are
+ * whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -234,8 +234,8 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 /* ---- bytes ---- */
 
-/* s + the products of signed bytes, four a lane. Without an instruction for it two products are added in 16 bits: one
- * of each pair's factors must not be -128. */
+/* s + the products of signed bytes, four per lane. Without an instruction for it two products are added in 16
+ * bits: one factor of each product must not be -128. */
 INLINE vec_int dot4(vec_int s, int8x16_t a, int8x16_t b)
 {
 #ifdef __ARM_FEATURE_DOTPROD
@@ -255,7 +255,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* 32 integers as bytes, which they fit with or without sign. */
+/* 32 integers as bytes; the values fit a byte with or without sign. */
 INLINE bytes32 bytes32_of(const vec_int v[8], int is_signed)
 {
 	bytes32 out;
@@ -288,7 +288,7 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 	return vec_int_sum(dot4(dot4(vec_int_splat(0), x.v[0], x.v[0]), x.v[1], x.v[1]));
 }
 
-/* As on x86.  Codes of eight bits are taken as two of four, because products here are of signed bytes. */
+/* As on x86. Eight-bit codes are multiplied as two four-bit codes, because products here are of signed bytes. */
 struct dots {
 	vec_int low, high;
 };

@@ -1,8 +1,8 @@
-/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes that hold two 16-bit integers each, lo | hi << 16,
- * whose products with another such lane are added up in 32 bits: twice the multiply-adds of floats in an instruction.
+/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes of two 16-bit integers each, lo | hi << 16. One
+ * instruction multiplies two such lanes and adds both products in 32 bits: twice the multiply-adds of floats.
  *
- * PAIRS is 1 where a level has them: AVX2 (vpmaddwd and vpaddd), AVX-512 (vpdpwssd). NEON multiplies 16-bit integers no
- * faster than floats. */
+ * PAIRS is 1 at levels that have it: AVX2 (vpmaddwd and vpaddd), AVX-512 (vpdpwssd). NEON multiplies 16-bit
+ * integers no faster than floats. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 
@@ -11,7 +11,7 @@
 #if defined(LANES) && defined(__AVX2__)
 #define PAIRS 1
 
-/* The largest of n values of 16 bits, without their signs, of each of eight rows. */
+/* The largest of n 16-bit values, without their sign bits, of each of eight rows. */
 INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 {
 	const __m256i size = _mm256_set1_epi16(0x7fff);
@@ -52,7 +52,7 @@ INLINE vec_int halves_top(const uint8_t *plane, const size_t off[LANES], int32_t
 	                                   halves_top8(plane, off + 8, n), 1);
 }
 
-/* The low 16 bits of each lane of lo and hi. */
+/* Pairs of the low 16 bits of lo and of hi. */
 INLINE vec vec_pairs(vec lo, vec hi)
 {
 	__m512i h = _mm512_slli_epi32(_mm512_castps_si512(hi), 16);

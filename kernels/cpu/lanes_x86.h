@@ -1,7 +1,8 @@
-/* kernels/cpu/lanes_x86.h (private to lanes.h) - its vectors on x86: AVX2 with 8 lanes, AVX-512 with 16.
+/* kernels/cpu/lanes_x86.h (private to lanes.h) - the vectors of lanes.h on x86: AVX2 with 8 lanes, AVX-512 with
+ * 16.
  *
- * A minimum or maximum of two values is the second one where either is NaN. Functions that end in _part touch lanes 0
- * .. n - 1 of memory, with n past the last lane all of them; what they load is zero in the other lanes. */
+ * vec_min and vec_max return the second value if either is NaN. A function that ends in _part accesses elements 0
+ * .. n - 1 of memory (n past the last lane: all lanes) and loads zeros into the other lanes. */
 #ifndef WEIR_CPU_LANES_X86_H
 #define WEIR_CPU_LANES_X86_H
 
@@ -21,7 +22,7 @@ typedef __mmask16 vec_mask;
 #define X86(name) _mm256_##name
 typedef __m256 vec;
 typedef __m256i x86_int;
-/* all bits of a lane alike; vec_select() and mask_bits() look at the sign bits alone */
+/* all bits of a lane are equal; vec_select() and mask_bits() use the sign bits alone */
 typedef __m256i vec_mask;
 #endif
 typedef int32_t vec_int __attribute__((vector_size(4 * LANES)));
@@ -39,7 +40,7 @@ typedef __m256i bytes32;
 #define vec_min             X86(min_ps)
 #define vec_max             X86(max_ps)
 #define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
-#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* the nearest */
+#define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* to nearest */
 #define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* towards zero */
 #define vec_int_splat(i)    ((vec_int)X86(set1_epi32)(i))
 #define vec_int_min(a, b)   ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
@@ -54,11 +55,11 @@ typedef __m256i bytes32;
 
 #define bytes32_store(p, v) _mm256_storeu_si256((void *)(p), v)
 
-/* Into the first and the second level of the cache. By asm: a loop of nothing but _mm_prefetch would be taken for
- * empty. */
+/* Prefetch into the first and the second level of the cache. By asm: the compiler takes a loop of nothing but
+ * _mm_prefetch for empty. */
 #define line_fetch(p)       __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
 #define line_fetch_far(p)   __asm__ volatile("prefetcht1 %0" : : "m"(*(const uint8_t *)(p)))
-/* Loaded or computed once, whatever the compiler thinks of doing it again where x is used. */
+/* Keep x in a register: the compiler must not load or compute x again where it is used. */
 #define IN_REGISTER(x)      __asm__("" : "+v"(x))
 
 /* ---- any width ---- */
@@ -73,7 +74,7 @@ INLINE vec8 vec8_load_part(const float *p, int32_t n)
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first8(n));
 }
 
-/* Sums of neighbours in a and b, by turns.  Three steps sum each of eight vectors: add8 of add4 of add2. */
+/* Sums of neighbours in a and in b, alternating. Three steps sum each of eight vectors: add8 of add4 of add2. */
 INLINE vec8 vec8_add2(vec8 a, vec8 b)
 {
 	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -91,8 +92,8 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Values j .. j + 7 of a row of a plane; n of the row are left from j on, zeros follow them. Rows of q8_0 are whole
- * blocks. */
+/* Values j .. j + 7 of a row of a plane, of which n are left from j on; the other lanes are zero. Rows of q8_0 are
+ * whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -117,7 +118,7 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 	                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* Neighbours are complex numbers: x times t. */
+/* x times t, where two neighbouring lanes are a complex number. */
 INLINE vec vec_complex_mul(vec x, vec t)
 {
 	return X86(fmaddsub_ps)(x, X86(moveldup_ps)(t), X86(permute_ps)(x, 0xb1) * X86(movehdup_ps)(t));
@@ -131,7 +132,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* Sums of 16 bytes each. */
+/* Sums of the lower and of the upper 16 bytes. */
 INLINE void bytes32_half_sums(int32_t out[2], bytes32 v)
 {
 	__m256i s = _mm256_sad_epu8(_mm256_xor_si256(v, _mm256_set1_epi8((char)0x80)), _mm256_setzero_si256());
@@ -149,7 +150,7 @@ INLINE int32_t sum_int8(__m256i x)
 	return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* Of bytes in -127 .. 127: two squares fit 16 bits. */
+/* Sum of squares of bytes in -127 .. 127: two squares fit 16 bits. */
 INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 {
 	__m256i size = _mm256_abs_epi8(v);
@@ -157,7 +158,7 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 	return sum_int8(_mm256_madd_epi16(_mm256_maddubs_epi16(size, size), _mm256_set1_epi16(1)));
 }
 
-/* Four by four values in each 128 bits: the first half of a transposition. */
+/* Transpose four by four values in each 128 bits: the first half of a transposition. */
 INLINE void transpose4(vec out[4], const vec x[4])
 {
 	vec a[4];
@@ -216,7 +217,7 @@ INLINE void vec_store_f16_part(uint16_t *p, int32_t n, vec x)
 	_mm256_mask_storeu_epi16(p, mask_first(n), _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* As vec8_row(). */
+/* vec8_row() for LANES values. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -249,7 +250,7 @@ INLINE void vec_store_sums(float out[4], const vec x[4])
 	_mm_storeu_ps(out, _mm_add_ps(_mm256_castps256_ps128(h[0]), _mm256_extractf128_ps(h[0], 1)));
 }
 
-/* Sums of squares in double. */
+/* A sum of squares in double. */
 struct squares {
 	__m512d lo, hi;
 };
@@ -267,7 +268,7 @@ INLINE double squares_sum(const struct squares *s)
 	return _mm512_reduce_add_pd(s->lo + s->hi);
 }
 
-/* Every second float of t0 and t1, from the first on and from the second on. */
+/* Split t0 and t1 into the floats at even positions and the floats at odd positions. */
 INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 {
 	const vec_int even = LANE_NUMBERS * 2;
@@ -296,15 +297,15 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 	}
 }
 
-/* 32 integers as bytes, which they fit with or without sign. */
+/* 32 integers as bytes; the values fit a byte with or without sign. */
 INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 {
 	(void)is_signed;
 	return _mm256_set_m128i(_mm512_cvtepi32_epi8((__m512i)v[1]), _mm512_cvtepi32_epi8((__m512i)v[0]));
 }
 
-/* Sums of products of unsigned codes (2, 4 or 8 bits in a byte) and signed bytes, four a lane. Products of DOTS_MOST
- * units of the key sketch may be added up before dots_sum(). */
+/* Sums of products of unsigned codes (2, 4 or 8 bits in a byte) and signed bytes, four per lane. Products of up to
+ * DOTS_MOST units of the key sketch may be added before dots_sum(). */
 struct dots {
 	vec_int sum;
 };
@@ -322,8 +323,8 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* The numbers and values of the lanes of m to the ends of two lists; returns how many.  Through a register: storing
- * compressed is slow on some processors.  More than half of the lanes are rare. */
+/* Write the numbers and values of the lanes in m to row and value; returns how many. Through a register, because
+ * storing compressed is slow on some processors. More than half of the lanes are rarely in m. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -339,7 +340,7 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n;
 }
 
-/* Of LANES rows those in m; returns how many and writes no more. */
+/* Write those of LANES rows whose lane is in m to out; returns how many. Writes no more than these. */
 INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 {
 	int32_t n = __builtin_popcount(m);
@@ -364,7 +365,7 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 #define mask_bits(m)           ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))
 #define mask_count(c, m)       ((c) - (vec_int)(m))
 
-/* sum and largest: halves, quarters, neighbours. */
+/* vec_sum and vec_largest: halves, quarters, neighbours. */
 #define ACROSS(name, op)                                                                                               \
 	INLINE float name(vec x)                                                                                       \
 	{                                                                                                              \
@@ -462,7 +463,7 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* Bytes that move the lanes in a mask of four to the front. */
+/* Shuffles that move the lanes in a mask of four to the front. */
 static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define FOUR(a, b, c, d)                                                                                               \
@@ -476,8 +477,8 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* The numbers and values of the lanes of m to the ends of two lists; returns how many. Without a branch: which lanes
- * these are nobody can predict. */
+/* Write the numbers and values of the lanes in m to row and value; returns how many. Without a branch, which would
+ * be unpredictable. */
 #define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
@@ -494,8 +495,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Units of two panels of the key sketch, four bytes of each of sixteen keys, as rows: the first bytes of all keys,
- * their second bytes, and so on. A panel has 16 bytes of a vector. */
+/* Transpose one unit of each of two panels of the key sketch: row[j] = byte j of each of sixteen keys, of panel
+ * one in the lower 16 bytes, of panel two in the upper. */
 #define LOOKS_UP        1
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
@@ -521,7 +522,7 @@ INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 	row[3] = (vec_int)_mm256_unpackhi_epi64(hi[0], hi[1]);
 }
 
-/* Bytes of a table of 16, by the lower half of each byte of `code`, whose upper half is 0. */
+/* Look up each byte of `code`, 0 to 15, in a table of 16 bytes. */
 INLINE vec_int looked_up(const uint8_t *table, vec_int code)
 {
 	return (vec_int)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)),
@@ -533,7 +534,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes in sixteen bits: those of even keys with 256 times those of odd ones, and the latter. */
+/* Sums of bytes in 16-bit lanes. all: the sum of an even key + 256 times the sum of the odd key after it; odd: the
+ * latter sum. */
 struct lookups {
 	__m256i all, odd;
 };
@@ -544,7 +546,7 @@ INLINE void lookups_add(struct lookups *s, vec_int bytes)
 	s->odd = _mm256_add_epi16(s->odd, _mm256_srli_epi16((__m256i)bytes, 8));
 }
 
-/* The sums of keys 4 i .. 4 i + 3 of both panels. */
+/* sum[i] = sums of keys 4 i .. 4 i + 3 of both panels. */
 INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 {
 	__m256i even = _mm256_sub_epi16(s->all, _mm256_slli_epi16(s->odd, 8)), none = _mm256_setzero_si256();
@@ -556,7 +558,7 @@ INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 	sum[3] = (vec_int)_mm256_unpackhi_epi16(hi, none);
 }
 
-/* Four halves, or floats, of each panel. */
+/* Load four halves of each panel; store four floats of each panel. */
 INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
 {
 	return _mm256_cvtph_ps(
@@ -569,8 +571,8 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* In sixteen bits, where four-bit codes of 32 values just fit (15 * 127 * 16 < 2^15); eight-bit codes are taken as two
- * of four. */
+/* Sums in 16 bits, where products of 32 values with four-bit codes just fit (15 * 127 * 16 < 2^15). Eight-bit
+ * codes are multiplied as two four-bit codes. */
 struct dots {
 	__m256i low, high;
 };

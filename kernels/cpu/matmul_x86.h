@@ -5,9 +5,9 @@
  * vpdpbusd, a product of scales, two fma). Eight of them are multiply-adds that count, so 73 % of the arithmetic is the
  * ceiling; 94 to 96 % of that ceiling is reached.
  *
- * AVX2: a panel is 8 rows. Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit pairs and vpmaddwd
- * into 32 bits. The pairs saturate: a stored value of at most m makes a pair of at most 2 * 127 * m. So many groups of
- * four values may be added as pairs before they are widened:
+ * AVX2: a panel is 8 rows. Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit pairs and
+ * vpmaddwd into 32 bits. The pairs saturate: a stored value of at most m makes a pair of at most 2 * 127 * m. This many
+ * groups of four values may be added as pairs before the pairs are widened:
  *
  *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
  *     table     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
@@ -45,7 +45,7 @@ enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define byte_load(p)       _mm512_loadu_si512(p)
 #define or_masked(a, b, m) _mm512_ternarylogic_epi32(a, b, m, 0xf8) /* a | (b & m) */
 #else
-/* There are 16 registers. */
+/* TILE is 6 because there are 16 registers. */
 enum { TILE = 6, SIGNED = 1, WORDS = 1 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6)
 #define BYTE_LANES(p)      _mm_loadl_epi64((const void *)(p))
@@ -161,7 +161,7 @@ static uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled, too, or the sums live in memory and the probe measures stores. */
+	/* Unrolled: else the sums would be in memory, and the probe would measure stores. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)
@@ -178,7 +178,7 @@ INLINE int one_column_ahead(struct pack_format f)
 	return f.group == 8;
 }
 
-/* Keeps the compiler from turning a chain of sums into a tree, whose leaves would all wait in memory. */
+/* Keep the compiler from turning a chain of sums into a tree, whose leaves would all wait in memory. */
 #define IN_ORDER(v) __asm__("" : "+x"(v))
 
 /* Groups whose 16-bit pairs may be added up. */
@@ -246,7 +246,7 @@ static uint64_t multiply(int32_t rounds)
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled, too, or the sums live in memory and the probe measures stores. */
+	/* Unrolled: else the sums would be in memory, and the probe would measure stores. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)

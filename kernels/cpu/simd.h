@@ -1,5 +1,5 @@
-/* kernels/cpu/simd.h (private to the vector levels) - all that is written once for the vector levels, over the lanes of
- * lanes.h; compiled once a level. */
+/* kernels/cpu/simd.h (private to the vector levels) - everything that is written once for the vector levels, over
+ * the vectors of lanes.h; compiled once a level. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 
@@ -13,7 +13,7 @@
 #include "kernels/cpu/simd_float.h"
 #include "kernels/cpu/simd_matmul.h"
 
-/* All entries of a level's struct cpu_fns but its name. */
+/* All entries of a level's struct cpu_fns but the name. */
 #define SIMD_FNS                                                                                                       \
 	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu,        \
 	.delta = delta, .rope = rope, .score_unit = SCORE_UNIT, .to_f16 = to_f16, .attn_scratch = attn_scratch,        \

@@ -1,8 +1,8 @@
 /* kernels/cpu/simd_attn.h (private to the vector levels) - attention over one KV head; compiled once a level.
  *
- * Keys are taken in blocks of 64.  A score is defined as eight chains of multiply-adds, one per dimension modulo 8,
- * whose sums are added in pairs (0 2) (1 3) (4 6) (5 7), (02 13) (46 57), and these two.  There are two ways to do
- * exactly that, so that steps of any number of tokens give the same bits (prompts: simd_attn_prompt.h):
+ * Keys are read in blocks of 64. A score is eight chains of multiply-adds, one per dimension modulo 8, added in
+ * the order ((0 + 2) + (1 + 3)) + ((4 + 6) + (5 + 7)). Two ways compute exactly this, so that steps of any number
+ * of tokens give the same bits (prompts: simd_attn_prompt.h):
  *
  *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
  *     many           the block's keys as floats and transposed, keys in lanes, RUN queries at a time
@@ -11,7 +11,8 @@
  *
  *     scratch   offsets of the span's rows, keys [head_dim][64], values [64][head_dim]; head_dim rounded up to LANES
  *
- * A query never reads past its limit: what lies there may be anything.  Scores are in the level's unit (SCORE_UNIT). */
+ * A query never reads keys past its limit: memory there may contain anything. Scores are in the level's unit
+ * (SCORE_UNIT). */
 #ifndef WEIR_CPU_SIMD_ATTN_H
 #define WEIR_CPU_SIMD_ATTN_H
 
@@ -23,30 +24,30 @@ enum {
 	KEYS = ATTN_BLOCK,
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
-	RUN = REGISTERS > 16 ? 6 : 3,  /* queries that go together over transposed keys */
+	RUN = REGISTERS > 16 ? 6 : 3,  /* queries of a run over transposed keys */
 	FEW = REGISTERS > 16 ? 4 : 3,  /* most queries of a run that reads keys from their rows */
-	HELD = REGISTERS > 16 ? 3 : 0, /* most of them that stay in registers, with heads of 64 */
-	/* most queries of a tile that is worked off in such runs alone: converting a block pays for more of them */
+	HELD = REGISTERS > 16 ? 3 : 0, /* most queries of a run that stay in registers, with heads of 64 */
+	/* most queries of a tile that reads keys from their rows alone; with more queries, converting a block pays */
 	FEWEST = 28,
 };
 
-/* A span as the code below sees it. */
+/* One span of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	/* [k1 - k0 + KEYS + 8] offset of each key's row; past the end to be fetched ahead, not read */
+	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; rows past the end are prefetched, not read */
 	const size_t *off;
 	float *keys, *values;
-	const float *bias; /* of its keys, or NULL */
-	float scale, cap;  /* to the level's unit; cap 0: none */
+	const float *bias; /* bias of the span's keys, or NULL */
+	float scale, cap;  /* in the level's unit; cap 0: none */
 };
 
-/* One block of it: keys kb .. kb + n of the span. */
+/* One block of a span: its keys kb .. kb + n - 1. */
 struct block {
 	const struct span *sp;
-	const size_t *off;   /* of its first key */
-	float *const *score; /* of the run's queries, or NULL */
+	const size_t *off;   /* offsets of its rows */
+	float *const *score; /* kept scores of the run's queries, or NULL */
 	int32_t kb, n;
-	int32_t low; /* the first so many keys are not seen */
+	int32_t low; /* keys at the block's start that the run's queries do not see */
 };
 
 static size_t attn_scratch(int32_t head_dim, int32_t n_q)
@@ -55,9 +56,9 @@ static size_t attn_scratch(int32_t head_dim, int32_t n_q)
 	return 2 * KEYS * lanes_round(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
 }
 
-/* The lines of a row are fetched into the second-level cache: few misses can be on their way into the first, and they
- * would hold up everything else. Rows of q8_0 are few bytes for their work: misses are rare, and the first cache is the
- * better place. */
+/* Prefetch a row into the second-level cache: the first level allows few misses at a time, and prefetches would
+ * delay all other loads. Rows of q8_0 have few bytes for their work, so misses are rare: prefetch into the first
+ * level. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
 	if (type == DT_Q8_0)
@@ -70,7 +71,7 @@ INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 
 /* ---- many queries: keys transposed, values as floats ---- */
 
-/* LANES keys, dimensions j .. j + LANES - 1, of which n are there. */
+/* Transpose dimensions j .. j + LANES - 1 of LANES keys; n dimensions are left from j on. */
 INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
 {
 	vec x[LANES], d[LANES];
@@ -80,8 +81,8 @@ INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const row
 	UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)(j + i) * KEYS, d[i]);
 }
 
-/* The block's keys into sp->keys [dim][64]. Keys past the n-th repeat the last: defined, and masked later. Meanwhile
- * the block's values are fetched. */
+/* Transpose the block's keys into sp->keys [dim][64]. Keys past the n-th repeat the last: they are defined, and
+ * masked later. Prefetches the block's values. */
 INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
 {
 	float *out = b->sp->keys;
@@ -130,7 +131,7 @@ INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t di
 	}
 }
 
-/* The block's values as floats [n][dim rounded up to LANES]; meanwhile the next block's keys are fetched. */
+/* Convert the block's values to floats [n][dim rounded up to LANES]. Prefetches the next block's keys. */
 static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 {
 	switch (type) {
@@ -143,7 +144,7 @@ static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 
 /* ---- scores ---- */
 
-/* The eight chains of one key, for each query. */
+/* The eight chains of one key for each of nr queries. */
 INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row, const float *const q[FEW], vec8 s[FEW])
 {
 	int32_t j = 0;
@@ -167,7 +168,7 @@ struct queries64 {
 	vec8 held[HELD + 1][8];
 };
 
-/* The same for heads of 64, most queries in registers. */
+/* row_chains() for heads of 64, with HELD queries in registers. */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
@@ -180,7 +181,8 @@ INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const stru
 	}
 }
 
-/* Four keys with heads of 64: sums are taken as soon as two of them are there. */
+/* Chains of four keys with heads of 64, added across lanes by vec8_add2() and vec8_add4(). Two keys are added as
+ * soon as both are there. */
 INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
 {
 	vec8 a[FEW], b[FEW];
@@ -193,7 +195,7 @@ INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4],
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 
-/* Four keys with heads of any size. */
+/* Chains of four keys with heads of any size, added as in four_scores64(). */
 INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
                         vec8 s[FEW])
 {
@@ -203,7 +205,7 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Scores of a few queries from the rows; meanwhile the next block's keys are fetched (q8_0: its values). */
+/* Scores of a few queries, from the rows. Prefetches the next block's keys (q8_0: the block's values). */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
@@ -212,7 +214,7 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 	struct queries64 q64;
 	int32_t k = 0;
 
-	/* Keys past the last repeat it: defined, and masked later. */
+	/* Keys past the last repeat it: they are defined, and masked later. */
 	if (b->n % 8) {
 		for (int32_t i = 0; i < KEYS; i++)
 			clamped[i] = b->off[i < b->n ? i : b->n - 1];
@@ -268,7 +270,7 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 #undef STEP
 }
 
-/* Chains l .. l + 3. */
+/* The sum of chains l .. l + 3. */
 INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	vec a[RUN][2], b[RUN][2];
@@ -306,7 +308,7 @@ static float exp1(float x)
 	return score_exp(vec_splat(x))[0];
 }
 
-/* Each level's own order. */
+/* Sum of a block's vectors, in the level's own order. */
 INLINE vec block_sum(const vec x[KEYS / LANES])
 {
 	vec sum = x[0];
@@ -320,15 +322,15 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 /* cap * tanh(s / cap), with exp of negative numbers only. */
 static __attribute__((noinline)) vec score_capped(vec s, float cap)
 {
-	/* Twice the unit: score_exp() takes scores in it. */
+	/* s / cap has no unit: SCORE_UNIT converts it to the unit of score_exp(). */
 	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
 	vec t = cap * (1.0f - e) / (1.0f + e);
 
 	return vec_select(vec_negative(s), -t, t);
 }
 
-/* Sums in p -> probabilities to m, also of the keys that are not seen: 0. Returns what the old sums are multiplied
- * with. */
+/* Turn the scores in p into exp(score - m), m being the new maximum; 0 for keys that are not seen. Returns the
+ * factor for the old sums. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
 {
@@ -360,15 +362,15 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		s[i] = score_exp(s[i] - m);
 		vec_store(p + LANES * i, s[i]);
 	}
-	/* Late blocks seldom hold a new maximum. */
+	/* Late blocks seldom have a new maximum. */
 	fix = max == old ? 1 : old > -INFINITY ? exp1(old - max) : 0;
 	st->m = max;
 	st->l = st->l * fix + vec_sum(block_sum(s));
 	return fix;
 }
 
-/* Values of nr queries added up: acc = acc * fix + sum over keys of p * v. Rows at off are read; those 64 further on in
- * the plane at `ahead` are fetched, if there is one. */
+/* A run's sum of values: acc = acc * fix + sum over keys of p * v. Rows at off are read. Rows 64 keys further on,
+ * in the plane `ahead`, are prefetched if it is not NULL. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;
@@ -378,7 +380,7 @@ struct value_run {
 	int32_t n;
 };
 
-/* n dimensions from j on of the row 64 further on than k. */
+/* Prefetch n dimensions from j on of the row 64 keys after key k. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
 	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2;
@@ -386,7 +388,7 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 	row_fetch(type, u->ahead + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
 }
 
-/* nv vectors of dimensions from j, of which n are left. */
+/* Add the values of nv vectors of dimensions from j on, with n dimensions left. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -411,8 +413,8 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* The same for 64 dimensions of up to three queries in half vectors: converting these costs less, and there are
- * registers for all sums. */
+/* run_values() for 64 dimensions and up to three queries, in half vectors: converting these costs less, and all
+ * sums fit the registers. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];
@@ -528,8 +530,8 @@ static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
 	return t->from && t->from[r] > k ? t->from[r] - k : 0;
 }
 
-/* One block of keys from k on, for the queries from `first` on. Queries that see as many of them go together: RUN where
- * there are, and the rest from the rows. */
+/* Compute one block of keys from k on for the queries from `first` on. Consecutive queries that see the same keys
+ * make a run: RUN queries over transposed keys, fewer from the rows. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
 	size_t off[KEYS], stride = lanes_round(t->head_dim) * sizeof(float);
@@ -547,7 +549,7 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			r++; /* its window begins behind these keys, or it does not read them */
+			r++; /* the window begins after these keys, or the query does not read them */
 			continue;
 		}
 		b->score = t->score ? t->score + r : NULL;
@@ -579,7 +581,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* The next span's rows, where they are known without looking; a list's first block nobody has fetched. */
+	/* Offsets for prefetching the next span's rows, which are unknown for a list. Prefetch the first block of
+	 * a list, because no span before it has. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {
@@ -606,7 +609,7 @@ static void attn(const struct attn_tile *t)
 static void attn_merge(struct attn_state *a, const struct attn_state *b, int32_t head_dim)
 {
 	float m = MAX(a->m, b->m);
-	/* An empty state weighs nothing; exp(-inf - -inf) would be NaN. */
+	/* An empty state has weight 0; exp(-inf - -inf) would be NaN. */
 	float fa = a->m > -INFINITY ? exp1(a->m - m) : 0;
 	float fb = b->m > -INFINITY ? exp1(b->m - m) : 0;
 

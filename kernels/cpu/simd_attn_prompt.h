@@ -1,28 +1,28 @@
-/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head in
- * 16-bit integers, for planes of f16, bf16 and q8_0; compiled once a level that has pairs (lanes_pairs.h).
+/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head
+ * in 16-bit integers, for planes of f16, bf16 and q8_0; compiled once a level that has pairs (lanes_pairs.h).
  *
- *     keys      13 bits and sign times a power of two, which the largest value of the row decides
- *     queries   16 bits with sign times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most: a key's is 2^13 sqrt(head_dim) at
- *               most, so by Cauchy and Schwarz no score exceeds 32 bits
- *     values    12 bits and sign times a power of two, as keys
- *     weights   2^(score - m) of a block's keys, times their values' powers of two, times 2^13 - 1 where they are largest: sums over the 64 keys
- *               of a block fit 32 bits, and are added up in floats from block to block
+ *     keys      13 bits and sign, times a power of two that the row's largest value decides
+ *     queries   16 bits with sign, times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most;
+ *               a key's length is 2^13 sqrt(head_dim) at most, so by Cauchy-Schwarz no score exceeds 32 bits
+ *     values    12 bits and sign, times a power of two, as keys
+ *     weights   2^(score - m) of a block's keys, times their values' powers of two, scaled so that the largest is
+ *               2^13 - 1: a sum over the 64 keys of a block fits 32 bits; sums of blocks are added in floats
  *
- * Products and sums of integers are exact, so a query's state depends neither on what shares a tile with it nor on the
- * tile. Rounding moves a key and a value by at most 2^-14 and 2^-13 of the power of two above the row's largest, a
- * weight by 2^-14 of the block's largest; f16 had moved a value by up to 2^-11 of itself. In t_attn the squared error
- * is 1.1e-7 of the output's square at most.
+ * Products and sums of integers are exact, so a query's state does not depend on the other queries of its tile.
+ * Rounding moves a key by at most 2^-14 and a value by at most 2^-13 of the power of two above the row's largest
+ * value, a weight by 2^-14 of the block's largest weight. (f16 had moved a value by up to 2^-11 of itself.) In
+ * t_attn the squared error is at most 1.1e-7 of the output's square.
  *
- * A block of 64 keys is laid out for all queries of the tile: keys [dim / 2][64], values [32][dim]. Two vectors side by
- * side make a vector of pairs: dimensions j and j + LANES, keys k and k + LANES. Queries go N_RUN at a time through
- * three phases, products, weights and values; while a run's weights are computed, which waits for its products, the
- * processor still works at the values of the run before, and then at the products of the next one.
+ * A block of 64 keys is converted once for all queries of the tile: keys [dim / 2][64], values [32][dim]. Two
+ * adjacent vectors make a vector of pairs: dimensions j and j + LANES, keys k and k + LANES. A run of N_RUN
+ * queries takes three phases: products, weights, values. The weights of a run wait for its products; meanwhile the
+ * processor computes the values of the run before, and then the products of the next run.
  *
- * Where queries read blocks of their own, those that read a block are gathered side by side for it, and their states go
- * back behind it.
+ * If queries read blocks of their own (attn_tile.blocks), the queries that read a block are gathered side by side
+ * for it, and their states are copied back afterwards.
  *
- *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2] and their factors; the same of gathered
- *               queries, and what a tile has of each */
+ *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2], their
+ *               factors; for gathered queries the same, and what a tile has of each query */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -31,17 +31,17 @@
 
 #if defined(LANES) && PAIRS
 #define LOG2_E                                                                                                         \
-	1.44269504088896341f /* scores are powers of two here; states and kept scores are in the level's unit (SCORE_UNIT) */
+	1.44269504088896341f /* scores are exponents of 2 here; states and kept scores are in the level's unit (SCORE_UNIT) */
 
 enum {
 	KEY_BITS = 13,
 	VALUE_BITS = 12,
 	WEIGHT_MOST = (1 << 13) - 1,
-	/* of a row: smaller ones lose digits, a larger one counts as infinite */
+	/* exponents of a row: below the least, values lose digits; above the most, a value counts as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
-	N_RUN = REGISTERS > 16 ? 8 : 6,    /* most queries that go together */
-	N_SUMS = REGISTERS > 16 ? 24 : 12, /* their sums that stay in registers */
+	N_RUN = REGISTERS > 16 ? 8 : 6,    /* most queries of a run */
+	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
 };
 
 /* One span of a tile. */
@@ -49,8 +49,8 @@ struct prompt {
 	const struct attn_tile *t;
 	int32_t dim;                        /* head_dim rounded up to pairs of vectors */
 	float *keys, *values;               /* pairs, in the bits of floats */
-	float *key_unit;                    /* [64] of each key */
-	float *value_power, *value_inverse; /* [64] the power of two of each value: its exponent, and 2^-it */
+	float *key_unit;                    /* [64]: factor of each key */
+	float *value_power, *value_inverse; /* [64]: exponent of each value's power of two, and 2^-exponent */
 	int32_t *q;                         /* [n_q][dim / 2] */
 	float *q_unit;                      /* [n_q] */
 };
@@ -59,23 +59,23 @@ struct prompt {
 struct gathered {
 	struct attn_tile t;
 	struct prompt u;
-	int32_t *limit, *at; /* at: where each stands in the tile */
+	int32_t *limit, *at; /* at: index of each query in the tile */
 	struct attn_state *st;
 	float **score;
 };
 
-/* Queries r0 .. r0 + nr - 1 in a block. */
+/* A run: queries r0 .. r0 + nr - 1 in a block. */
 struct prompt_run {
-	/* exponents of the weights: scores and the values' powers */
+	/* exponents of the weights: score + exponent of the value */
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));
 	int32_t w[N_RUN][KEYS / 2] __attribute__((aligned(64))); /* weights in pairs */
-	float most[LANES];                                       /* largest exponents */
-	float sum[LANES];                                        /* of the weights without the values' powers */
-	float old[LANES], add[LANES];                            /* factors of the sums before and of the block's */
+	float most[LANES];                                       /* largest exponent of each query */
+	float sum[LANES];             /* sum of the weights without the values' powers of two */
+	float old[LANES], add[LANES]; /* factors of the earlier sums and of the block's sums */
 	int32_t r0, nr;
 	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
-	int32_t keys;                    /* the most that one sees, rounded up to two vectors */
-	/* all see the whole block, and nothing is asked of scores but their exponents */
+	int32_t keys;                    /* most keys that one query sees, rounded up to two vectors */
+	/* 1 = every query sees the whole block, without softcap, bias or kept scores */
 	int plain;
 };
 
@@ -95,13 +95,14 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* x + this has x, as a multiple of 2^-digits, in its low 16 bits. */
+/* A float whose sum with x has x, as a multiple of 2^-digits, in its low 16 bits. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;
 }
 
-/* The bits of a bound of the sizes of each row's values: of halves the largest, of q8_0 the largest factor. */
+/* Bits of an upper bound of the magnitudes of each row: of f16 and bf16 the largest value, of q8_0 the largest
+ * scale. */
 INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off, int32_t dim)
 {
 	int32_t top[LANES];
@@ -120,7 +121,7 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
 	return vec_int_load(top);
 }
 
-/* Per row the exponent that rows_top() stands for; *bad is the bits of NaN where a value is not finite, else 0. (A NaN
+/* Exponent of each row's bound, by rows_top(). *bad = the bits of NaN if a value is not finite, else 0. (A NaN
  * with other bits would not survive weight_exp2().) */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
@@ -202,7 +203,7 @@ INLINE void prompt_block_as(enum dtype type, int whole, int32_t dim, const struc
 	const size_t bytes = kv_row_bytes(type, dim), *next = off + KEYS;
 	size_t clamped[KEYS];
 
-	/* Keys past the last repeat it: defined, and masked later. */
+	/* Keys past the last repeat it: they are defined, and masked later. */
 	if (n < KEYS) {
 		for (int32_t k = 0; k < KEYS; k++)
 			clamped[k] = off[k < n ? k : n - 1];
@@ -226,7 +227,8 @@ INLINE void prompt_block_of(enum dtype type, const struct prompt *u, const size_
 		prompt_block_as(type, 0, u->t->head_dim, u, off, n);
 }
 
-/* The block's keys and values as integers, each while the other is fetched. */
+/* Convert the block's keys to integers, while its values are prefetched; then the values, while the next block's
+ * keys are prefetched. */
 static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 {
 	switch (u->t->kv_type) {
@@ -236,7 +238,7 @@ static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 	}
 }
 
-/* Query r as pairs; its unit takes products to scores. */
+/* Convert query r to pairs. q_unit[r] is the factor from products to scores. */
 static void prompt_query(const struct prompt *u, int32_t r)
 {
 	const float most = (float)(1 << (31 - KEY_BITS)), *q = u->t->q[r];
@@ -251,10 +253,10 @@ static void prompt_query(const struct prompt *u, int32_t r)
 		sum = vec_fma(x, x, sum);
 	}
 	length = sqrtf(vec_sum(sum));
-	/* Each of the values is rounded. */
+	/* Rounding adds up to a half to each value. */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
-	/* Of zeros, and of values whose squares vanish, all products are 0; what is not finite, or near it, becomes
-	 * NaN. */
+	/* All products are 0 for zeros, and for values whose squares underflow. Values that are not finite, or
+	 * nearly so, give NaN. */
 	u->q_unit[r] = length <= 1e18f ? length / target * u->t->scale * LOG2_E : NAN;
 	factor = vec_splat(length > 1e-18f && length <= 1e18f ? target / length : 0);
 	for (int32_t j = 0; j < u->dim; j += 2 * LANES) {
@@ -266,7 +268,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 
 /* ---- products: a run's scores, and its weighted values ---- */
 
-/* sum[r][c] = over j < n the pairs a[r][j] times those of b [n][ld] at c vectors further on. */
+/* sum[r][c] = sum over j < n of pair a[r][j] times the pairs of b [n][ld] in row j, c vectors further on. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {
@@ -292,7 +294,7 @@ INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld
 /* Vectors of sums that each of nr queries keeps in registers. */
 #define SUMS_OF(nr) ((nr)*KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr)*4 <= N_SUMS ? 4 : 2)
 
-/* nc vectors of keys from k on. */
+/* Scores of nc vectors of keys from k on. */
 INLINE void scores_part(int nr, int nc, int plain, const struct prompt *u, int32_t k, struct prompt_run *run,
                         vec most[N_RUN])
 {
@@ -332,7 +334,7 @@ INLINE void scores_of(int nr, const struct prompt *u, struct prompt_run *run)
 	}
 }
 
-/* nc vectors of dimensions from j on. */
+/* Weighted values in nc vectors of dimensions from j on. */
 INLINE void values_part(int nr, int nc, const struct prompt *u, int32_t j, const struct prompt_run *run)
 {
 	const int32_t left = u->t->head_dim - j;
@@ -390,7 +392,8 @@ RUN_FNS(7) RUN_FNS(8)
 
 	/* ---- weights ---- */
 
-	/* Products to exponents for query r of the run, with all that may be asked of its scores; k0: the block's first key. */
+	/* Turn the products of query r of the run into exponents, with softcap, bias, limits and kept scores; k0:
+	 * the block's first key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
 {
@@ -421,10 +424,10 @@ RUN_FNS(7) RUN_FNS(8)
 	run->most[r] = vec_largest(most);
 }
 
-/* 2^x for x <= 0 to 3e-6, the lowest ones alike. */
+/* 2^x for x <= 0, relative error 3e-6; all x below -126 give 2^-126. */
 INLINE vec weight_exp2(vec x)
 {
-	const vec shift = vec_splat(12582912.0f); /* x + this ends in x as an integer */
+	const vec shift = vec_splat(12582912.0f); /* x + shift has x, rounded to an integer, in its low bits */
 	vec t, r, p;
 
 	x = vec_max(vec_splat(-126.0f), x);
@@ -438,7 +441,7 @@ INLINE vec weight_exp2(vec x)
 	return (vec)((vec_int)p + ((vec_int)t << 23));
 }
 
-/* Exponents of query r to weights. */
+/* Turn the exponents of query r into weights. */
 INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prompt_run *run)
 {
 	const vec most = vec_splat(run->most[r]), magic = (vec)magic_bits(vec_int_splat(0)),
@@ -465,13 +468,13 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 		vec_store((float *)run->w[r] + k / 2, vec_pairs(p[0], p[1]));
 	}
 	run->sum[r] = vec_sum(sum);
-	if (!plain && low >= n) { /* its window begins behind these keys */
+	if (!plain && low >= n) { /* the window begins after these keys */
 		run->sum[r] = 0;
 		memset(run->w[r], 0, sizeof run->w[r]);
 	}
 }
 
-/* Maxima and sums of the run's queries with those of this block. */
+/* Merge the block's maxima and sums into the states of the run's queries. */
 static void weights_merge(const struct prompt *u, struct prompt_run *run)
 {
 	struct attn_state *st = u->t->st + run->r0;
@@ -480,7 +483,7 @@ static void weights_merge(const struct prompt *u, struct prompt_run *run)
 
 	for (int r = 0; r < run->nr; r++)
 		m[r] = st[r].m;
-	/* Finite: the difference of two infinities is no number. */
+	/* Finite, because the difference of two infinities is NaN. */
 	before = vec_max(vec_splat(-3e38f), vec_load(m));
 	block = vec_max(vec_splat(-3e38f), vec_load(run->most));
 	most = vec_max(before, block);
@@ -514,7 +517,7 @@ static void run_weights(const struct prompt *u, int32_t k0, struct prompt_run *r
 
 /* ---- blocks ---- */
 
-/* The run of queries from r0 on in a block of n keys from k0 on. */
+/* Set up the run of queries from r0 on in a block of n keys from k0 on. */
 static void run_begin(const struct attn_tile *t, int32_t r0, int32_t k0, int32_t n, struct prompt_run *run)
 {
 	run->r0 = r0;
@@ -528,7 +531,7 @@ static void run_begin(const struct attn_tile *t, int32_t r0, int32_t k0, int32_t
 	run->keys = (run->seen[run->nr - 1] + 2 * LANES - 1) & ~(2 * LANES - 1);
 }
 
-/* A block of n keys from k0 on, for the queries from `first` on. */
+/* Compute a block of n keys from k0 on for the queries from `first` on. */
 static void prompt_runs(const struct prompt *u, int32_t first, int32_t k0, int32_t n)
 {
 	static void (*const scores[N_RUN])(const struct prompt *, struct prompt_run *) = BY_RUN(scores);
@@ -548,7 +551,7 @@ static void prompt_runs(const struct prompt *u, int32_t first, int32_t k0, int32
 	values[before->nr - 1](u, before);
 }
 
-/* Room for gathered queries from p on. */
+/* Place the arrays of gathered queries in memory from p on. */
 static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 {
 	size_t n = (size_t)u->t->n_q;
@@ -606,7 +609,7 @@ static void attn_prompt(const struct attn_tile *t)
 	u.value_inverse = u.value_power + KEYS;
 	u.q_unit = u.value_inverse + KEYS;
 	u.q = (int32_t *)(u.q_unit + t->n_q);
-	/* Behind the last block: rows that are fetched ahead and not read. */
+	/* Past the last block: rows that are prefetched, not read. */
 	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
 		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes
 		                    : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);

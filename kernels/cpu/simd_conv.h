@@ -1,21 +1,21 @@
 /* kernels/cpu/simd_conv.h (private to the vector levels) - 3 x 3 convolutions over images in host memory and their
  * gradients; compiled once a level.
  *
- * A vector holds output channels. Tiles keep their sums in registers and differ in how many pixels (or input channels)
- * share a load of the weights; the order of a sum is the same in all of them. */
+ * A vector has output channels in its lanes. Tiles keep their sums in registers and differ in how many pixels (or
+ * input channels) share a load of the weights; every tile adds in the same order. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
 
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* Vectors of output channels that are computed at once, of n_out channels. */
+/* Vectors of output channels that are computed at once, for n_out channels. */
 INLINE int conv_vectors(int n_out)
 {
 	return n_out / LANES < 4 ? n_out / LANES : 4;
 }
 
-/* nv vectors of output channels from o on, of nx pixels from x on; n_out channels in all. */
+/* Compute nv vectors of output channels from o on for nx pixels from x on; n_out channels in all. */
 INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;
@@ -47,7 +47,7 @@ INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int 
 		vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
 }
 
-/* As many pixels as sums fit the registers beside the weights and a pixel. */
+/* Compute a row, as many pixels at once as have sums in registers beside the weights and a pixel. */
 INLINE void conv_row_of(const struct conv3_args *a, int n_out)
 {
 	const int nv = conv_vectors(n_out), wide = nv == 4 ? 3 : 6;
@@ -70,7 +70,8 @@ static void conv(const struct conv3_args *a)
 		conv_row_of(a, 16);
 }
 
-/* The gradient of ni input channels from i on and nv vectors of output channels from o on, of one place dy, dx. */
+/* Gradient of the weights of tap t (0 to 8), for ni input channels from i on and nv vectors of output channels
+ * from o on. */
 INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;

@@ -20,17 +20,17 @@
  * Prefetch, as measured on AVX-512. One column: weights are one stream, which the hardware prefetcher follows, and
  * explicit prefetch made decoding with Q4_1 a fifth slower on Zen 4. K types spend many instructions on the small
  * scales, so a Zen 5 has too few loads in flight: prefetch makes it a quarter faster. A Zen 4 reads 24 GB/s with
- * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD columns (a step
- * that verifies drafted tokens): a block takes longer still, and every type gains. On two threads of a Zen 4 four
- * columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns find the weights in
- * the L2 cache.
+ * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD columns
+ * (a step that verifies drafted tokens): a block takes longer still, and every type gains. On two threads of a Zen 4
+ * four columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns find the
+ * weights in the L2 cache.
  *
  * All kernels are one function, inlined with the type and the number of columns as constants. Each kind of processor
  * provides in its header:
  *
  *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; most columns of a tile
  *     WIDTHS(X)                X(n) for each number of columns of a tile, ascending, up to TILE
-^ *     COLS_AHEAD                     most columns for which weights are prefetched; 0 = prefetch never helps
+ *     COLS_AHEAD               most columns for which weights are prefetched; 0 = none
  *     SIGNED                   1 = bytes and table values stay signed, without an offset
  *     WORDS                    1 = weights of bytes are multiplied with columns of words (cols.h)
  *     panel_vec, panel_int     a float, a 32-bit integer for each row of a panel

@@ -1,13 +1,13 @@
 /* kernels/cpu/simd_probe.h (private to the vector levels) - attention mass per key; compiled once a level.
  *
- * Scores are in the unit that simd_attn.h leaves them in. */
+ * Scores are in the level's unit (SCORE_UNIT). */
 #ifndef WEIR_CPU_SIMD_PROBE_H
 #define WEIR_CPU_SIMD_PROBE_H
 
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* out[c ..] += weight * x, for n keys at most. */
+/* t->out[c ..] += weight * x, for at most n keys. */
 INLINE void mass_add(const struct probe_tile *t, int32_t c, int32_t n, vec weight, vec x)
 {
 	vec_store_part(t->out + c, n, vec_fma(weight, x, vec_load_part(t->out + c, n)));
@@ -18,7 +18,8 @@ INLINE vec head_scores(const struct probe_tile *t, int32_t h, int32_t c, int32_t
 	return vec_load_part(t->score + (size_t)h * t->stride + c, n);
 }
 
-/* The largest of p_h = exp(s - m_h) / l_h is one power: that of the largest s - (m_h + log l_h). */
+/* Mass by the largest probability, which takes one exponential: the largest p_h = exp(s - m_h) / l_h is the one of
+ * the largest s - (m_h + log l_h). */
 static void mass_max(const struct probe_tile *t)
 {
 	float least[PROBE_HEADS];
@@ -55,7 +56,8 @@ static void mass_mean(const struct probe_tile *t, const float *inv)
 	}
 }
 
-/* Sorted by insertion, a vector of keys at once: min and max move a value to its place. */
+/* Mass by the median probability. Sorts by insertion, a vector of keys at once: min and max move a value to its
+ * place. */
 static void mass_median(const struct probe_tile *t, const float *inv)
 {
 	vec weight = vec_splat(t->weight / 2);

@@ -1,4 +1,4 @@
-/* kernels/cpu/simd_rows.h (private to the vector levels) - what is done to rows of activations; compiled once a
+/* kernels/cpu/simd_rows.h (private to the vector levels) - leaf functions on rows of activations; compiled once a
  * level. */
 #ifndef WEIR_CPU_SIMD_ROWS_H
 #define WEIR_CPU_SIMD_ROWS_H
@@ -11,9 +11,9 @@ static int wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-enum { PER_BLOCK = 32 / LANES }; /* vectors */
+enum { PER_BLOCK = 32 / LANES }; /* vectors of a block of 32 values */
 
-/* 256 times what rounding to q left of v, as far as that fits a byte. */
+/* 256 (v - q), the residual of rounding v to q, limited to a byte. */
 INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 {
 	vec_int lo[PER_BLOCK];
@@ -26,8 +26,8 @@ INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 	return bytes32_of(lo, 1);
 }
 
-/* Same bits as the C level.  The largest magnitude is found on the bit patterns, where infinities and NaNs are
- * the largest of all: such a block gets the scale NaN and zeros. */
+/* Quantise a row, with the bits of the C level. The largest magnitude is found on the bit patterns, where
+ * infinities and NaNs are the largest of all: such a block gets the scale NaN and zeros. */
 static void quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -47,7 +47,7 @@ static void quantize(const struct act *a, int32_t row)
 		top = vec_int_largest(tops);
 		memcpy(&scale, &top, sizeof scale);
 		scale /= 127.0f;
-		/* Below the normal range 1 / scale overflows; such a block is nothing but zeros to any sum. */
+		/* 1 / scale would overflow for a subnormal scale; such a block is treated as zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -72,7 +72,7 @@ static void quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* The sum of squares in double: it cannot overflow, and the order of a sum hardly matters there. */
+/* The sum of squares is in double: it cannot overflow, and its order hardly matters. */
 static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -86,8 +86,8 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 }
 
 /* silu(g) = g / (1 + exp(-g)); gelu(g) = g / (1 + exp(-2u)), where u = sqrt(2/pi) (g + 0.044715 g^3), because 1 +
- * tanh(u) = 2 / (1 + exp(-2u)). exp of negative numbers only: it cannot overflow, so large negative g fade out through
- * the small numbers as they should. */
+ * tanh(u) = 2 / (1 + exp(-2u)). exp() gets negative numbers only: it cannot overflow, and the result for large
+ * negative g underflows gradually. */
 static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
@@ -108,7 +108,7 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* Columns of one vector, or with four = 1 of four vectors, from column c on. */
+/* Update the columns of one vector (four = 1: of four vectors) from column c on. */
 INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 {
 	enum { FOUR = 4 };
@@ -155,7 +155,7 @@ static void delta(const struct delta_tile *t)
 		delta_columns(t, c, 0);
 }
 
-/* Pairs (2 j, 2 j + 1) lie side by side. */
+/* Rotate pairs (2 j, 2 j + 1). */
 static void rope_adjacent(float *x, const float *table, int32_t dims)
 {
 	for (int32_t i = 0; i < dims; i += LANES) {
@@ -165,7 +165,7 @@ static void rope_adjacent(float *x, const float *table, int32_t dims)
 	}
 }
 
-/* Pairs (j, half + j). */
+/* Rotate pairs (j, half + j). */
 static void rope_halves(float *x, const float *table, int32_t half)
 {
 	for (int32_t j = 0; j < half; j += LANES) {

@@ -1,10 +1,10 @@
-/* kernels/cpu/simd_scan.h (private to the vector levels) - scores of keys, of the key sketch and of the rows of a
- * plane; compiled once a level.
+/* kernels/cpu/simd_scan.h (private to the vector levels) - scores of keys, from the key sketch and from the rows
+ * of a plane; compiled once a level.
  *
- * A panel of the key sketch (key_sketch.h) is sixteen keys, a lane each: a byte product gives four values of LANES keys
- * for one query head, and the codes are taken apart once for up to four heads. Where no instruction adds up four
- * products (AVX2), those of two-bit codes are looked up. Rows of a plane are multiplied where they lie, four at a time,
- * and summed across at the end. */
+ * A panel of the key sketch (key_sketch.h) is sixteen keys, one per lane: a byte product multiplies four values of
+ * LANES keys for one query head, and codes are unpacked once for up to HEADS heads. AVX2 has no instruction that
+ * adds four products: it looks up the products of two-bit codes. Rows of a plane are multiplied in place, ROWS at
+ * a time, and summed across lanes at the end. */
 #ifndef WEIR_CPU_SIMD_SCAN_H
 #define WEIR_CPU_SIMD_SCAN_H
 
@@ -55,27 +55,28 @@ INLINE vec_int four_bytes(const int8_t *q)
 	return vec_int_splat(w);
 }
 
-/* Keys are read once, in order, but a page's end stops the processor's own looking ahead: a scan takes half as long
- * again without this. */
+/* Prefetch keys AHEAD bytes ahead. Keys are read once, in order, but the hardware prefetcher stops at the end of a
+ * page: without this a scan takes 1.5 times as long. */
 INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
 		line_fetch(p + AHEAD + i);
 }
 
-/* What is the same for all panels of a tile: query heads r0 .. r0 + nr. */
+/* What all panels of a tile share, for query heads r0 .. r0 + nr - 1. */
 struct scan_heads {
 	size_t panel_bytes, stride;
-	int32_t dim, groups, last; /* of a key; units of its last group */
+	int32_t dim, groups, last; /* dim and groups of a key; units of its last group */
 	const int8_t *hi, *lo;
 	const int32_t *sum, *size;
 	const uint8_t *table;
 	float *score;
 	size_t ld;
-	float base[HEADS]; /* scores of the mean of the block at hand */
+	float base[HEADS]; /* score of the current block's mean for each head */
 };
 
-/* One unit's products: codes apart, four values at a time, each part of the query read once for all of np panels. */
+/* Add one unit's products to dot (and low). Codes are unpacked four values at a time; each part of the query is
+ * read once for all np panels. */
 INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *unit,
                       const int8_t *hi, const int8_t *lo, struct dots dot[PANELS][HEADS],
                       struct dots low[PANELS][HEADS])
@@ -106,7 +107,7 @@ INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_head
 	}
 }
 
-/* total += dot (and low), which start anew. */
+/* total += dot (and low), which are then set to 0. */
 INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS],
                        struct dots low[PANELS][HEADS], vec_int total[PANELS][HEADS])
 {
@@ -119,7 +120,7 @@ INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANEL
 	}
 }
 
-/* total = the products of group g, whose first unit this is; returns where its last one ends. */
+/* total = the dot products of group g, whose first unit is `unit`. Returns the end of its last unit. */
 INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, int32_t g,
                                  const uint8_t *unit, vec_int total[PANELS][HEADS])
 {
@@ -151,7 +152,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Scores of LANES keys from k on, the part-th vector of a panel, and of as many in the np - 1 panels that follow. */
+/* Scores of LANES keys from k on, the part-th vector of a panel, and of the same vector of the np - 1 panels that
+ * follow. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -188,12 +190,12 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 #ifdef LOOKS_UP
-/* Codes of two bits are not multiplied: what two of them contribute to a product is looked up, for all keys of LANES /
- * 4 panels in one instruction. Scores of the panel at key k, and of the one after it where there is one before k1. */
+/* Scores of the panel at key k, and of the panel after it if that begins before k1, from two-bit codes by lookup:
+ * one instruction finds the contribution of two codes to a product, for all keys of LANES / 4 panels. */
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
-	/* Past the last panel: the same panel again, whose scores go where its scores are. */
+	/* After the last panel: the same panel again, whose scores are stored twice at the same place. */
 	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
 	const uint8_t *other = panel + (more ? h->panel_bytes : 0),
 		      *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);
@@ -255,7 +257,7 @@ INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel,
 }
 #endif
 
-/* np panels from key k on, a vector of keys of each at a time. */
+/* Scores of np panels from key k on, a vector of keys of each at a time. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                          const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -264,7 +266,7 @@ INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_h
 		scan_some(np, nr, bits, wide, h, panel, scales, part, k + LANES * part, k1, max);
 }
 
-/* The order of all levels. */
+/* Score of a block's mean, summed in the order of all levels. */
 INLINE float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	vec l[16 / LANES];
@@ -279,10 +281,10 @@ INLINE float mean_score(const float *q, const float *mean, int32_t dim, float un
 	return fold16(lane) * unit;
 }
 
-/* Query heads r0 .. r0 + nr over the tile's panels, block by block. */
+/* Scan the tile's panels for query heads r0 .. r0 + nr - 1, block by block. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
-	const int np = wide && nr > 2 ? 1 : PANELS; /* as many as there are registers for */
+	const int np = wide && nr > 2 ? 1 : PANELS; /* as many panels as there are registers for */
 	int32_t groups = sketch_groups(t->dim);
 	size_t stride = (size_t)groups * SKETCH_GROUP, from = (size_t)r0 * stride,
 	       width = ((size_t)t->dim + 15) & ~(size_t)15;
@@ -359,7 +361,7 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* s += values j .. j + LANES - 1 of the rows, of which n are there, times those of the queries. */
+/* s += products of values j .. j + LANES - 1 of ROWS rows and nr queries; n values are left from j on. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])
 {

@@ -8,7 +8,7 @@
 #ifdef LANES
 /* ---- probabilities ---- */
 
-/* sum + exp(x), x <= 0; mult is CHOOSE_LOG2E times a factor of x. */
+/* sum + exp(f x) for f x <= 0; mult = CHOOSE_LOG2E * f. */
 INLINE vec add_exp(vec sum, vec x, vec mult)
 {
 	vec_int i = vec_int_max(vec_int_below(vec_fma(x, mult, vec_splat(CHOOSE_ONE))), vec_int_splat(0));
@@ -106,7 +106,7 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	const vec least = vec_splat(-INFINITY);
 	int32_t w = 1, len = n + 2 * half;
 
-	/* Sixteen more than the length: what the last vectors take along. */
+	/* 16 values past the length: the last vectors read and write them. */
 	for (int32_t i = 0; i < half; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = half + n; i < len + 16; i++)
@@ -114,7 +114,7 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* max(NaN, -inf) is -inf in this order. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* The window doubles, then two of them overlap.  Reading ahead of what is written, so in place. */
+	/* The window doubles, then two windows overlap. In place, because reads are ahead of writes. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
@@ -173,7 +173,8 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* nc vectors of columns from c on: exponents of two of the key, of the others' mean and of half their variance. */
+/* Compute nc vectors of columns from c on, as exponents of 2: key = the key's score, weight = the mean of the
+ * other keys' scores, variance = half of their variance. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
@@ -201,7 +202,7 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	}
 }
 
-/* Sum of the weights that are at least so large. */
+/* Sum of those of n weights that are >= least. */
 static float weights_above(const float *w, size_t n, float least)
 {
 	const vec t = vec_splat(least);
@@ -246,15 +247,15 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* What has to come from blocks that are not read anyway. */
+	/* Weight that is still needed from blocks that are not always read. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
 		rest -= w[c];
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Level `high` is enough, level `low` is not; the last one takes all that is left, also where a sum is no
-	 * number. */
+	/* Level `high` gives enough weight, level `low` does not. The last level reads all remaining blocks, also
+	 * if a sum is NaN. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 
