@@ -1,4 +1,4 @@
-/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: a copy of the keys with 2, 4
+/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4
  * or 8 bits per value; the same on every backend.
  *
  * For each KV head, blocks of SKETCH_BLOCK (256) keys:
