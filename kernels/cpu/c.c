@@ -98,8 +98,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* Sum of 16 products in 32 bits, in a form that compilers vectorise on any machine. noinline: inlined into the
- * calling loop, they unroll it instead. */
+/* Sum of 16 products in 32 bits, in a form that compilers vectorise on any machine. noinline, because compilers
+ * unroll the loop instead when it is inlined into the calling loop. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;

@@ -172,7 +172,7 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 }
 
 /* Bytes of tiles and units together. A block takes at most 44 bytes per column. Padding adds less than a widest
- * tile to the columns, and as much to their residual planes, as columns or as units. */
+ * tile to the columns, and as much to their residual planes, whether these are columns or units. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;

@@ -38,7 +38,7 @@ enum {
 struct cols_unit {
 	const uint8_t *p; /* values and scales of the residual planes, as a tile of one block */
 	int32_t block, width;
-	uint8_t col[COLS_WIDEST]; /* [width]: columns of the product; n of struct cols for padding */
+	uint8_t col[COLS_WIDEST]; /* [width]: column of the product, or struct cols.n for padding */
 };
 
 struct cols {

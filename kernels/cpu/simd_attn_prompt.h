@@ -268,7 +268,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 
 /* ---- products: a run's scores, and its weighted values ---- */
 
-/* sum[r][c] = sum over j < n of pair a[r][j] times the pairs of b [n][ld] in row j, c vectors further on. */
+/* sum[r][c] = sum over j < n of pair a[r][j] times vector c of row j of b [n][ld]. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {

@@ -202,7 +202,7 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	}
 }
 
-/* Sum of those of n weights that are >= least. */
+/* Sum of the weights w[c] >= least, of n. */
 static float weights_above(const float *w, size_t n, float least)
 {
 	const vec t = vec_splat(least);
