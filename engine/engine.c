@@ -431,11 +431,6 @@ void engine_render_add(const struct engine *e, struct rendered *r, const char *t
 	rendered_add(r, e->vocab, text, n, id, n_id);
 }
 
-uint64_t engine_tokenized(void)
-{
-	return vocab_encoded();
-}
-
 int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *err)
 {

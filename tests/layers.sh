@@ -10,6 +10,8 @@
 #     app        term <- options <- remote <- models <- conversation <- summary <- retrieval <- reader <- chat <- { line, tui },
 #                reader <- { tools, lab }, each by its door; nobody includes lab, which is a program of its own; sessions/ from summary on, and for what a remote server sends
 #   files directly in a house see all of its rooms; a door is ROOM/ROOM.h
+#   the engine's doors: engine.h for all; engine_view.h for the engine and app; engine_snapshot.h for sessions/snap and app;
+#   lab/lab.h for app/lab alone
 #   `known` below are includes against this order that are to go
 #   curses only in ui/screen/display*, SQLite only in sessions/store, sessions/snap and sessions/libraries.c
 #   no function that cannot be told the size of its buffer, none that hides a parse error
@@ -134,11 +136,12 @@ check_sources() {
     }
     BEGIN {
       rooms("kernels", "common { cpu cuda }", " kernels/backend.h kernels/macros.h ")
-      rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h kernels/macros.h engine/engine.h ")
-      open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h "
+      rooms("engine", "base jinja gguf token template model cache policies observe forward timeline lab", " kernels/backend.h kernels/macros.h engine/engine.h engine/engine_view.h ")
+      open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
       rooms("sessions", "fetch import store snap", " engine/engine.h engine/base/base.h engine/base/utf8.h ")
+      open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
-      below = " engine/engine.h engine/base/base.h engine/base/json.h engine/base/utf8.h ui/ui.h ui/text/text.h "
+      below = " engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/utf8.h ui/ui.h ui/text/text.h "
       n_app = split("term options remote models conversation summary retrieval reader chat", app, " ")
       for (i = 1; i <= n_app; i++) {
         open_to["app/" app[i]] = below (app[i] == "remote" ? "sessions/fetch/fetch.h " : "")
@@ -148,7 +151,7 @@ check_sources() {
           below = below "sessions/fetch/fetch.h sessions/import/import.h sessions/store/store.h sessions/snap/snap.h sessions/sessions.h "
         if (app[i] == "reader") {
           open_to["app/tools"] = below
-          open_to["app/lab"] = below "app/start.h "
+          open_to["app/lab"] = below "app/start.h engine/lab/lab.h "
         }
       }
       open_to["app/line"] = open_to["app/tui"] = below

@@ -1,6 +1,7 @@
 /* app/chat/cache_lens.c - lenses. A lens tells, byte range by byte range, which words of a document, a message or a
  * text are still in the KV cache. Also: the first token of each document. */
 #include "app/chat/cache_lens.h"
+#include "engine/engine_view.h"
 
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
 
 #include "app/conversation/conversation.h"
 #include "ui/ui.h"
+#include "engine/engine_view.h"
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 

@@ -2,6 +2,7 @@
  * (session_log.h). */
 #include "app/chat/chat_private.h"
 #include "app/retrieval/retrieval.h"
+#include "engine/engine_snapshot.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 
 #include "app/options/options.h"
 #include "app/term/term.h"
+#include "engine/engine_view.h"
 
 struct remote;
 

@@ -4,6 +4,7 @@
  * Each turn renders the whole conversation, and timeline_sync() finds what the cache has of it. */
 #include "app/conversation/conversation_private.h"
 #include "app/conversation/conversation.h"
+#include "engine/engine_view.h"
 
 #include <stdlib.h>
 #include <string.h>

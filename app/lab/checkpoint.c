@@ -17,6 +17,7 @@
 
 #include "app/lab/checkpoint.h"
 #include "app/lab/lab.h"
+#include "engine/engine_snapshot.h"
 
 #define PIECES_MAX (256u << 20)
 static const char head[] = "{\"weir\":\"eval\",\"piece\":";

@@ -16,6 +16,7 @@
 #include "app/lab/policies.h"
 #include "app/models/models.h"
 #include "engine/base/json.h"
+#include "engine/engine_view.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
 /* TOKENS: tokens of a matrix if --tokens does not say; SQUARE: most pixels of a matrix's side; GAP: pixels between

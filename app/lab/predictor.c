@@ -8,6 +8,7 @@
 #include "app/lab/lab.h"
 #include "app/models/models.h"
 #include "engine/base/json.h"
+#include "engine/lab/lab.h"
 
 #define TEXT_MAX (1u << 30)
 enum { WINDOW = 2048, LAST = 192, HELD_EVERY = 5, DENSE = 2 };

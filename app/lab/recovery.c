@@ -31,6 +31,7 @@
 #include "app/lab/score.h"
 #include "app/lab/window.h"
 #include "app/models/models.h"
+#include "engine/lab/lab.h"
 
 enum { WINDOW = 4096, LAST = 256 };
 
@@ -220,14 +221,12 @@ static int open_window(struct run *run, struct err *e)
 		.read_share = o->read_share,
 		.batch = o->chunk,
 		.ctx = o->ctx ? o->ctx : run->window,
-		.watch = run->kvs.v,
-		.n_watch = run->kvs.n,
 	};
 
 	if (timeline_open(&run->tl, run->engine, &to, e) < 0)
 		return -1;
 	signals_watch(run->tl);
-	return 0;
+	return timeline_watch(run->tl, run->kvs.v, run->kvs.n, e);
 }
 
 static void close_window(struct run *run)

@@ -4,7 +4,7 @@
 #define WEIR_EVAL_RECOVERY_DETAIL_H
 
 #include "engine/base/json.h"
-#include "engine/engine.h"
+#include "engine/lab/lab.h"
 
 /* Sums of a policy whose selected sets serve several tokens (timeline_recovery_ages). */
 struct set_sums {

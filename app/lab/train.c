@@ -9,6 +9,7 @@
 #include "app/models/models.h"
 #include "app/lab/lab.h"
 #include "engine/base/json.h"
+#include "engine/lab/lab.h"
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };

@@ -14,6 +14,7 @@
 #include "app/reader/reader.h"
 #include "app/reader/reader_private.h"
 #include "app/conversation/conversation.h"
+#include "engine/engine_snapshot.h"
 
 static void growing_copy(struct growing *to, const struct growing *from)
 {

@@ -10,6 +10,7 @@
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "engine/base/base.h"
+#include "engine/engine_view.h"
 
 /* Attention sinks are skipped: they draw attention whatever they contain. A passage with less than SHARE_LEAST of it
  * all is no evidence.

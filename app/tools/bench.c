@@ -15,6 +15,7 @@
 #include "app/tools/bench.h"
 #include "engine/base/json.h"
 #include "app/models/models.h"
+#include "engine/engine_snapshot.h"
 
 #define BANDWIDTH_BYTES (256u << 20)
 #define COPY_BYTES      (1024u << 20)

@@ -26,6 +26,7 @@
 #define WEIR_CACHE_H
 
 #include "engine/cache/kv_store.h"
+#include "engine/engine_view.h"
 #include "engine/cache/observer.h"
 #include "engine/cache/policy_def.h"
 #include "engine/cache/recurrent.h"
@@ -85,7 +86,6 @@ struct cache {
 	struct backend *be;
 	enum dtype type;    /* type of the KV planes */
 	int32_t batch, ctx; /* most tokens of a step; tokens of the context; both as requested */
-	int unrotated;      /* 1: keep unrotated queries for observers */
 	/* 1: cache_take_store() will replace this cache's store before it is used, so reserve no disk space for the
 	 * store */
 	int takes_store;

@@ -17,7 +17,7 @@ static void selects_of(const struct cache *c, struct policy *out)
 
 static int needs_q(const struct cache *c, const struct policy *selects)
 {
-	return c->unrotated || selects->def || !cache_keeps_all(c);
+	return selects->def || !cache_keeps_all(c);
 }
 
 static int32_t most_heads(const struct hparams *hp)

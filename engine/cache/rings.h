@@ -24,7 +24,7 @@
 #define WEIR_RINGS_H
 
 #include "engine/cache/ema.h"
-#include "engine/engine.h"
+#include "engine/engine_view.h"
 
 struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */

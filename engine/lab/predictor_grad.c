@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/policies/predictor.h"
+#include "engine/lab/predictor_grad.h"
 
 int predictor_scratch_init(struct predictor_scratch *s, int32_t rows, int32_t cols, struct err *err)
 {

@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/policies/predictor.h"
-#include "engine/timeline/timeline.h"
-#include "engine/observe/observe.h"
+#include "engine/lab/lab.h"
+#include "engine/lab/predictor_grad.h"
+#include "engine/lab/rows.h"
 
 #define RATE 5e-4
 enum { COLS = 64, COLS_HELD = 256, BATCH = 16, PARTS = 8, FORCED = 64 };
@@ -179,19 +179,20 @@ static void example_take(struct predictor_trainer *t, struct examples *ex, const
 int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline *tl, int32_t n, int held_out)
 {
 	struct examples *ex = held_out ? &t->held : &t->train;
+	const struct observe_rows *kept = timeline_rows(tl);
 	struct rows_shape sh;
 	int32_t least, before = ex->n, heads;
 
-	if (!tl->rows)
+	if (!kept)
 		return 0;
-	observe_rows_shape(tl->rows, &sh);
+	observe_rows_shape(kept, &sh);
 	/* the first row with a few columns between those that are always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
 	heads = heads > 0 ? heads : sh.heads; /* no more layers than are dense: all of them */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
-		example_take(t, ex, tl->rows, &sh, least + random_below(t, sh.rows - least),
+		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
 		             sh.heads - heads + random_below(t, heads));
 	return ex->n - before;
 }

@@ -14,6 +14,7 @@
 #define WEIR_TRAIN_H
 
 #include "engine/engine_private.h"
+#include "engine/lab/lab.h"
 
 /* What an optimiser step changes, with its gradient and AdamW's moments: n values each.  g NULL: it stays as it is. */
 struct train_param {
@@ -78,6 +79,11 @@ int train_model_load(struct trainer *, struct err *);
 float *train_floats(struct trainer *, size_t n, struct err *);
 /* The name of a matrix in files, "attn_q". */
 const char *train_place_name(enum train_place);
+
+/* ---- train.c ---- */
+
+/* Compute the logits [context][n_vocab] of a window, for tests. */
+int trainer_logits(struct trainer *, const int32_t *id, const struct train_mask *, float *out, struct err *err);
 
 /* ---- train_pass.c ---- */
 

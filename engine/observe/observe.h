@@ -4,8 +4,8 @@
  *
  *     observe_panel.c      figures of the cache view: selected entries, shares of attention by region
  *     observe_evidence.c   which tokens an answer rests on; the attention of one token in one layer
- *     observe_recovery.c   how much of full attention selectors would have recovered
- *     observe_rows.c       rows of attention by blocks, to train a predictor */
+ *
+ * engine/lab has two more, to compare selectors and to train the network of `predict`. */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
 
@@ -89,36 +89,5 @@ struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);
 void observe_token_close(struct observe_token *);
-
-/* ---- what selectors would have recovered ---- */
-
-struct observe_recovery;
-uint64_t observe_recovery_bytes(const struct cache *, const struct policy *, int n);
-/* Open for a cache that reads everything. Each policy must have a selector, else ERR_USAGE. */
-int observe_recovery_open(struct observe_recovery **, struct cache *, const struct policy *, int n, struct err *);
-void observe_recovery_close(struct observe_recovery *);
-/* The results of policy i. Return -1 if there is no such policy. */
-int observe_recovery_get(const struct observe_recovery *, int i, struct recovered *);
-int observe_recovery_ages(const struct observe_recovery *, int i, struct recovered_ages *);
-int observe_recovery_layer(const struct observe_recovery *, int i, int32_t layer, struct recovered_layer *);
-int64_t observe_query_cosine(const struct observe_recovery *, int32_t layer, double *cosine);
-
-/* ---- rows of attention to train a predictor on ---- */
-
-struct observe_rows;
-/* Open for a cache that reads everything. block: KV entries of a column; last: tokens at the end of a prefill that
- * get rows; most: room for rows. */
-int observe_rows_open(struct observe_rows **, struct cache *, int32_t block, int32_t last, int32_t most, struct err *);
-void observe_rows_close(struct observe_rows *);
-struct rows_shape {
-	int32_t block, rows, read; /* rows: number of rows; read: leading rows that are of a prefill */
-	/* heads: KV heads of all observed layers together; per_layer: KV heads of one layer */
-	int32_t heads, per_layer;
-	int32_t first; /* KV entries that row 0 attended to; each later row has one more */
-};
-void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
-/* Return the largest probability of each block. */
-const float *observe_rows_top(const struct observe_rows *, int32_t row, int32_t head);
-const float *observe_rows_mass(const struct observe_rows *, int32_t row, int32_t head);
 
 #endif

@@ -58,25 +58,6 @@ static inline void attn_image_changed(struct attn_image *m)
 	m->fresh = m->rows;
 }
 
-/* ---- training (predictor_grad.c) ---- */
-
-/* Buffers for the gradient of one image. */
-struct predictor_scratch {
-	int32_t rows, cols;       /* largest image */
-	float *a, *inner, *outer; /* [rows + 2][cols + 2][1, 16, 32] with a border of zeros */
-	float *row;               /* [cols + 2][16] gradient of one row */
-	float *back;              /* [dy][dx][32][16]: w2 transposed, from its outputs to its inputs */
-	float *out;               /* [cols] prediction */
-};
-int predictor_scratch_init(struct predictor_scratch *, int32_t rows, int32_t cols, struct err *);
-void predictor_scratch_free(struct predictor_scratch *);
-/* Prepare the buffers for these weights. Call it before the first predictor_gradient() with them. */
-void predictor_scratch_weights(struct predictor_scratch *, const struct predictor *);
-/* Return the loss of an image x [rows][cols]: the sum over columns of weight * (prediction - target)^2. Adds its
- * gradient by the weights to *grad. */
-double predictor_gradient(const struct predictor *, struct backend *, struct predictor_scratch *, const float *x,
-                          int32_t rows, int32_t cols, const float *target, const float *weight, struct predictor *grad);
-
 /* ---- files (predictor_file.c) ---- */
 
 /* A network for a model, by its fingerprint (hparams.h), for blocks of so many entries and images of so many rows: from

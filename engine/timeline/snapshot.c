@@ -126,10 +126,6 @@ static void policy_lines(const struct timeline *t, struct str *out)
 
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
-	for (int i = 0; i < t->n_watch; i++) {
-		str_addf(out, "\nwatched ");
-		policy_identity(&t->watch[i], out);
-	}
 	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
 	/* Under `full` the bits do not depend on how the prefill is cut into steps. */
 	if (!cache_keeps_all(c) || c->selecting)
@@ -196,7 +192,7 @@ int timeline_windows_hold(struct timeline *t, int32_t first, int32_t n)
 int32_t timeline_entries_ready(struct timeline *t)
 {
 	timeline_settle(t, &(struct err){ 0 });
-	return t->recovery ? 0 : cache_ready(&t->cache, t->n_past);
+	return t->lab ? 0 : cache_ready(&t->cache, t->n_past);
 }
 
 const uint8_t *timeline_marks(struct timeline *t, size_t *n)
@@ -208,7 +204,7 @@ const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 
 static int can_be_saved(const struct timeline *t, struct err *err)
 {
-	if (!t->recovery)
+	if (!t->lab)
 		return 1;
 	err_set(err, ERR_USAGE, "a sequence cannot be saved or loaded while selection policies are watched beside it");
 	return 0;

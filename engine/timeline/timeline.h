@@ -5,11 +5,10 @@
 #include <stdatomic.h>
 
 #include "engine/engine_private.h"
+#include "engine/engine_snapshot.h"
 #include "engine/cache/cache.h"
 #include "engine/timeline/draft.h"
 #include "engine/forward/forward.h"
-
-enum { WATCH_MAX = 32 };
 
 struct timeline {
 	struct engine *e;
@@ -54,17 +53,29 @@ struct timeline {
 	double in_cache, in_attention;
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
-	struct observe_recovery *recovery; /* NULL without policies to watch */
-	struct observe_rows *rows;         /* NULL outside of timeline_rows_begin() .. end() */
-	struct policy watch[WATCH_MAX];
-	int n_watch;
+	/* An observer of engine/lab, and the function that closes it; NULL = none. It takes one token a step and starts
+	 * with the sequence: no drafts, no snapshots. */
+	struct observer *lab;
+	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
 };
+
+/* ---- timeline_open.c ---- */
+
+/* Close the observer of engine/lab, if there is one. The engine's lock is held. */
+void timeline_lab_close(struct timeline *);
 
 /* ---- timeline_step.c ---- */
 
 /* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
 int timeline_decode_pending(struct timeline *, struct err *);
+/* Compute the drafted tokens id[0 .. n) in one VERIFY step, each with the bits that decoding it alone gives; the pending
+ * token is computed before them. Nothing is committed yet. Return how many of the n were tried, 0 or more (the policy
+ * limits the number), or -1. *logits [tried + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
+int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
+/* Commit the first n of the tried tokens: sequence, cache and logits become, bit for bit, what decoding these tokens one
+ * by one gives. Any other call rolls all tried tokens back. */
+int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
 

@@ -1,5 +1,6 @@
 /* engine/timeline/timeline_observe.c - what looks at the attention of a timeline's tokens: one token's, the evidence of
- * an answer, rows for training, selection policies beside full attention. */
+ * an answer. */
+#include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"
 
@@ -39,7 +40,7 @@ int timeline_evidence_begin(struct timeline *t, struct err *err)
 	timeline_evidence_end(t);
 	if (timeline_settle(t, err))
 		return -1;
-	if (t->recovery)
+	if (t->lab)
 		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_evidence_open(&t->evidence, &t->cache, err);
@@ -64,48 +65,4 @@ void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
 		observe_evidence_sums(t->evidence, first, n, out);
 	else
 		memset(out, 0, (size_t)(MAX(n, 0)) * sizeof *out);
-}
-
-int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t most, struct err *err)
-{
-	int failed;
-
-	timeline_rows_end(t);
-	if (timeline_settle(t, err))
-		return -1;
-	if (!cache_keeps_all(&t->cache) || t->cache.selects.def)
-		return err_set(err, ERR_USAGE, "rows of attention are kept under the cache policy 'full' alone");
-	pthread_mutex_lock(&t->e->lock);
-	failed = observe_rows_open(&t->rows, &t->cache, block, last, most, err);
-	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
-	pthread_mutex_unlock(&t->e->lock);
-	return failed;
-}
-
-void timeline_rows_end(struct timeline *t)
-{
-	pthread_mutex_lock(&t->e->lock);
-	observe_rows_close(t->rows);
-	t->rows = NULL;
-	pthread_mutex_unlock(&t->e->lock);
-}
-
-int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
-{
-	return observe_recovery_get(t->recovery, i, out);
-}
-
-int timeline_recovery_ages(const struct timeline *t, int i, struct recovered_ages *out)
-{
-	return observe_recovery_ages(t->recovery, i, out);
-}
-
-int timeline_recovery_layer(const struct timeline *t, int i, int32_t layer, struct recovered_layer *out)
-{
-	return observe_recovery_layer(t->recovery, i, layer, out);
-}
-
-int64_t timeline_query_cosine(const struct timeline *t, int32_t layer, double *cosine)
-{
-	return observe_query_cosine(t->recovery, layer, cosine);
 }

@@ -39,20 +39,6 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* Parse the policies whose selection is observed beside full attention. */
-static int watch_describe(struct timeline *t, const struct timeline_options *o, struct err *err)
-{
-	if (o->n_watch > 0 && strcmp(t->cache.policy.def->name, "full"))
-		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'", o->kv);
-	if (o->n_watch > WATCH_MAX)
-		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", o->n_watch,
-		               WATCH_MAX);
-	for (t->n_watch = 0; t->n_watch < o->n_watch; t->n_watch++)
-		if (policy_parse(&t->watch[t->n_watch], o->watch[t->n_watch], err))
-			return -1;
-	return 0;
-}
-
 /* Can prompts be read in part under that policy? */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
@@ -74,19 +60,17 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
                           struct err *err)
 {
 	struct cache *c = &t->cache;
-	const char *kv = o->n_watch > 0 && !(o->kv && *o->kv) ? "full" : o->kv;
 
 	*c = (struct cache){ .hp = model_kv(&e->model.hp),
 		             .model = e->model.hp.kv ? &e->model.hp : NULL,
 		             .be = e->be,
 		             .ctx = ctx,
-		             .unrotated = o->n_watch > 0,
 		             .memory = o->kv_memory,
 		             .read_share = o->read_share < 1 ? o->read_share : 0 };
 	c->batch = o->batch ? o->batch : BATCH_DEFAULT;
 	c->batch = MIN(c->batch, ctx);
-	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, kv, err) ||
-	                       share_check(c, &c->policy, err) || watch_describe(t, o, err)
+	return kv_type_parse(o->kv_type, c->hp, &c->type, err) || policy_parse(&c->policy, o->kv, err) ||
+	                       share_check(c, &c->policy, err)
 	               ? -1
 	               : 0;
 }
@@ -113,13 +97,8 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 
 static uint64_t bytes_with(struct timeline *t, int32_t ctx)
 {
-	uint64_t sum;
-
 	t->cache.ctx = ctx;
-	sum = cache_size(&t->cache).memory;
-	if (t->n_watch && size_add(sum, observe_recovery_bytes(&t->cache, t->watch, t->n_watch), &sum))
-		return UINT64_MAX;
-	return sum;
+	return cache_size(&t->cache).memory;
 }
 
 static int ctx_fits(struct timeline *t, uint64_t bytes, int32_t ctx)
@@ -275,7 +254,6 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
 	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
 	         cache_open(&t->cache, err) ||
-	         (t->n_watch && observe_recovery_open(&t->recovery, &t->cache, t->watch, t->n_watch, err)) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
 	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
 	e->be->ops->sync(e->be); /* clears a failure, which is in err: other timelines continue */
@@ -294,17 +272,21 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	return 0;
 }
 
+void timeline_lab_close(struct timeline *t)
+{
+	if (t->lab)
+		t->lab_close(t->lab);
+	t->lab = NULL;
+}
+
 /* Before the cache that the observers are attached to is closed.  The lock is held. */
 static void observers_close(struct timeline *t)
 {
 	observe_panel_close(t->panel);
 	observe_evidence_close(t->evidence);
-	observe_recovery_close(t->recovery);
-	observe_rows_close(t->rows);
-	t->rows = NULL;
+	timeline_lab_close(t);
 	t->panel = NULL;
 	t->evidence = NULL;
-	t->recovery = NULL;
 }
 
 void timeline_close(struct timeline *t)
@@ -417,7 +399,6 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	timeline_forget(t, kept);
 	t->adopted = 1;
 	t->logits_at = t->kept_at = t->read_end = -1;
-	t->n_watch = 0;
 	stats_of_cache(t);
 	return 0;
 }

@@ -39,8 +39,8 @@ static int verify(struct timeline *t, const int32_t *id, int32_t n, int32_t *tri
 	int failed = 0;
 
 	*tried = 0;
-	/* The recovery observer sums a step as one token. */
-	most = t->recovery ? 1 : cache_verify_most(&t->cache, t->n_past);
+	/* An observer of the laboratory sums a step as one token. */
+	most = t->lab ? 1 : cache_verify_most(&t->cache, t->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
 		memcpy(t->draft_logits, t->logits, n_vocab * sizeof *t->logits);
@@ -169,7 +169,7 @@ static int ahead_begin(struct timeline *t, struct err *err)
 	struct err none;
 
 	t->guess.n = 0;
-	if (!t->speculates || t->viewed || t->recovery || t->adopted || t->tokens.n != (size_t)t->n_past + 1)
+	if (!t->speculates || t->viewed || t->lab || t->adopted || t->tokens.n != (size_t)t->n_past + 1)
 		return 0;
 	draft_index_grow(&t->drafts, t->tokens.id, t->tokens.n);
 	most = cache_verify_most(&t->cache, t->n_past) - 1;

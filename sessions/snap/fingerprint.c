@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
 #define RACY_MS                                                                                                        \

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 
 static int32_t get_le32(const uint8_t *p)
 {

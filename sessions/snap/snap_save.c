@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 
 struct saving {
 	struct snaps *s;

@@ -14,6 +14,7 @@
 #include "app/lab/policies.h"
 #include "app/lab/tasks.h"
 #include "engine/base/json.h"
+#include "engine/lab/lab.h"
 
 /* ---- scores ---- */
 
@@ -990,8 +991,8 @@ TEST(guesses_stand_below_the_oracle)
 		test_skip("cannot open the story model: %s", e.msg);
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 3 },
-	                        &e) == 0,
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	                  timeline_watch(t, watch, 3, &e) == 0,
 	          "%s", e.msg);
 	for (int again = 0; again < 2; again++) {
 		CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
@@ -1090,8 +1091,8 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	n_head = engine_info(engine)->n_head;
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = N },
-	                        &e) == 0,
+	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	                  timeline_watch(t, watch, N, &e) == 0,
 	          "%s", e.msg);
 	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
 	CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
@@ -1140,8 +1141,8 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 30;
 	timeline_close(t);
-	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .watch = watch, .n_watch = 1 }, &e) ==
-	      0);
+	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	      timeline_watch(t, watch, 1, &e) == 0);
 	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0 &&
 	      timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	CHECK_INT(timeline_query_cosine(t, 0, cosine), STEPS - 1);

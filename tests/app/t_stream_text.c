@@ -13,6 +13,7 @@
 #include "app/term/term.h"
 #include "sessions/import/import.h"
 #include "tests/lib/test.h"
+#include "engine/engine_snapshot.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
 

@@ -13,6 +13,7 @@
 #include "app/conversation/conversation.h"
 #include "tests/lib/keyed.h"
 #include "tests/lib/scene.h"
+#include "engine/token/token.h"
 
 #define OTHER "tests/vectors/models/qwen3.gguf"
 
@@ -309,11 +310,11 @@ TEST(edit_puts_the_question_into_the_line)
 
 static int64_t tokenized_by(struct scene *s, const char *line)
 {
-	uint64_t before = engine_tokenized();
+	uint64_t before = vocab_encoded();
 
 	do_line(s, line);
 	CHECK_MSG(!s->errors.n, "%s", s->errors.p);
-	return (int64_t)(engine_tokenized() - before);
+	return (int64_t)(vocab_encoded() - before);
 }
 
 #define CHECK_LEAST(cost, most)                                                                                        \

@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 #include "engine/engine_private.h"
 #include "tests/cuda/cuda_test.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
+#include "engine/timeline/timeline.h"
 
 enum { MAX_IDS = 64 };
 
@@ -47,13 +48,13 @@ static struct timeline *timeline_on(struct engine *e, const char *kv, const char
 
 /* ---- logits ---- */
 
-struct want {
+struct wanted {
 	int32_t id[MAX_IDS];
 	size_t n_id, n_last;
 	float *logits;
 };
 
-static void want_read(struct want *w, const char *name, int32_t n_vocab)
+static void want_read(struct wanted *w, const char *name, int32_t n_vocab)
 {
 	char rel[128], *text, *end;
 	size_t bytes = 0;
@@ -88,7 +89,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(g->logits + g->n++ * (size_t)g->n_vocab, logits, (size_t)g->n_vocab * sizeof *logits);
 }
 
-static float *logits_of(struct engine *e, const struct want *w, const char *type, int stepwise)
+static float *logits_of(struct engine *e, const struct wanted *w, const char *type, int stepwise)
 {
 	struct got g = { .n_vocab = engine_info(e)->n_vocab };
 	struct timeline *t = timeline_on(e, "full", type, (int32_t)w->n_id + 8);
@@ -110,7 +111,7 @@ static float *logits_of(struct engine *e, const struct want *w, const char *type
 static void check_logits(const char *name, double at_once, double one_by_one)
 {
 	struct engine *e = open_on("cuda", name);
-	struct want w;
+	struct wanted w;
 	size_t n = (size_t)engine_info(e)->n_vocab, first;
 	double nmse[2];
 

@@ -12,6 +12,9 @@
 #include "engine/timeline/timeline.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
+#include "engine/engine_view.h"
+#include "engine/engine_snapshot.h"
+#include "engine/lab/lab.h"
 
 enum { PAIRS = LAYERS * KV_HEADS };
 
@@ -563,9 +566,9 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 	struct err err = { 0 };
 
 	snprintf(kv, sizeof kv, "streaming++:size=%d,sinks=4,stride=1000000", size);
-	CHECK_MSG(!timeline_open(&t, engine(),
-	                         &(struct timeline_options){ .ctx = 512, .batch = 64, .watch = &watch, .n_watch = 1 },
-	                         &err),
+	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .kv = "full", .batch = 64 },
+	                         &err) &&
+	                  !timeline_watch(t, &watch, 1, &err),
 	          "%s", err.msg);
 	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 &&
 	      !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));

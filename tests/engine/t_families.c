@@ -10,8 +10,10 @@
 #include <stdlib.h>
 
 #include "engine/cache/cache.h"
-#include "engine/engine.h"
+#include "engine/engine_view.h"
 #include "tests/lib/predictor.h"
+#include "engine/engine_snapshot.h"
+#include "engine/timeline/timeline.h"
 
 enum { PROMPT = 50, STEPS = 60, CTX = 130 };
 

@@ -20,6 +20,7 @@
 #include "engine/timeline/timeline.h"
 #include "tests/lib/carry.h"
 #include "tests/lib/tiny.h"
+#include "engine/engine_snapshot.h"
 
 enum { DEEP = 12 };
 

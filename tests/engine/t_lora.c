@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 #include "kernels/common/quant.h"
 #include "tests/lib/mkgguf.h"
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "engine/policies/predictor.h"
+#include "engine/lab/predictor_grad.h"
 
 static void random_net(struct predictor *p)
 {

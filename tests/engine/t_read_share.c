@@ -7,6 +7,7 @@
 
 #include "engine/timeline/timeline.h"
 #include "tests/lib/tiny.h"
+#include "engine/engine_snapshot.h"
 
 enum { TOKENS = 900 };
 

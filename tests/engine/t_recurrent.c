@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 #include "engine/model/hparams.h"
 
 /* tokens of a question, of an answer; so many that `auto` evicts none */

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
+#include "engine/engine_snapshot.h"
 
 static const struct {
 	const char *kv;

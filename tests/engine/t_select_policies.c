@@ -10,10 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "engine/lab/lab.h"
 #include "engine/cache/cache.h"
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/predictor.h"
+#include "engine/timeline/timeline.h"
 
 /* ---- a tiny random model ---- */
 
@@ -376,9 +377,8 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	memcpy(all, choosing, sizeof choosing);
 	all[N_CHOOSING] = "sift:k=300";
 	all[N_CHOOSING + 1] = "sift:k=24,bits=16,split=even";
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = N_CHOOSING + 2 },
-	                  &err))
-		test_skip("%s", err.msg);
+	t = open_policy(e, "full", 0);
+	CHECK_MSG(!timeline_watch(t, all, N_CHOOSING + 2, &err), "%s", err.msg);
 	run_on(t, id, &got);
 	CHECK_MSG(same(&got, &full), "watching changes the result");
 	for (int i = 0; i < N_CHOOSING + 2; i++) {
@@ -395,14 +395,17 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	CHECK_INT(timeline_recovery(t, N_CHOOSING + 2, &r), -1);
 	CHECK_INT(timeline_recovery(t, -1, &r), -1);
 	timeline_close(t);
-	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = "sift", .watch = all, .n_watch = 1 },
-	                    &err) < 0);
-	CHECK_INT(err.code, ERR_USAGE);
-	all[0] = "full";
-	CHECK(timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .watch = all, .n_watch = 1 }, &err) < 0);
-	CHECK_INT(err.code, ERR_USAGE);
+	t = open_policy(e, "sift", 0);
+	CHECK(timeline_watch(t, all, 1, &err) < 0 && err.code == ERR_USAGE);
+	timeline_close(t);
 	t = open_policy(e, "full", 0);
+	CHECK(timeline_watch(t, all, WATCH_MAX + 1, &err) < 0 && err.code == ERR_USAGE);
+	all[0] = "full";
+	CHECK(timeline_watch(t, all, 1, &err) < 0 && err.code == ERR_USAGE);
 	CHECK_INT(timeline_recovery(t, 0, &r), -1);
+	/* Behind the first token it is too late. */
+	CHECK(timeline_sync(t, id, PROMPT, NULL, NULL, &err) == 0);
+	CHECK(timeline_watch(t, choosing, 1, &err) < 0 && err.code == ERR_USAGE);
 	timeline_close(t);
 	engine_close(e);
 }
@@ -494,13 +497,14 @@ TEST(drafted_tokens_are_recovered_one_by_one)
 {
 	struct engine *e = open_tiny(2);
 	struct timeline *a = NULL, *b = NULL;
-	struct timeline_options o = { .ctx = CTX, .watch = choosing, .n_watch = N_CHOOSING };
 	struct recovered r, s;
 	struct err err = { 0 };
 	int32_t id[PROMPT + STEPS], at = PROMPT;
 
 	random_ids(id, PROMPT + STEPS);
-	CHECK(!timeline_open(&a, e, &o, &err) && !timeline_open(&b, e, &o, &err));
+	a = open_policy(e, "full", 0);
+	b = open_policy(e, "full", 0);
+	CHECK(!timeline_watch(a, choosing, N_CHOOSING, &err) && !timeline_watch(b, choosing, N_CHOOSING, &err));
 	CHECK(timeline_sync(a, id, PROMPT, NULL, NULL, &err) == 0 &&
 	      timeline_sync(b, id, PROMPT, NULL, NULL, &err) == 0);
 	while (at < PROMPT + STEPS) {

@@ -12,9 +12,10 @@
 #include <time.h>
 
 #include "engine/base/base.h"
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 #include "tests/lib/predictor.h"
 #include "tests/lib/tiny.h"
+#include "engine/lab/lab.h"
 
 static struct engine *open_tiny(int family, int threads)
 {
@@ -805,10 +806,11 @@ TEST(wrong_orders_are_refused)
 			CHECK_INT(v[i].code, ERR_NONE);
 		end(&l);
 	}
-	CHECK(!timeline_open(&t, e,
-	                     &(struct timeline_options){
-				     .ctx = 300, .watch = (const char *const[]){ "sift:k=20" }, .n_watch = 1 },
-	                     &err));
+	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300 }, &err));
+	CHECK(timeline_watch(t, (const char *const[]){ "sift:k=20" }, 1, &err) < 0 && err.code == ERR_USAGE);
+	timeline_close(t);
+	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300, .kv = "full" }, &err));
+	CHECK(!timeline_watch(t, (const char *const[]){ "sift:k=20" }, 1, &err));
 	CHECK_INT(timeline_sync(t, id, 20, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_entries_ready(t), 0);
 	CHECK_INT(timeline_head_save(t, &out, &err), -1);

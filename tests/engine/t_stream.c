@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "engine/engine.h"
+#include "engine/engine_view.h"
 #include "engine/cache/cache.h"
 #include "engine/cache/cascade_shape.h"
 #include "engine/cache/rings.h"

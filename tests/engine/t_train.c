@@ -7,6 +7,7 @@
 #include "tests/lib/mkgguf.h"
 #include "tests/lib/test.h"
 #include "tests/lib/train_ref.h"
+#include "engine/lab/lab.h"
 
 struct shape {
 	int32_t layers, heads, kv_heads, dim, ff, tied;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 
 enum { LONG = 9000, CTX = 16000, POINTS = 60 };
 

@@ -7,7 +7,7 @@
  * (4). What can be loaded is used for a while: always, or in the fast build for one input in USED_ONE_IN, because a use
  * takes as long as some thirty loads. */
 #include "engine/base/base.h"
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 #include "tests/lib/tiny.h"
 
 #ifndef USED_ONE_IN

@@ -6,6 +6,7 @@
 
 #include "engine/timeline/timeline.h"
 #include "tests/lib/test.h"
+#include "engine/engine_snapshot.h"
 
 /* Save the entries and the state of one and load them into the other, which then has all n tokens of id. */
 static inline void carry(struct timeline *from, struct timeline *to, const int32_t *id, size_t n, const char *kv)

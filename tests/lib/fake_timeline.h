@@ -6,7 +6,7 @@
 #ifndef WEIR_FAKE_TIMELINE_H
 #define WEIR_FAKE_TIMELINE_H
 
-#include "engine/engine.h"
+#include "engine/engine_snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

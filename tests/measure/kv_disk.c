@@ -19,6 +19,7 @@
 
 #include "engine/cache/kv_rows.h"
 #include "engine/timeline/timeline.h"
+#include "engine/engine_snapshot.h"
 
 enum { KINDS = 5, ROUNDS = 3, MOST = 4096, PIECE = 256 };
 

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "engine/timeline/timeline.h"
+#include "engine/engine_snapshot.h"
 
 enum { MOST = VERIFY_MOST, ROUNDS = 200, PIECE = 256 };
 

@@ -9,6 +9,7 @@
 #include "tests/lib/storedir.h"
 #include "tests/lib/test.h"
 #include "tests/lib/tiny.h"
+#include "engine/engine_snapshot.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -6,6 +6,7 @@
 #include "tests/lib/fake_timeline.h"
 #include "tests/lib/snaps_help.h"
 #include "tests/lib/test.h"
+#include "engine/engine_snapshot.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* engine/observe/observe_recovery.c - how much of full attention selectors would have recovered.
+/* engine/lab/observe_recovery.c - how much of full attention selectors would have recovered.
  *
  * The cache retains and reads everything, so the sequence follows full attention. For each decoded token every
  * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens.
@@ -6,8 +6,12 @@
  * head; the sinks and the newest; two guesses from earlier tokens.
  *
  * For a selector with a probe (h2o) the tokens attend once more, into a buffer that is not used. */
+#include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
+#include "engine/lab/lab.h"
 #include "engine/observe/observe.h"
+#include "engine/policies/policy.h"
+#include "engine/timeline/timeline.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,19 +58,6 @@ struct observe_recovery {
 	struct watched *one; /* [n] watched selectors */
 	int n;
 };
-
-uint64_t observe_recovery_bytes(const struct cache *c, const struct policy *watch, int n)
-{
-	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
-	uint64_t sum = 4 * (uint64_t)c->batch * width +
-	               (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
-	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
-
-	for (int i = 0; i < n; i++)
-		if (watch[i].def->selector)
-			sum += watch[i].def->selector->bytes(watch[i].values, c->hp, c->be, c->ctx);
-	return sum;
-}
 
 /* ---- one generated token ---- */
 
@@ -428,47 +419,11 @@ static int selector_watch(struct observe_recovery *w, const struct policy *p, st
 	return 0;
 }
 
-int observe_recovery_open(struct observe_recovery **out, struct cache *c, const struct policy *watch, int n,
-                          struct err *err)
+static void recovery_close(struct observer *o)
 {
-	struct observe_recovery *w = xcalloc(1, sizeof *w);
-	int32_t heads = c->hp->n_kv_head;
-	size_t rows = (size_t)c->hp->n_layer * (size_t)heads * (size_t)c->ctx;
-	int failed;
+	struct observe_recovery *w = (struct observe_recovery *)o;
 
-	w->base.ops = &recovery_ops;
-	w->c = c;
-	w->one = xcalloc((size_t)n, sizeof *w->one);
-	w->query = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim, sizeof *w->query);
-	w->query_before = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head * (size_t)c->hp->head_dim,
-	                          sizeof *w->query_before);
-	w->cosine = xcalloc((size_t)c->hp->n_layer * (size_t)c->hp->n_head, sizeof *w->cosine);
-	failed = cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
-	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
-	         cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
-	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
-	         !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
-	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
-	         !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
-	         !(w->p = try_alloc((size_t)heads * (size_t)c->ctx, sizeof *w->p, "probabilities", err)) ||
-	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err)) ||
-	         !(w->bias = try_alloc((size_t)c->ctx, sizeof *w->bias, "slots", err));
-	for (int i = 0; !failed && i < n; i++)
-		failed = selector_watch(w, &watch[i], err);
-	if (failed) {
-		observe_recovery_close(w);
-		return -1;
-	}
-	observer_add(&c->observers, &w->base);
-	*out = w;
-	return 0;
-}
-
-void observe_recovery_close(struct observe_recovery *w)
-{
-	if (!w)
-		return;
-	observer_remove(&w->c->observers, &w->base);
+	observer_remove(&w->c->observers, o);
 	for (int i = 0; i < w->n; i++) {
 		select_close(&w->one[i].sel);
 		free(w->one[i].layer);
@@ -490,14 +445,115 @@ void observe_recovery_close(struct observe_recovery *w)
 	free(w);
 }
 
-static const struct watched *watched_at(const struct observe_recovery *w, int i)
+/* Return the bytes that watching takes. */
+static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch, int n)
 {
+	uint64_t ctx = (uint64_t)c->ctx, width = (uint64_t)c->hp->n_head * (uint64_t)c->hp->head_dim;
+	uint64_t sum = 8 * (uint64_t)c->chunk * width +
+	               (16 + 12 * (uint64_t)c->hp->n_layer) * ctx * (uint64_t)c->hp->n_kv_head + 8 * ctx +
+	               8 * (uint64_t)c->hp->n_layer * (width + (uint64_t)c->hp->n_head);
+
+	for (int i = 0; i < n; i++)
+		if (watch[i].def->selector)
+			sum += watch[i].def->selector->bytes(watch[i].values, c->hp, c->be, c->ctx);
+	return sum;
+}
+
+static int fit_check(const struct cache *c, const struct policy *watch, int n, struct err *err)
+{
+	struct memory_budget budget = memory_budget_of(c->be);
+	uint64_t need = recovery_bytes(c, watch, n);
+	struct str have = { 0 };
+
+	if (need <= budget.available)
+		return 0;
+	memory_budget_text(&budget, &have);
+	err_set(err, ERR_FIT, "watching %d policies over %d tokens needs %.0f MiB, %s; use a smaller -c", n, c->ctx,
+	        (double)need / (1 << 20), have.p);
+	str_free(&have);
+	return -1;
+}
+
+/* Open the observer; NULL and the error. The lock is held. */
+static struct observer *recovery_open(struct cache *c, const struct policy *watch, int n, struct err *err)
+{
+	struct observe_recovery *w = xcalloc(1, sizeof *w);
+	int32_t heads = c->hp->n_kv_head;
+	size_t rows = (size_t)c->hp->n_layer * (size_t)heads * (size_t)c->ctx,
+	       queries = (size_t)c->hp->n_layer * (size_t)c->hp->n_head;
+	int failed;
+
+	w->base.ops = &recovery_ops;
+	w->c = c;
+	w->one = xcalloc((size_t)n, sizeof *w->one);
+	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
+	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
+	w->cosine = xcalloc(queries, sizeof *w->cosine);
+	/* With c->q, queries are rotated into it, and the observer finds them unrotated. */
+	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
+	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
+	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->best, DT_I32, heads, c->ctx, err) ||
+	         cache_alloc(c, &w->guess, DT_F32, heads, c->ctx, err) ||
+	         !(w->now = try_alloc(rows, sizeof *w->now, "probabilities", err)) ||
+	         !(w->last = try_alloc(rows, sizeof *w->last, "probabilities", err)) ||
+	         !(w->sum = try_alloc(rows, sizeof *w->sum, "probabilities", err)) ||
+	         !(w->p = try_alloc((size_t)heads * (size_t)c->ctx, sizeof *w->p, "probabilities", err)) ||
+	         !(w->slots = try_alloc((size_t)c->ctx, sizeof *w->slots, "slots", err)) ||
+	         !(w->bias = try_alloc((size_t)c->ctx, sizeof *w->bias, "slots", err));
+	for (int i = 0; !failed && i < n; i++)
+		failed = selector_watch(w, &watch[i], err);
+	if (failed) {
+		recovery_close(&w->base);
+		return NULL;
+	}
+	observer_add(&c->observers, &w->base);
+	return &w->base;
+}
+
+int timeline_watch(struct timeline *t, const char *const *kv, int n, struct err *err)
+{
+	struct policy watch[WATCH_MAX];
+
+	if (strcmp(t->cache.policy.def->name, "full"))
+		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'",
+		               t->cache.policy.def->name);
+	if (n < 1 || n > WATCH_MAX)
+		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", n, WATCH_MAX);
+	if (t->tokens.n)
+		return err_set(err, ERR_USAGE, "policies are watched from the first token on, not behind %zu tokens",
+		               t->tokens.n);
+	for (int i = 0; i < n; i++)
+		if (policy_parse(&watch[i], kv[i], err))
+			return -1;
+	pthread_mutex_lock(&t->e->lock);
+	timeline_lab_close(t);
+	t->lab = fit_check(&t->cache, watch, n, err) ? NULL : recovery_open(&t->cache, watch, n, err);
+	t->lab_close = recovery_close;
+	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
+	pthread_mutex_unlock(&t->e->lock);
+	return t->lab ? 0 : -1;
+}
+
+/* ---- results ---- */
+
+/* NULL: nothing is watched. */
+static const struct observe_recovery *recovery_of(const struct timeline *t)
+{
+	return t->lab && t->lab->ops == &recovery_ops ? (const struct observe_recovery *)t->lab : NULL;
+}
+
+/* NULL: no policy i is watched. */
+static const struct watched *watched_at(const struct timeline *t, int i)
+{
+	const struct observe_recovery *w = recovery_of(t);
+
 	return w && i >= 0 && i < w->n ? &w->one[i] : NULL;
 }
 
-int observe_recovery_get(const struct observe_recovery *w, int i, struct recovered *out)
+int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
 {
-	const struct watched *one = watched_at(w, i);
+	const struct watched *one = watched_at(t, i);
 
 	if (!one)
 		return -1;
@@ -505,9 +561,9 @@ int observe_recovery_get(const struct observe_recovery *w, int i, struct recover
 	return 0;
 }
 
-int observe_recovery_ages(const struct observe_recovery *w, int i, struct recovered_ages *out)
+int timeline_recovery_ages(const struct timeline *t, int i, struct recovered_ages *out)
 {
-	const struct watched *one = watched_at(w, i);
+	const struct watched *one = watched_at(t, i);
 
 	if (!one || !one->sel.ops->status)
 		return -1;
@@ -515,18 +571,19 @@ int observe_recovery_ages(const struct observe_recovery *w, int i, struct recove
 	return 0;
 }
 
-int observe_recovery_layer(const struct observe_recovery *w, int i, int32_t layer, struct recovered_layer *out)
+int timeline_recovery_layer(const struct timeline *t, int i, int32_t layer, struct recovered_layer *out)
 {
-	const struct watched *one = watched_at(w, i);
+	const struct watched *one = watched_at(t, i);
 
-	if (!one || !one->sel.ops->status || layer < 0 || layer >= w->c->hp->n_layer)
+	if (!one || !one->sel.ops->status || layer < 0 || layer >= t->cache.hp->n_layer)
 		return -1;
 	*out = one->layer[layer].sum;
 	return 0;
 }
 
-int64_t observe_query_cosine(const struct observe_recovery *w, int32_t layer, double *cosine)
+int64_t timeline_query_cosine(const struct timeline *t, int32_t layer, double *cosine)
 {
+	const struct observe_recovery *w = recovery_of(t);
 	size_t n;
 
 	if (!w || layer < 0 || layer >= w->c->hp->n_layer)

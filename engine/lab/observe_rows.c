@@ -1,4 +1,4 @@
-/* engine/observe/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict`: for
+/* engine/lab/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict`: for
  * the last tokens of a prefill and for every decoded token, in each full layer and KV head.
  *
  * top: the largest probability over a block's entries and the group's heads, as `predict` keeps it. mass: the share
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "engine/cache/cache.h"
+#include "engine/lab/lab.h"
+#include "engine/lab/rows.h"
 #include "engine/observe/observe.h"
 
 struct observe_rows {
@@ -117,8 +119,21 @@ static int32_t rows_rewind(struct observer *base, int32_t n)
 
 static const struct observer_ops rows_ops = { rows_attended, rows_commit, rows_rewind };
 
-int observe_rows_open(struct observe_rows **out, struct cache *c, int32_t block, int32_t last, int32_t most,
-                      struct err *err)
+static void rows_close(struct observer *base)
+{
+	struct observe_rows *o = (struct observe_rows *)base;
+
+	observer_remove(&o->c->observers, base);
+	cache_drop(o->c, &o->score);
+	cache_drop(o->c, &o->query);
+	free(o->p);
+	free(o->top);
+	free(o->mass);
+	free(o);
+}
+
+/* Open the observer; NULL and the error. The lock is held. */
+static struct observer *rows_open(struct cache *c, int32_t block, int32_t last, int32_t most, struct err *err)
 {
 	struct observe_rows *o = xcalloc(1, sizeof *o);
 	size_t size;
@@ -131,34 +146,38 @@ int observe_rows_open(struct observe_rows **out, struct cache *c, int32_t block,
 		                    .cols = (c->ctx + block - 1) / block,
 		                    .heads = layers_unwindowed(c->hp) * c->hp->n_kv_head };
 	size = (size_t)most * (size_t)o->heads * (size_t)o->cols;
-	if (!o->heads) {
-		free(o);
-		return err_set(err, ERR_USAGE, "every layer of this model has a window: there is nothing to predict");
-	}
-	if (cache_alloc(c, &o->score, DT_F32, c->hp->n_kv_head, c->ctx, err) ||
+	if (!o->heads)
+		err_set(err, ERR_USAGE, "every layer of this model has a window: there is nothing to predict");
+	if (!o->heads || cache_alloc(c, &o->score, DT_F32, c->hp->n_kv_head, c->ctx, err) ||
 	    cache_alloc(c, &o->query, DT_F32, 1, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	    !(o->p = try_alloc((size_t)c->ctx, sizeof *o->p, "rows of attention", err)) ||
 	    !(o->top = try_alloc(size, sizeof *o->top, "rows of attention", err)) ||
 	    !(o->mass = try_alloc(size, sizeof *o->mass, "rows of attention", err))) {
-		observe_rows_close(o);
-		return -1;
+		rows_close(&o->base);
+		return NULL;
 	}
 	observer_add(&c->observers, &o->base);
-	*out = o;
-	return 0;
+	return &o->base;
 }
 
-void observe_rows_close(struct observe_rows *o)
+int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t most, struct err *err)
 {
-	if (!o)
-		return;
-	observer_remove(&o->c->observers, &o->base);
-	cache_drop(o->c, &o->score);
-	cache_drop(o->c, &o->query);
-	free(o->p);
-	free(o->top);
-	free(o->mass);
-	free(o);
+	if (timeline_settle(t, err))
+		return -1;
+	if (!cache_keeps_all(&t->cache) || t->cache.selects.def)
+		return err_set(err, ERR_USAGE, "rows of attention are kept under the cache policy 'full' alone");
+	pthread_mutex_lock(&t->e->lock);
+	timeline_lab_close(t);
+	t->lab = rows_open(&t->cache, block, last, most, err);
+	t->lab_close = rows_close;
+	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
+	pthread_mutex_unlock(&t->e->lock);
+	return t->lab ? 0 : -1;
+}
+
+const struct observe_rows *timeline_rows(const struct timeline *t)
+{
+	return t->lab && t->lab->ops == &rows_ops ? (const struct observe_rows *)t->lab : NULL;
 }
 
 void observe_rows_shape(const struct observe_rows *o, struct rows_shape *out)
