@@ -100,7 +100,7 @@ ifeq ($(shell command -v $(CXX)),)
 unit     := $(filter-out $(BUILD)/tests/cuda/t_%,$(unit))
 endif
 # What is read when the program runs (engine/base/data_file.c): paths below share/weir.
-data     := $(patsubst app/lab/%,%,$(wildcard app/lab/words/*)) plot.py
+data     := $(patsubst app/lab/%,%,$(wildcard app/lab/words/*)) plot.py $(patsubst engine/policies/%,%,$(wildcard engine/policies/predict/*))
 fuzzers  := $(patsubst tests/fuzz/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
 
 # ---- CUDA: weir-cuda.so ----
@@ -153,6 +153,9 @@ ifeq ($(PLUGIN)$(SANITIZE)$(filter 0,$(CUDA)),)
 endif
 
 $(BUILD)/share/weir/%: app/lab/%
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+$(BUILD)/share/weir/predict/%: engine/policies/predict/%
 	@mkdir -p $(@D)
 	$(Q)cp $< $@
 

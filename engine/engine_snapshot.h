@@ -44,8 +44,9 @@ int32_t timeline_entries_ready(struct timeline *);
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
-	MARK_READ_END = 2,  /* the last token of a prefill; of each of its steps, if results depend on the cut into steps */
-	MARK_STREAM = 4,    /* added: the first token behind a pinned prefix that generated tokens read by selection */
+	MARK_READ_END =
+		2, /* the last token of a prefill; of each of its steps, if results depend on the cut into steps */
+	MARK_STREAM = 4, /* added: the first token behind a pinned prefix that generated tokens read by selection */
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
 /* Return the marks of tokens 0 .. *n, one byte each, valid until the next call. */

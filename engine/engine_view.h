@@ -50,7 +50,8 @@ struct cache_view {
 	 * h2o, h2o+ and snapkv, which retain everything: share of the pairs that read the tokens until the next
 	 * prefill. */
 	uint8_t kept[VIEW_COLS];
-	uint8_t where[VIEW_COLS];         /* place of most of what is kept: 0 = pinned or no rings, 1 .. = ring, or VIEW_EVICTED */
+	uint8_t where
+		[VIEW_COLS]; /* place of most of what is kept: 0 = pinned or no rings, 1 .. = ring, or VIEW_EVICTED */
 	enum view_watched watched;        /* meaning of heat for tokens that are not pinned */
 	enum view_watched watched_pinned; /* meaning for pinned tokens; a column with both kinds has the larger heat */
 	int32_t n_layer;                  /* rows of heat: the layers, VIEW_LAYERS at most */
@@ -72,7 +73,7 @@ struct cache_view {
 	 * h2o, h2o+, snapkv: that the next one will read); 0 = all, -1 = unknown. */
 	int32_t selected;
 	int32_t refreshed; /* layers that selected a new set for that token; -1 = unknown, or no such sets */
-	float cosine;      /* similarity of the queries that refresh compared last, mean over the layers; -2 = unknown */
+	float cosine; /* similarity of the queries that refresh compared last, mean over the layers; -2 = unknown */
 	/* Shares of a generated token's attention (auto: of that on pinned tokens), mean over the query heads of the
 	 * layers measured since the last prefill; -1 = unknown. */
 	float recovered; /* refresh, recycled: on the old set when a layer selected a new one, by exact attention */

@@ -17,7 +17,7 @@ case $("${format:-false}" --version 2>/dev/null) in
   ;;
 esac
 files=$(git ls-files '*.c' '*.h' '*.cu' '*.cuh' |
-  grep -v -e engine/policies/predictor_built_in.c -e engine/token/unicode_data -e ui/text/chars.c)
+  grep -v -e engine/token/unicode_data -e ui/text/chars.c)
 if [ "${1:-}" = --write ]; then
   echo "$files" | xargs -P 2 -n 40 "$format" -i
   exit

@@ -60,23 +60,19 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* ---- files (predictor_file.c) ---- */
 
-/* A network for a model, by its fingerprint (hparams.h), for blocks of so many entries and images of so many rows: from
- * the user's file, or built in. ERR_USAGE with the command that makes it; ERR_FAIL where the file is damaged. */
+/* The examples that a network is trained for. */
 struct predictor_key {
-	uint64_t fingerprint;
-	int32_t block, rows;
+	uint64_t fingerprint; /* of the model (hparams.h) */
+	int32_t block, rows;  /* KV entries of a block; rows of an image */
 };
+/* Read the network from the user's file, else from the installed one. ERR_USAGE, with the command that trains a network:
+ * there is neither; ERR_FAIL: the file is damaged. */
 int predictor_find(struct predictor *, const struct predictor_key *, struct err *);
+/* Check the bytes of a file, whose path is for the error sentence, and copy the network out of them. */
 int predictor_parse(struct predictor *, const struct predictor_key *, const void *bytes, size_t n, const char *path,
                     struct err *);
 /* Replace the user's file. Appends its path to *path. */
 int predictor_save(const struct predictor *, const struct predictor_key *, struct str *path, struct err *);
-/* Those that are built in; ends with weights = NULL. */
-struct predictor_built_in {
-	struct predictor_key key;
-	const uint32_t *weights;
-};
-extern const struct predictor_built_in predictors_built_in[];
 
 /* ---- the forward pass ---- */
 

@@ -1,10 +1,10 @@
-/* engine/policies/predictor_file.c - where networks of `predict` come from: files of the user, one for each model,
- * block and number of rows, and those that are built in.
+/* engine/policies/predictor_file.c - files of networks of `predict`, one for each model, block and number of rows:
+ * $XDG_DATA_HOME/weir/predict/NAME of the user, else share/weir/predict/NAME, installed for the default model. NAME is
+ * the model's fingerprint in hexadecimal, block and rows: "291be31757f20c57-block16-rows64".
  *
  * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of
- * weights, u64 fingerprint of the model, u64 hash of the weights, zeros. It is taken only where all of this agrees and
- * every weight is a number. The first number behind the hash is not 0 in files of older versions that hold a perceptron
- * or an LSTM. */
+ * weights, u64 fingerprint of the model, u64 hash of the weights, zeros. A file is used only if all of this agrees and
+ * every weight is finite. Files of older versions with a perceptron or an LSTM have 1 or 2 behind the hash. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,12 +20,22 @@
 enum { HEAD_BYTES = 64, FILE_BYTES = HEAD_BYTES + PREDICTOR_WEIGHTS * 4, VERSION = 1 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'P', 'R', 'E', 'D' };
 
-static int file_path(struct str *out, const struct predictor_key *k, struct err *err)
+/* Append "predict/NAME". */
+static void add_name(struct str *out, const struct predictor_key *k)
 {
-	char name[80];
+	str_addf(out, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
+}
 
-	snprintf(name, sizeof name, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
-	return user_path(out, DIR_DATA, name, err);
+/* Append the path of the user's file; -1: there is no home directory. */
+static int user_file(struct str *out, const struct predictor_key *k, struct err *err)
+{
+	struct str name = { 0 };
+	int rc;
+
+	add_name(&name, k);
+	rc = user_path(out, DIR_DATA, name.p, err);
+	str_free(&name);
+	return rc;
 }
 
 static void head_of(uint8_t head[HEAD_BYTES], const struct predictor_key *k, const struct predictor *p)
@@ -75,48 +85,46 @@ int predictor_parse(struct predictor *out, const struct predictor_key *k, const 
 	return 0;
 }
 
-/* Read the user's file. Returns 1, 0 if the file does not exist, or -1. */
-static int file_read(struct predictor *out, const struct predictor_key *k, struct err *err)
+/* Read a file: 1; 0 = no such file; -1. */
+static int file_read(struct predictor *out, const struct predictor_key *k, const char *path, struct err *err)
 {
 	uint8_t bytes[FILE_BYTES + 1];
-	struct str path = { 0 };
-	ssize_t n = -1;
-	int fd, rc = 0;
+	ssize_t n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), rc;
 
-	if (file_path(&path, k, NULL))
-		return 0; /* without a home directory there are no files */
-	fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && errno != ENOENT && errno != ENOTDIR)
-		rc = err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno));
-	if (fd >= 0) {
-		do
-			n = read(fd, bytes, sizeof bytes);
-		while (n < 0 && errno == EINTR);
-		rc = n < 0 ? err_set(err, ERR_FAIL, "cannot read '%s': %s", path.p, strerror(errno))
-		     : predictor_parse(out, k, bytes, (size_t)n, path.p, err) ? -1
-		                                                              : 1;
-		close(fd);
-	}
-	str_free(&path);
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
+		return 0;
+	if (fd < 0)
+		return err_set(err, ERR_FAIL, "cannot read '%s': %s", path, strerror(errno));
+	do
+		n = read(fd, bytes, sizeof bytes);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		rc = err_set(err, ERR_FAIL, "cannot read '%s': %s", path, strerror(errno));
+	else
+		rc = predictor_parse(out, k, bytes, (size_t)n, path, err) ? -1 : 1;
+	close(fd);
 	return rc;
 }
 
 int predictor_find(struct predictor *out, const struct predictor_key *k, struct err *err)
 {
-	int got = file_read(out, k, err);
+	struct str path = { 0 }, name = { 0 };
+	int got = user_file(&path, k, NULL) ? 0 : file_read(out, k, path.p, err);
 
-	if (got)
-		return got < 0 ? -1 : 0;
-	for (const struct predictor_built_in *b = predictors_built_in; b->weights; b++)
-		if (b->key.fingerprint == k->fingerprint && b->key.block == k->block && b->key.rows == k->rows) {
-			memcpy(out, b->weights, sizeof *out);
-			return 0;
-		}
-	return err_set(
-		err, ERR_USAGE,
-		"cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor train TEXT "
-		"--block %d --rows %d' trains one",
-		k->block, k->rows, k->block, k->rows);
+	str_clear(&path);
+	add_name(&name, k);
+	if (!got && !data_file(&path, name.p, NULL))
+		got = file_read(out, k, path.p, err);
+	if (!got)
+		err_set(err, ERR_USAGE,
+		        "cache policy 'predict' has no predictor for this model with block=%d,rows=%d; 'weir eval predictor "
+		        "train TEXT --block %d --rows %d' trains one (for the default model weir installs block=1, 4 and 16 "
+		        "with rows=64 in share/weir/predict)",
+		        k->block, k->rows, k->block, k->rows);
+	str_free(&path);
+	str_free(&name);
+	return got > 0 ? 0 : -1;
 }
 
 /* Make the folders above a path. */
@@ -146,7 +154,7 @@ int predictor_save(const struct predictor *p, const struct predictor_key *k, str
 		return err_set(err, ERR_FAIL, "training gave weights that are no numbers");
 	head_of(bytes, k, p);
 	memcpy(bytes + HEAD_BYTES, p, sizeof *p);
-	if (file_path(path, k, err))
+	if (user_file(path, k, err))
 		return -1;
 	str_addf(&next, "%s.new", path->p + at);
 	rc = folders_make(path->p + at, err);

@@ -107,6 +107,17 @@ started "$lab" --help
 started "$lab" eval ppl --help; expect "and the options of one" 0 '[-]-window'
 started "$lab" bench;           expect "weir-lab runs no command of weir" 2 "runs 'eval' and 'train' alone"
 started "$lab";                 expect "and no chat" 2 "runs 'eval' and 'train' alone"
+# The network of `predict` is a file that is installed.
+if [ -e "$model" ]; then
+	started "$dir/home/bin/weir" -m "$model" --kv predict -c 512 -p Hello -n 1 -q --private
+	expect "without its file predict says where it belongs" 2 "has no predictor.*share/weir/predict"
+	mkdir -p "$dir/home/share/weir"
+	cp -r engine/policies/predict "$dir/home/share/weir/"
+	started "$dir/home/bin/weir" -m "$model" --kv predict -c 512 -p Hello -n 1 -q --private
+	expect "with it predict runs" 0
+else
+	skip "the files of predict" "there is no default model"
+fi
 rm -rf "$dir/home"
 
 # ---- sweeps, and going on after a stop: with a model of random weights, so that nothing takes long ----

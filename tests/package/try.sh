@@ -46,6 +46,7 @@ used() {
 	check "$1: it answers" "$1" "$2 $answers" '[A-Za-z]'
 	check "$1: it reads a document in the jail" "$1" "$2 inspect document note.html" 'The crane lifts 40 tons'
 	check "$1: weir-lab is found" "$1" "$2 eval ppl note.html -m /root/model.gguf --json -q" '"scored":[1-9]'
+	check "$1: the network of predict is found" "$1" "$2 $answers --kv predict --private" '[A-Za-z]'
 	check "$1: a session is kept" "$1" "$2 -s harbour $answers && $2 sessions ls" 'harbour'
 	check "$1: without pdftotext a PDF is refused by one line" "$1" "printf '%%PDF-1.4' >a.pdf; $2 inspect document a.pdf; test \$? = 4" 'pdftotext'
 }
