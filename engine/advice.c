@@ -1,7 +1,8 @@
-/* engine/advice.c - the sampling that a model asks for: its file's keys, then what its makers publish for its family.
+/* engine/advice.c - sampler settings for a model: the defaults, overridden by what the makers of its family publish,
+ * overridden by keys of its file.
  *
- * Penalties that makers publish are left out: in an answer from documents the words that it has to repeat are the right
- * ones, and an answer that only repeats itself is noticed as such. Those of the file's keys count. */
+ * Penalties are taken from the file's keys only. The penalties that makers publish would suppress the words that an
+ * answer from documents has to repeat; an answer that only repeats itself is detected elsewhere (loops.c). */
 #include "engine/engine_private.h"
 
 #include <ctype.h>
@@ -11,20 +12,23 @@
 
 /* ---- families ---- */
 
-enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers say nothing of it */
+enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers publish no value */
 
-/* word: what the file's name or base name has, in lower case, letters and digits alone; NULL: the architecture says it.
- * reasons: answers with reasoning (1), without (0), or ANY. The first row that fits holds. */
+/* A row applies if all its conditions hold; the first such row is used. */
 struct family_advice {
-	const char *family, *arch, *word;
-	int reasons;
+	const char *family;
+	const char *arch; /* condition: general.architecture; NULL = any */
+	const char *
+		word; /* condition: part of general.name or general.basename, letters and digits in lower case; NULL = any */
+	int reasons; /* condition: answers with reasoning (1), without (0), or ANY */
 	float temperature;
 	int32_t top_k;
 	float top_p, min_p;
 };
 
 static const struct family_advice families[] = {
-	/* Derived from other families: before those.  Model card of DeepSeek-R1, usage recommendations. */
+	/* Model card of DeepSeek-R1, usage recommendations. Its models are derived from Qwen and Llama: the row must
+	 * come before theirs. */
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
@@ -42,26 +46,25 @@ static const struct family_advice families[] = {
 	{ "Qwen3.5", "qwen35", NULL, 0, 0.7f, 20, 0.8f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 1, 1, 20, 0.95f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 0, 0.7f, 20, 0.8f, 0 },
-	/* generation_config.json of gemma-3-4b-it; min-p: its makers' advice to those who package the model. */
+	/* generation_config.json of gemma-3-4b-it; min-p: the makers' advice to packagers. */
 	{ "Gemma 3", "gemma3", NULL, ANY, 1, 64, 0.95f, 0 },
 	/* Model card of Gemma 4: "across all use cases". */
 	{ "Gemma 4", "gemma4", NULL, ANY, 1, 64, 0.95f, SILENT },
-	/* README of github.com/openai/gpt-oss, "Recommended Sampling Parameters": the plain distribution. */
+	/* README of github.com/openai/gpt-oss, "Recommended Sampling Parameters": no truncation. */
 	{ "gpt-oss", "gpt-oss", NULL, ANY, 1, 0, 1, 0 },
-	/* generation_config.json of Llama-3.1-8B-Instruct and of the others from 3 to 3.3. */
+	/* generation_config.json of Llama-3.1-8B-Instruct; the same in Llama 3, 3.2 and 3.3. */
 	{ "Llama 3", "llama", "llama3", ANY, 0.6f, SILENT, 0.9f, SILENT },
 	/* Model cards of Mistral-Nemo-Instruct-2407, Magistral-Small-2509, Mistral-Small-24B-Instruct-2501,
-	 * -3.1-24B-Instruct-2503 and
-	 * -3.2-24B-Instruct-2506. */
+	 * -3.1-24B-Instruct-2503 and -3.2-24B-Instruct-2506. */
 	{ "Mistral Nemo", "llama", "mistralnemo", ANY, 0.3f, SILENT, SILENT, SILENT },
 	{ "Magistral", NULL, "magistral", ANY, 0.7f, SILENT, 0.95f, SILENT },
 	{ "Mistral Small 3", NULL, "mistralsmall24b", ANY, 0.15f, SILENT, SILENT, SILENT },
 	{ "Mistral Small 3", NULL, "mistralsmall31", ANY, 0.15f, SILENT, SILENT, SILENT },
 	{ "Mistral Small 3", NULL, "mistralsmall32", ANY, 0.15f, SILENT, SILENT, SILENT },
-	/* Model cards: of SmolLM2-1.7B-Instruct (its example), and of SmolLM3-3B. */
+	/* Model cards of SmolLM2-1.7B-Instruct (the example) and SmolLM3-3B. */
 	{ "SmolLM2", "llama", "smollm2", ANY, 0.2f, SILENT, 0.9f, SILENT },
 	{ "SmolLM3", "smollm3", NULL, ANY, 0.6f, SILENT, 0.95f, SILENT },
-	/* Model cards of LFM2.5-8B-A1B, and of LFM2-1.2B and LFM2-8B-A1B, "Generation parameters". */
+	/* Model cards of LFM2.5-8B-A1B, LFM2-1.2B and LFM2-8B-A1B, "Generation parameters". */
 	{ "LFM2.5", "lfm2moe", "lfm25", ANY, 0.2f, 80, SILENT, SILENT },
 	{ "LFM2", "lfm2", "lfm2", ANY, 0.3f, SILENT, SILENT, 0.15f },
 	{ "LFM2", "lfm2moe", "lfm2", ANY, 0.3f, SILENT, SILENT, 0.15f },
@@ -69,13 +72,13 @@ static const struct family_advice families[] = {
 	{ "Phi-4-reasoning", "phi3", "phi4reasoning", ANY, 0.8f, 50, 0.95f, SILENT },
 	/* Model card of GLM-Z1-32B-0414, sampling parameters. */
 	{ "GLM-Z1", "glm4", "glmz1", ANY, 0.6f, 40, 0.95f, SILENT },
-	/* Model card of EXAONE-4.0-32B; without reasoning it asks for less than 0.6, which the default is. */
+	/* Model card of EXAONE-4.0-32B. Without reasoning it asks for a temperature below 0.6: the default is. */
 	{ "EXAONE 4", "exaone4", NULL, 1, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of Seed-OSS-36B-Instruct. */
 	{ "Seed-OSS", "seed_oss", NULL, ANY, 1.1f, SILENT, 0.95f, SILENT },
 };
 
-/* Letters and digits of a key's text, in lower case, and a mark behind them that no word has. */
+/* Append the ASCII letters and digits of a key's text, in lower case, and "/": no word matches across it. */
 static void add_letters(const struct gguf *g, const char *key, char *out, size_t size)
 {
 	size_t n = strlen(out);
@@ -90,11 +93,12 @@ static void add_letters(const struct gguf *g, const char *key, char *out, size_t
 	out[n] = 0;
 }
 
+/* NULL: no advice. */
 static const struct family_advice *family_of(const struct engine *e, int reasons)
 {
 	char name[256] = "";
 
-	/* Advice is for models that were taught to answer. */
+	/* Advice is for models that are trained to answer. */
 	if (!e->info.has_template)
 		return NULL;
 	add_letters(e->gguf, "general.name", name, sizeof name);
@@ -111,7 +115,7 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Those of llama.cpp; it has others, of samplers that there are not here (sequence, xtc_*, mirostat*). */
+/* Keys of llama.cpp. Its keys for samplers that weir lacks (sequence, xtc_*, mirostat*) are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
 	const char *name;
@@ -125,8 +129,8 @@ static const struct {
 	[LAST_N] = { "general.sampling.penalty_last_n", -1, INT32_MAX },
 };
 
-/* 1: the key has a number in its range; 0: there is no such key; -1: it has something else, and note says so if it is
- * empty. */
+/* Get the value of keys[i]: 1; 0 = no such key; -1 = not a number in the key's range. Then an empty note gets a sentence
+ * about it. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;
@@ -152,9 +156,10 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 	return -1;
 }
 
-/* ---- what holds ---- */
+/* ---- the choice ---- */
 
-static void put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)
+/* Set one setting and its origin. */
+static void choice_put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)
 {
 	const struct sampling s = {
 		.temperature = (float)value,
@@ -199,11 +204,11 @@ void sampling_read(struct engine *e)
 			c->family = f->family;
 			for (int i = 0; i < 4; i++)
 				if (says[i] >= 0)
-					put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);
+					choice_put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);
 		}
 		for (int i = 0; i < SAMPLING_SETTINGS; i++)
 			if (file_value(e->gguf, i, &value, note, size) > 0)
-				put(c, (enum sampling_setting)i, value, SAMPLING_FILE);
+				choice_put(c, (enum sampling_setting)i, value, SAMPLING_FILE);
 		if (file_value(e->gguf, LAST_N, &value, note, size) > 0)
 			c->s.repeat_last = (int32_t)value;
 	}

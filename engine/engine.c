@@ -1,4 +1,5 @@
-/* engine/engine.c - opens a model: container, vocabulary, template, hyper-parameters, weights. */
+/* engine/engine.c - opens a model: container, vocabulary, template, hyperparameters, device, weights; and the calls of
+ * engine.h that only hand their arguments on. */
 #include "engine/engine_private.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 /* ---- describing the file ---- */
 
-/* "210 Q4_1, 61 F32": tensors of each type, most frequent first; main_type = the type with most bytes. */
+/* Return "210 Q4_1, 61 F32": tensors of each type, most frequent type first. main_type gets the type with most bytes. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct {
@@ -59,7 +60,7 @@ static void info_fill(struct engine *e)
 	const struct vocab_info *v = vocab_info(e->vocab);
 	const struct hparams *hp = &e->model.hp;
 	struct engine_info *i = &e->info;
-	int32_t first = 0; /* layer with attention */
+	int32_t first = 0; /* the first layer with attention */
 
 	i->path = e->gguf->path;
 	i->name = e->name = model_name(e->gguf);
@@ -130,7 +131,7 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	if (chat_find(&e->chat, e->gguf, wanted, wanted ? err : &why) < 0) {
 		if (wanted)
 			return -1;
-		/* A model without a usable template still completes text: only rendering a conversation is refused. */
+		/* Without a usable template a model still completes text; only engine_render() fails. */
 		snprintf(e->info.template_error, sizeof e->info.template_error,
 		         "%.340s; pass --chat-template NAME or FILE", why.msg);
 	} else if (!e->chat) {
@@ -146,12 +147,11 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Loading packs the weights into memory of their own: refuse before the system kills the program, or before much has
- * been copied to a device. */
+/* Check that the weights fit the backend's memory (be = NULL: the machine's), before loading copies them there. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
-	/* 1 / 64 more: a device pads rows to its alignment. */
+	/* A device pads rows to its alignment: 1/64 more. */
 	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
 	struct str have = { 0 };
 
@@ -164,6 +164,7 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
+/* Check that the device has every operation that the model needs, and room for the weights. */
 static int device_serves(const struct gguf *g, const struct model *m, const struct backend *be, struct err *err)
 {
 	const char *lacked = layer_specs_lacked(&m->hp, be->ops->lacks);
@@ -177,8 +178,8 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	return weights_fit(m, be, err);
 }
 
-/* "auto" falls back to the CPU: silently where no device can be opened (engine_gpu() tells why), with a note where the
- * device is too small or lacks what the model asks for. */
+/* Open o->device. "auto" falls back to the CPU: silently if no device can be opened (engine_gpu() has the reason), with
+ * info.device_note if the device is too small or lacks an operation. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -210,7 +211,7 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 	return 0;
 }
 
-/* Norms and biases are numbers of 32 bits in files of every quantisation. */
+/* Hash the sizes and all F32 vectors (norms and biases): these are equal in files of every quantisation. Not 0. */
 static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 {
 	const struct hparams *hp = &m->hp;
@@ -222,7 +223,7 @@ static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 			uint64_t one = hash64(hash64(2, g->tensor[i].name.p, g->tensor[i].name.n), g->tensor[i].data,
 			                      (size_t)g->tensor[i].bytes);
 
-			h += one; /* in any order */
+			h += one; /* a sum does not depend on the order of the tensors */
 		}
 	return h ? h : 1;
 }
@@ -237,7 +238,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* Check everything first: loading weights may take a while. */
+	/* Bind without a backend first: all errors are found before minutes of loading. */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
 	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
@@ -250,8 +251,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* A backend that copies a weight does so piece by piece, and what it has read leaves the memory: no weight is
-	 * there twice. */
+	/* A backend that copies weights calls host_read for each piece it has read, and the file's pages of the piece are
+	 * dropped: no weight is in memory twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
@@ -272,14 +273,14 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* The architecture first: an unknown one explains most other errors. */
+	/* The architecture first: most other errors follow from an unknown architecture. */
 	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {
 		engine_close(e);
 		return -1;
 	}
-	/* The vocabulary has texts of its own: its part of the file need not stay in memory. */
+	/* The vocabulary has copied its texts: drop the file's pages. */
 	gguf_drop_pages(e->gguf->base, (size_t)e->gguf->size, e->gguf);
 	info_fill(e);
 	*out = e;
@@ -308,7 +309,7 @@ const struct engine_info *engine_info(const struct engine *e)
 	return &e->info;
 }
 
-/* ---- names, probes ---- */
+/* ---- names, the machine ---- */
 
 const char *engine_arch_name(size_t i)
 {

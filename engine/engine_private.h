@@ -11,14 +11,14 @@
 struct engine {
 	struct gguf *gguf;
 	struct vocab *vocab;
-	struct chat_template *chat; /* NULL: none or unusable; info.template_error says why */
-	struct backend *be;         /* NULL when vocab_only or inspect_only */
-	int plan_only;              /* be is there, and no weight */
+	struct chat_template *chat; /* NULL = none, or unusable (info.template_error) */
+	struct backend *be;         /* NULL = opened with vocab_only or inspect_only */
+	int plan_only;              /* 1: be is open, weights are not loaded */
 	struct model model;
 	struct engine_info info;
-	struct sampling_choice sampling[2]; /* of answers without and with reasoning */
+	struct sampling_choice sampling[2]; /* for answers without and with reasoning */
 	char *name, *types;
-	/* Held while the backend works: timelines of several threads take turns. */
+	/* held while the backend computes: timelines of several threads take turns */
 	pthread_mutex_t lock;
 };
 
