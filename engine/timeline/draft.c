@@ -7,26 +7,25 @@
 #include "engine/base/base.h"
 
 enum {
-	/* tokens of the longest match that is told from longer ones; its weight in 64 places fits 64 bits */
-	SAME_MOST = 14,
-	PLACES_MOST = 64, /* earlier places that vote on a guess */
+	SAME_MOST = 14,   /* longest match that is counted; 64 places of weight 4^14 fit 64 bits */
+	PLACES_MOST = 64, /* places that vote on a guess at most */
 	NEWEST_LEAST = 1 << 10,
-	IDLE_MOST = 128, /* steps without a draft after which measured times are doubted */
+	IDLE_MOST = 128, /* steps without a draft after which measured times are dropped */
 };
-/* Before anything is measured: one token more costs this part of a step, and guesses of a class are right so often. The
- * shares were counted in 80 answers of the default model to the prompts of tests/measure/speculate.py about other
- * paragraphs, half of them at temperature 0. */
+/* Values before anything is measured. COST_EACH: cost of one more token, as a part of a step of one. RIGHT: shares of
+ * right guesses, counted in 80 answers of the default model (tests/measure/speculate.py, other paragraphs), half of them
+ * at temperature 0. */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* of the running means */
-static const double CHANCE_LEAST = 0.05; /* no guess follows when all so far are right with less chance */
-static const double PACE_LEAST = 1.02;   /* a longer draft promises so much more: measured times are not exact */
+static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* rates of the running means */
+static const double CHANCE_LEAST = 0.05; /* chance that all guesses are right, below which a draft ends */
+static const double PACE_LEAST = 1.02;   /* gain that a longer draft must promise, because times are inexact */
 
 /* ---- the index ---- */
 
-/* The hash of `order` tokens, of which the last one is at *last. */
+/* Hash the `order` tokens that end at *last. */
 static size_t key_of(const struct draft_index *x, const int32_t *last, int order)
 {
 	uint64_t tokens = (uint64_t)(uint32_t)last[0] | (order > 1 ? (uint64_t)(uint32_t)last[-1] << 32 : 0);
@@ -101,7 +100,7 @@ void draft_index_free(struct draft_index *x)
 
 /* ---- a guess ---- */
 
-/* The end of the sequence and the draft behind it. */
+/* The last tokens of the sequence, and the draft behind them. */
 struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
@@ -123,7 +122,7 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* What followed the places where the last `order` tokens stood before. */
+/* Collect the votes of the earlier places of the last `order` tokens. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
@@ -134,7 +133,7 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 	for (int32_t tries = 0; at >= 0 && tries < PLACES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
-		/* The hash of other tokens, or the end of the sequence itself. */
+		/* Equal hash of other tokens, or the end of the sequence itself. */
 		if (same < order || (size_t)at + 1 >= n)
 			continue;
 		while (i < v->n && v->of[i].id != id[at + 1])
@@ -176,7 +175,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* Of equal ones the most recent, which was found first. */
+		/* Of equal weights the first wins: its place is the newest. */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);
@@ -193,8 +192,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* The price of a step of n tokens in steps of one. Sizes that were not measured lie on the line through one that
- * was. */
+/* Return the cost of a step of n tokens, as a multiple of a step of one. Sizes that were not measured are interpolated
+ * linearly from the nearest measured size. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];
@@ -229,7 +228,7 @@ int32_t draft_pace_length(struct draft_pace *p, const struct draft *d)
 		}
 	}
 	p->idle = length ? 0 : p->idle + 1;
-	/* The machine's load changes. */
+	/* Measure again: the machine's load may have changed. */
 	if (p->idle >= IDLE_MOST) {
 		memset(p->seconds + 2, 0, sizeof p->seconds - 2 * sizeof *p->seconds);
 		p->idle = 0;
@@ -243,7 +242,7 @@ void draft_pace_took(struct draft_pace *p, int32_t n, double seconds)
 
 	if (n < 1 || n > DRAFT_MOST + 1)
 		return;
-	/* What another program's turn on the processor adds says nothing. */
+	/* Limit outliers: another program had the processor. */
 	if (*mean > 0 && seconds > 3 * *mean)
 		seconds = 3 * *mean;
 	*mean = *mean > 0 ? *mean + COST_RATE * (seconds - *mean) : seconds;

@@ -1,16 +1,15 @@
 /* engine/timeline/sampler.c - greedy and random choice of the next token.
  *
- * Randomness is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Its own generator instead of the C
- * library's, so that a seed gives the same tokens on every system and a saved state continues exactly. Of equal logits
- * the lower id is preferred. */
+ * The generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's, it gives the same
+ * tokens for a seed on every system, and a saved state continues exactly. Of equal logits the lower id wins. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A low temperature keeps small models on topic and answers from documents literal. No penalty: it takes names and
- * numbers from an answer that has to say them twice. */
+/* The low temperature keeps small models on topic and answers from documents literal. There is no penalty, because a
+ * penalty suppresses names and numbers that an answer has to repeat. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f,
 	.top_k = 40,
@@ -33,7 +32,7 @@ static uint64_t rotl(uint64_t x, int k)
 	return x << k | x >> (64 - k);
 }
 
-/* Uniform in [0, 1). */
+/* Return a uniform number in [0, 1). */
 static double draw(struct sampling *p)
 {
 	uint64_t *s = p->rng, r = rotl(s[1] * 5, 7) * 9, t = s[1] << 17;
@@ -53,8 +52,8 @@ typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
-	BLOCKS = 1024, /* the most blocks into which candidates() cuts the vocabulary */
-	ROUND = 16,    /* values per step of a pass; a block is a multiple */
+	BLOCKS = 1024, /* most blocks into which candidates() cuts the vocabulary */
+	ROUND = 16,    /* values per step of a pass; block sizes are multiples */
 };
 
 static four load4(const float *x)
@@ -65,7 +64,7 @@ static four load4(const float *x)
 	return v;
 }
 
-/* 1 when no logit is NaN or +inf. */
+/* 1 if no logit is NaN or +infinity. */
 static int logits_valid(const float *x, int32_t n)
 {
 	const four limit = { INFINITY, INFINITY, INFINITY, INFINITY };
@@ -88,7 +87,7 @@ static four max4(four a, four b)
 	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
 }
 
-/* The largest value, NaN ignored; -inf when there is none. */
+/* Return the largest value, NaN ignored; -infinity for n = 0. */
 static float largest(const float *x, int32_t n)
 {
 	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
@@ -115,10 +114,10 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of the last repeat_last tokens of the answer (-1: all of it): each is divided (when negative:
- * multiplied) by repeat_penalty (Keskar et al. 2019), and loses presence_penalty once and frequency_penalty per
- * occurrence. The prompt is not counted: its words are those that an answer has to use. count [n_vocab] is scratch of
- * any content: only the answer's ids are used. */
+/* Lower the logits of the last repeat_last tokens of the answer (-1 = all): a positive logit is divided and a negative
+ * one multiplied by repeat_penalty (Keskar et al. 2019); then presence_penalty is subtracted once, and
+ * frequency_penalty per occurrence. Tokens of the prompt are not counted, because an answer has to use its words.
+ * count: [n_vocab] scratch; only the elements of the answer's ids are set and used. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -161,7 +160,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap below id[at]; its top is the worst of id[0..k). */
+/* Restore the heap below id[at]. The top of the heap is the worst of id[0 .. k). */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -175,7 +174,7 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Move the k best of id[0..n) to the front, the worst of them first. */
+/* Move the k best of id[0 .. n) to the front, as a heap: the worst of the k is first. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -187,9 +186,9 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the k best ids (all when k is 0), best first, without those whose logit is more than `far` below the best;
- * returns their number. To sort few ids, those below a bound are skipped: the k-th largest of the blocks' maxima, which
- * at least k logits reach. */
+/* Write the k best ids (k = 0: all), best first, without ids whose logit is more than `far` below the best; return how
+ * many. To keep the sort short, ids below a bound are skipped first: the k-th largest of the blocks' maxima, a bound
+ * that at least k logits reach. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -248,7 +247,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* A token 50 nats below the best is drawn once in 10^21 times: left out. */
+	/* A token 50 nats below the best would be drawn once in 10^21 times. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

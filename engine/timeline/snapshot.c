@@ -1,13 +1,14 @@
-/* engine/timeline/snapshot.c - snapshots: a sequence as bytes, from which a timeline continues bit for bit.
+/* engine/timeline/snapshot.c - snapshots: a sequence as bytes, from which a timeline continues bit for bit
+ * (engine_snapshot.h).
  *
- *     fixed entries   KV entries of the tokens from the first on, as they lie in the planes
- *     head            a frame (magic, version, length, hash), the shape it fits, tokens, marks, logits, the policy's state
+ *     fixed entries   KV entries of tokens 0 .. n, in the layout of the cache's planes
+ *     head            a frame (magic, version, length, hash); then the shape that it fits, tokens, marks, logits, the
+ *                     policy's state
  *
- * One walk (serialize.h) saves and loads the head. The hash finds damage where the store does not guard the bytes
- * itself. A head with the right hash is still hostile: every number in it is checked, and a wrong one empties the
- * timeline.
+ * The same functions save and load the head (serialize.h). The hash finds damage. A head with the right hash may still
+ * be hostile: every number is checked, and a wrong number empties the timeline.
  *
- * Identities are text, to be compared, hashed, or shown where they differ. */
+ * Identities are lines of text, so that they can be compared, hashed, and shown if they differ. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 
@@ -20,14 +21,14 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it when the same input gives other bits: arithmetic of a kernel, selection or retention of a policy. */
+	/* Raise it when equal inputs give other bits: after a change of a kernel's arithmetic, of selection or retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
 
 /* ---- identities ---- */
 
-/* Hash of some values of the C library's functions that KV entries depend on: another library may round differently. */
+/* Hash results of the C library's functions that KV entries depend on: another library may round differently. */
 static uint64_t math_hash(void)
 {
 	double v[5 * 64];
@@ -47,7 +48,7 @@ static uint64_t math_hash(void)
 	return hash64(hash64(0, v, sizeof v), f, sizeof f);
 }
 
-/* Hash of all metadata of the tokenizer and the template, as they are in the file. */
+/* Hash the file's metadata of tokenizer and template. */
 static uint64_t tokenizer_hash(const struct gguf *g)
 {
 	static const char prefix[] = "tokenizer.";
@@ -109,7 +110,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* The hash tells two names apart that look the same after escaping. */
+		/* Two names may be equal after escaping: the hash tells them apart. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
 		         dtype_info(t->type)->name);
@@ -119,7 +120,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-/* The lines that a fresh timeline under the same options has, too, and the policies of entries computed before. */
+/* Append the lines of policy, type and chunks, and earlier policies whose entries are kept. */
 static void policy_lines(const struct timeline *t, struct str *out)
 {
 	const struct cache *c = &t->cache;
@@ -127,21 +128,21 @@ static void policy_lines(const struct timeline *t, struct str *out)
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
 	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
-	/* Under `full` the bits do not depend on how the prefill is cut into steps. */
+	/* Under `full` results do not depend on how a prefill is cut into steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->sel.ops && c->sel.ops->identity)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* Missing in snapshots from when these layers were members of the cascade: they hold other entries. */
+	/* Old snapshots, in which the cascade had the layers with a window, lack this line and do not fit. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (t->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", t->mixed.p);
 }
 
-/* What else all entries depend on. */
+/* Append the lines that decide all entries beside the policy. */
 static void lines_of_entries(const struct timeline *t, struct str *out)
 {
 	if (t->cache.read_share > 0)
@@ -202,6 +203,7 @@ const uint8_t *timeline_marks(struct timeline *t, size_t *n)
 	return (const uint8_t *)t->marks.p;
 }
 
+/* 1 if no observer of the laboratory is open, which has to see all tokens; else 0 and the error. */
 static int can_be_saved(const struct timeline *t, struct err *err)
 {
 	if (!t->lab)
@@ -210,7 +212,7 @@ static int can_be_saved(const struct timeline *t, struct err *err)
 	return 0;
 }
 
-/* Unlock the engine; 0, or -1 when the backend's work failed. */
+/* Wait for the backend and release the lock; -1 = the backend's work failed. */
 static int backend_done(struct timeline *t, struct err *err)
 {
 	int failed = timeline_backend_sync(t, err);
@@ -233,8 +235,8 @@ int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int wind
 	return backend_done(t, err);
 }
 
-/* Empty the timeline.  The lock is held. */
-static void empty(struct timeline *t)
+/* Empty the timeline. The lock is held. */
+static void timeline_empty(struct timeline *t)
 {
 	timeline_forget(t, cache_rewind(&t->cache, 0, NULL));
 	t->logits_at = t->kept_at = t->read_end = -1;
@@ -250,7 +252,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	if (first == 0 || first != t->loaded || t->tokens.n)
-		empty(t);
+		timeline_empty(t);
 	if (first == 0)
 		kv_clear(kv);
 	if (first != t->loaded || n < 0)
@@ -266,7 +268,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 			return 0;
 		pthread_mutex_lock(&t->e->lock);
 	}
-	empty(t);
+	timeline_empty(t);
 	pthread_mutex_unlock(&t->e->lock);
 	return -1;
 }
@@ -274,18 +276,19 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 /* ---- the head ---- */
 
 struct frame {
-	uint64_t magic, version, bytes, hash;
-}; /* bytes and hash of what follows */
+	uint64_t magic, version;
+	uint64_t bytes, hash; /* of the bytes behind the frame */
+};
 
-/* What must be the same in the timeline that continues. */
+/* Save or check the properties that both timelines must share. */
 static void shape_archive(struct timeline *t, struct serializer *a)
 {
 	const struct hparams *hp = t->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
-	/* A fresh timeline has no entries that were computed under another policy, so no snapshot with such entries
-	 * fits it. */
+	/* The timeline that loads is empty and has no entries of another policy: a snapshot with such entries does not
+	 * fit. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(t, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -294,7 +297,7 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Tokens, marks and logits; *past of the tokens have KV entries.  Loading: into an empty timeline. */
+/* Save or load tokens, marks and logits. *past: tokens with KV entries. Loading needs an empty timeline. */
 static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *past)
 {
 	int32_t limit = t->cache.limit, n_vocab = t->cache.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
@@ -337,7 +340,7 @@ static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *pa
 	t->logits_at = at;
 }
 
-/* The points to which a rollback needs no prefill. */
+/* Save or load the points to which a rollback needs no prefill. */
 static void points_archive(struct timeline *t, struct serializer *a)
 {
 	int32_t kept = t->kept_at, end = t->read_end;
@@ -354,6 +357,7 @@ static void points_archive(struct timeline *t, struct serializer *a)
 	t->kept_at = kept;
 }
 
+/* Save or load all of the head behind its frame. */
 static void head_archive(struct timeline *t, struct serializer *a)
 {
 	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_entries_ready(t),
@@ -367,7 +371,7 @@ static void head_archive(struct timeline *t, struct serializer *a)
 	if (!a->bad)
 		cache_archive(&t->cache, a, past);
 	serialize_expect(a, 'E', "its end");
-	/* Heads of versions before 0.2 end here. */
+	/* Heads written before version 0.2 end here. */
 	if (!serialize_loading(a) || (!a->bad && a->left))
 		points_archive(t, a);
 	if (!serialize_loading(a) || a->bad)
@@ -414,7 +418,7 @@ int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
 	return 0;
 }
 
-/* The bytes behind an undamaged frame, or NULL. */
+/* Return the bytes behind the frame; NULL and the error if the head is damaged. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;
@@ -444,7 +448,7 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 		return -1;
 	p = head_open(head, n, err);
 	pthread_mutex_lock(&t->e->lock);
-	empty(t);
+	timeline_empty(t);
 	t->loaded = loaded;
 	if (!loaded)
 		kv_clear(&t->cache.kv);
@@ -462,7 +466,7 @@ int timeline_head_load(struct timeline *t, const void *head, size_t n, struct er
 			        a.bad);
 		}
 	}
-	empty(t);
+	timeline_empty(t);
 	pthread_mutex_unlock(&t->e->lock);
 	return -1;
 }
@@ -477,7 +481,7 @@ int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *mar
 	if (!can_be_saved(t, err))
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
-	empty(t);
+	timeline_empty(t);
 	for (size_t i = 0; i < n && n == (size_t)kept; i++)
 		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab ||
 		       (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
@@ -489,7 +493,7 @@ int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *mar
 	kept = cache_take(&t->cache, kept);
 	if (backend_done(t, err)) {
 		pthread_mutex_lock(&t->e->lock);
-		empty(t);
+		timeline_empty(t);
 		pthread_mutex_unlock(&t->e->lock);
 		return -1;
 	}

@@ -1,10 +1,10 @@
 /* engine/timeline/timeline.c - one token sequence and its KV cache: sync, extend, cancel, and the steps they consist
  * of.
  *
- * Invariant between calls: tokens[0 .. n_past) have their KV entries in the cache. At most one more token is pending:
- * it was sampled last, and its entry is computed when the next token is wanted, so that a token reaches the screen
- * without waiting for its successor. n_past moves only after a whole step succeeded: an error or a cancel leaves the
- * sequence as it was before that step. */
+ * Between calls tokens[0 .. n_past) have committed KV entries. At most one more token is pending: the token that was
+ * sampled last. Its entry is computed when the next token is wanted, so that a token reaches the screen without waiting
+ * for its successor. n_past changes only after a whole step succeeded: an error or a cancel leaves the sequence as it was
+ * before the step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -13,7 +13,6 @@
 
 /* ---- computing ---- */
 
-/* From here to timeline_backend_give() the backend works for this timeline alone. */
 void timeline_backend_take(struct timeline *t)
 {
 	pthread_mutex_lock(&t->e->lock);
@@ -29,6 +28,7 @@ int timeline_backend_sync(struct timeline *t, struct err *err)
 	return gguf_check_there(t->e->gguf, err) || kv_check_there(&t->cache.kv, err) ? -1 : 0;
 }
 
+/* Wait for the backend; -1 also after a cancel. The lock is held. */
 static int backend_result(struct timeline *t, struct err *err)
 {
 	int failed = timeline_backend_sync(t, err);
@@ -45,7 +45,7 @@ int timeline_backend_give(struct timeline *t, struct err *err)
 	return failed;
 }
 
-/* nll[i] = the surprise at token i of a step, from the logits after its predecessor; several of these at a time. */
+/* Set nll[i] = -ln p of token i of the step, from the logits after its predecessor, head_rows tokens at a time. */
 static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -92,8 +92,8 @@ void timeline_forget(struct timeline *t, int32_t n)
 	str_clear(&t->mixed);
 }
 
-/* Note how the tokens of a committed step were computed (enum token_mark), before n_past moves. */
-static void mark(struct timeline *t, const struct step *st)
+/* Append the marks (enum token_mark) of a committed step, before n_past changes. */
+static void marks_add(struct timeline *t, const struct step *st)
 {
 	const struct cache *c = &t->cache;
 	int apart = c->marked || (c->be->prompts_apart && c->type != DT_F32);
@@ -109,8 +109,6 @@ static void mark(struct timeline *t, const struct step *st)
 	}
 }
 
-/* Compute tokens id[0 .. st->n) up to the cache's commit; tokens and logits of the timeline stay as they are. The lock
- * is held. */
 void timeline_step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
 {
 	t->loaded = 0;
@@ -121,7 +119,6 @@ void timeline_step_run(struct timeline *t, const int32_t *id, const struct step 
 	forward_run(&t->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
 }
 
-/* Commit the first n tokens of the step that ran, after its results have arrived; n_past moves.  The lock is held. */
 int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
 {
 	struct step kept = *st;
@@ -132,17 +129,16 @@ int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, str
 	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
 	t->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(t, err)) {
-		timeline_forget(t, cache_rewind(&t->cache, 0, NULL)); /* some entries may have moved, others not */
+		timeline_forget(t, cache_rewind(&t->cache, 0, NULL)); /* the KV entries are lost: some have moved */
 		return -1;
 	}
 	if (t->forward.clock)
 		t->stats.policy_seconds += t->in_cache - t->in_attention;
-	mark(t, &kept);
+	marks_add(t, &kept);
 	t->n_past += n;
 	return 0;
 }
 
-/* Before the first generated token after a prefill: keep the logits after the prefill, for a rollback to its end. */
 void timeline_keep_read_logits(struct timeline *t)
 {
 	float *logits = t->logits;
@@ -155,8 +151,6 @@ void timeline_keep_read_logits(struct timeline *t)
 	t->logits_at = -1;
 }
 
-/* Run id[0..n) as one step. want: WANT_LAST computes the logits after its last token; WANT_ALL also lets run_logits()
- * compute the others. n_past moves on success only. */
 int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want,
                       struct err *err)
 {
@@ -165,7 +159,7 @@ int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum ste
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL; /* the surprise at the next step's first token needs the last ones */
+		want = WANT_ALL; /* -ln p of the next step's first token needs the last logits */
 	timeline_backend_take(t);
 	timeline_step_run(t, id, &st, want);
 	if (c->wants_nll && !atomic_load(&t->cancel))
@@ -193,7 +187,7 @@ int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum ste
 	return 0;
 }
 
-/* Logits after tokens row .. row + n of the step that ran last. */
+/* Compute the logits [n][n_vocab] after tokens row .. row + n of the last step. */
 static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(t);
@@ -201,7 +195,7 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 	return timeline_backend_give(t, err);
 }
 
-/* Tokens of the next prefill step when so many are left: the last step carries all tokens that the policy observes
+/* Return the tokens of the next prefill step when `left` are left. The last step gets all tokens that the policy observes
  * (cache.tail). */
 static int32_t chunk_of(const struct timeline *t, int32_t left)
 {
@@ -212,11 +206,11 @@ static int32_t chunk_of(const struct timeline *t, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 };
+enum { MESSAGES_KEPT = 16 }; /* last messages at whose ends recurrent states are kept */
 
-/* Tokens of the next step of a prefill up to token n, m or fewer: with recurrent layers it ends where one of the
- * last messages ends, so that a rollback to there finds their states. Not where the cut into steps changes what is
- * computed. */
+/* Return the tokens of the next step, m or fewer, of a prefill up to token n. With recurrent layers a step ends where one
+ * of the last messages ends, so that a rollback to there finds their states. If results depend on the cut into steps
+ * (steps_matter), the answer is m. */
 static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 {
 	const struct cache *c = &t->cache;
@@ -235,7 +229,7 @@ static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 
 int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	/* The suggested context has room for an answer of 256 tokens, too. */
+	/* The suggested -c includes an answer of 256 tokens. */
 	if (at + n > (size_t)t->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
 		               at + n, t->cache.limit, (at + n + 511) / 256 * 256);
@@ -246,15 +240,14 @@ int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, si
 	return 0;
 }
 
-/* Forget everything after the first n tokens, or after fewer, where the cache cannot go back to n. Returns how many
- * of the tokens that followed were generated and have to be decoded again one by one, as far as the new sequence has
- * them. */
+/* Drop all tokens behind the first n, or behind fewer, if the cache cannot rewind to n. Return how many of the next
+ * tokens were generated: they have to be decoded again one by one, if the new sequence has them. */
 static int32_t truncate_to(struct timeline *t, int32_t n)
 {
 	int32_t keep = MIN(n, t->n_past), replay = 0;
 
 	if (t->n_past > n || t->adopted) {
-		pthread_mutex_lock(&t->e->lock); /* the cache may need the backend to go back */
+		pthread_mutex_lock(&t->e->lock); /* rewinding may use the backend */
 		keep = cache_rewind(&t->cache, keep, &replay);
 		pthread_mutex_unlock(&t->e->lock);
 	}
@@ -263,7 +256,7 @@ static int32_t truncate_to(struct timeline *t, int32_t n)
 	return replay;
 }
 
-/* Tokens that want[0 .. n) has in common with the sequence. */
+/* Return how many first tokens of want[0 .. n) the sequence has, too. */
 static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
@@ -273,7 +266,7 @@ static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, s
 	return same;
 }
 
-/* After a rollback to the end of the last prefill: bring its logits back. */
+/* After a rollback to the end of the last prefill: restore the logits there. */
 static void restore_read_logits(struct timeline *t)
 {
 	float *logits = t->logits;
@@ -320,7 +313,7 @@ int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timelin
 	if (timeline_settle(t, err) || timeline_check_ids(t, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(t, want, n);
-	/* The logits after the last token are needed, too: without them the last token is computed again. */
+	/* Without the logits after the last token, the last token is computed again. */
 	needs = n && (size_t)common == n && t->logits_at != common && t->kept_at != common;
 	replay = truncate_to(t, common - needs);
 	if ((size_t)t->n_past == n)

@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - what looks at the attention of a timeline's tokens: one token's, the evidence of
- * an answer. */
+/* engine/timeline/timeline_observe.c - observers of a timeline's attention: of one token, and the evidence of an
+ * answer. */
 #include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"
@@ -18,7 +18,7 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	if (head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head,
 		               hp->n_kv_head - 1);
-	if (timeline_decode_pending(t, err)) /* its attention is not asked for */
+	if (timeline_decode_pending(t, err)) /* before the observer is opened */
 		return -1;
 	pthread_mutex_lock(&t->e->lock);
 	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);

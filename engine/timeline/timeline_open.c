@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_open.c - opening and closing a timeline, what it takes of memory, changing its cache policy,
- * and what it says of itself. */
+/* engine/timeline/timeline_open.c - opens and closes a timeline, computes its memory, changes its cache policy; and its
+ * statistics. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -39,7 +39,7 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* Can prompts be read in part under that policy? */
+/* Check that the policy and the backend allow a read share below 1. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -55,7 +55,7 @@ static int share_check(const struct cache *c, const struct policy *policy, struc
 	return 0;
 }
 
-/* Set the cache's settings and the policies to observe; nothing is opened yet. */
+/* Set the cache's settings; nothing is opened yet. */
 static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx,
                           struct err *err)
 {
@@ -75,8 +75,8 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	               : 0;
 }
 
-/* Rows of logits that are computed at once: tiles of the matrix product, at least those of the widest VERIFY step; more
- * where the vocabulary is small, since the rows of a large one would take more memory than all activations. */
+/* Return how many rows of logits are computed at once: whole tiles of the matrix product, at least the rows of the widest
+ * VERIFY step, and HEAD_FLOATS in all, so that logits do not take more memory than activations. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -84,8 +84,8 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
-/* Buffers, logits of timeline_extend() and of the last token, candidates for sampling; on a device: buffers, and what
- * it reserves. */
+/* Return the bytes beside the cache: activations, logits, candidates for sampling; on a device: activations and the
+ * backend's reserve. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -95,6 +95,7 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
 }
 
+/* Set the context; return the bytes of memory of the cache. */
 static uint64_t bytes_with(struct timeline *t, int32_t ctx)
 {
 	t->cache.ctx = ctx;
@@ -106,7 +107,7 @@ static int ctx_fits(struct timeline *t, uint64_t bytes, int32_t ctx)
 	return bytes_with(t, ctx) <= bytes && cache_size(&t->cache).least <= t->cache.memory;
 }
 
-/* The largest context, `most` at most, whose cache takes no more than that many bytes, and is allowed; 0 = none. */
+/* Return the largest context, `most` at most, whose cache fits `bytes` and kv_memory; 0 = none. */
 static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -122,7 +123,7 @@ static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* t is scratch.  The lock is held, because the device is asked for its free memory. */
+/* timeline_need() with the lock held, because the device is asked for its free memory. t is scratch. */
 static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
@@ -140,10 +141,10 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	/* the weights are still to be loaded */
+	/* memory that the cache cannot have: buffers, and weights that are still to be loaded */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(t, need->free_bytes - beside, most);
-	/* The default is the trained length, CTX_DEFAULT_MAX at most, or half of what fits. */
+	/* The default is the trained context, CTX_DEFAULT_MAX at most, or half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(t, need->ctx);
@@ -175,7 +176,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* Can the cache lie where it does not fit, and does `memory` allow the rest of it? */
+/* Check what a limited cache (kv_memory) needs: listed slots beside a GPU, host memory, the least memory. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);
@@ -201,6 +202,7 @@ static int limit_check(const struct cache *c, struct err *err)
 		c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20), (double)c->memory / (1 << 20));
 }
 
+/* Check that cache and buffers fit the free memory. */
 static int fit_check(const struct timeline_need *n, struct err *err)
 {
 	struct memory_budget budget = { .available = n->free_bytes, .total = n->device_bytes };
@@ -220,7 +222,7 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 	return -1;
 }
 
-/* What timeline_stats() says of the cache. */
+/* Fill the part of the statistics that the cache's settings decide. */
 static void stats_of_cache(struct timeline *t)
 {
 	struct cache *c = &t->cache;
@@ -256,7 +258,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&t->cache, err) ||
 	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
 	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
-	e->be->ops->sync(e->be); /* clears a failure, which is in err: other timelines continue */
+	e->be->ops->sync(e->be); /* clears a failure, which is in err, so that other timelines continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
 		timeline_close(t);
@@ -279,7 +281,7 @@ void timeline_lab_close(struct timeline *t)
 	t->lab = NULL;
 }
 
-/* Before the cache that the observers are attached to is closed.  The lock is held. */
+/* Close all observers, before the cache that they are attached to. The lock is held. */
 static void observers_close(struct timeline *t)
 {
 	observe_panel_close(t->panel);
@@ -314,7 +316,7 @@ void timeline_close(struct timeline *t)
 
 /* ---- another cache policy ---- */
 
-/* Open t->cache, and what depends on its chunk.  The caller holds a copy of the cache before. */
+/* Open t->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old cache. */
 static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &t->cache;
@@ -378,7 +380,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	if (takes)
 		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
 	if (t->e->be->ops->sync(t->e->be))
-		kept = 0; /* key sketches could not be computed: all is prefilled again */
+		kept = 0; /* computing key sketches failed: prefill everything again */
 	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {
@@ -403,7 +405,7 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 	return 0;
 }
 
-/* ---- what it says of itself ---- */
+/* ---- statistics ---- */
 
 void timeline_on_evictions(struct timeline *t, timeline_evictions_fn *fn, void *ud)
 {

@@ -1,14 +1,13 @@
-/* engine/timeline/timeline_step.c - generating: one token a call, and several computed in one step where drafts are
- * right (speculative decoding).
+/* engine/timeline/timeline_step.c - generating tokens: one per call, with speculative decoding several per step.
  *
- * A draft guesses the tokens that follow (draft.h). A VERIFY step computes the pending token and the drafted ones
- * together, each with the bits that decoding it alone would give; timeline_step() then samples one token a call from
- * their logits, with the ordinary sampler. As long as it samples what was drafted, nothing is left to compute. The
- * first token that differs ends the step: the entries of those before it are committed, the others rolled back. So
- * tokens, draws of the sampler, cache and snapshots are those of decoding one by one.
+ * A draft guesses the next tokens (draft.h). A VERIFY step computes the pending token and the drafted tokens together,
+ * each with the bits that decoding it alone gives. Then each timeline_step() samples one token from their logits, with
+ * the ordinary sampler. While the sampled tokens are the drafted ones, there is nothing to compute. The first token that
+ * differs ends the step: the KV entries before it are committed, the entries behind it rolled back. So tokens, draws of
+ * the sampler, cache and snapshots are those of decoding one by one.
  *
- * While such a step is open, its tokens are in `tokens` as far as they were sampled, and none of its entries is
- * committed: whatever looks at the cache calls timeline_settle() first. */
+ * While the step is open, `tokens` has the tokens sampled so far, and no entry of the step is committed. Every function
+ * that reads the cache calls timeline_settle() first. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -19,6 +18,7 @@
 
 /* ---- a VERIFY step ---- */
 
+/* 1 if draft_logits is allocated. */
 static int logits_ready(struct timeline *t, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -29,9 +29,9 @@ static int logits_ready(struct timeline *t, struct err *err)
 	return t->draft_logits != NULL;
 }
 
-/* Compute the pending token, and up to n of id[]. *tried: tokens of the step, in t->draft; 0: there is nothing to
- * compute. *logits as in timeline_verify(). */
-static int verify(struct timeline *t, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
+/* Compute the pending token, if there is one, and up to n of id[]. *tried = tokens of the step, which are in t->draft; 0 =
+ * there is nothing to compute. */
+static int verify_run(struct timeline *t, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
 	int32_t pending = (int32_t)t->tokens.n - t->n_past, most;
@@ -52,7 +52,7 @@ static int verify(struct timeline *t, const int32_t *id, int32_t n, int32_t *tri
 		tokens_add(&t->draft, t->tokens.id[t->n_past]);
 	tokens_append(&t->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(t, t->draft.id, &st, WANT_ALL);
-	/* One by one where a product of several tokens rounds differently from that of one. */
+	/* One by one, if the backend's product of several rows rounds differently from the product of one. */
 	for (int32_t i = 0, together = t->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&t->forward, i, together, t->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(t, err);
@@ -65,7 +65,7 @@ static int verify(struct timeline *t, const int32_t *id, int32_t n, int32_t *tri
 	return 0;
 }
 
-/* nll[i] = the surprise at token i of the draft, for the first n. */
+/* Set nll[i] = -ln p of token i of the draft, for the first n. */
 static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -79,8 +79,8 @@ static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step, whose first `pending` are in t->tokens, and roll the others back.
- * Then n_past has moved by keep, and the logits are those after it. */
+/* Commit the first `keep` tokens of the VERIFY step and roll the others back; n_past grows by keep, and t->logits are those
+ * behind. pending: 1 if the step began with the pending token, else 0. */
 static int verify_keep(struct timeline *t, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -115,7 +115,7 @@ int32_t timeline_verify(struct timeline *t, const int32_t *id, int32_t n, const 
 	pending = (int32_t)t->tokens.n - t->n_past;
 	if (t->adopted || (!pending && t->logits_at != t->n_past))
 		return err_set(err, ERR_USAGE, "the sequence was stopped early or changed; sync it first");
-	if (!logits_ready(t, err) || verify(t, id, n, &tried, err))
+	if (!logits_ready(t, err) || verify_run(t, id, n, &tried, err))
 		return -1;
 	*logits = t->draft_logits;
 	return tried ? tried - pending : 0;
@@ -132,7 +132,7 @@ int timeline_accept(struct timeline *t, int32_t n, struct err *err)
 	return verify_keep(t, pending + n, pending, err);
 }
 
-/* ---- drafts of its own ---- */
+/* ---- speculative decoding ---- */
 
 void timeline_speculate(struct timeline *t, int on)
 {
@@ -140,13 +140,13 @@ void timeline_speculate(struct timeline *t, int on)
 
 	if (on == t->speculates)
 		return;
-	timeline_settle(t, &none); /* a failure is the backend's, and sticky */
+	timeline_settle(t, &none); /* a failure of the backend is sticky: the next call reports it */
 	t->speculates = on;
 	draft_index_free(&t->drafts);
 	draft_pace_reset(&t->pace);
 }
 
-/* Commit the first `keep` tokens of the open step, which ends. */
+/* End the open step: commit its first `keep` tokens. */
 static int ahead_end(struct timeline *t, int32_t keep, struct err *err)
 {
 	t->ahead = 0;
@@ -159,8 +159,7 @@ int timeline_settle(struct timeline *t, struct err *err)
 	return t->ahead ? ahead_end(t, (int32_t)t->tokens.n - 1 - t->n_past, err) : 0;
 }
 
-/* Instead of decoding the pending token: decode it with a draft behind it, if one is likely to be right. 1: such a step
- * is open, 0, or -1. */
+/* Compute the pending token together with a draft, if a draft is likely to be right. Return 1 = a step is open, 0, or -1. */
 static int ahead_begin(struct timeline *t, struct err *err)
 {
 	int32_t most, n, tried;
@@ -179,7 +178,7 @@ static int ahead_begin(struct timeline *t, struct err *err)
 	n = draft_pace_length(&t->pace, &t->guess);
 	if (n < 1 || !logits_ready(t, &none))
 		return 0;
-	if (verify(t, t->guess.id, n, &tried, err))
+	if (verify_run(t, t->guess.id, n, &tried, err))
 		return -1;
 	draft_pace_took(&t->pace, tried, now_seconds() - start);
 	t->stats.drafted += tried - 1;
@@ -187,7 +186,7 @@ static int ahead_begin(struct timeline *t, struct err *err)
 	return 1;
 }
 
-/* The newest token was sampled: was it guessed?  Guesses that no step tried count as well. */
+/* Record whether the newest token was guessed right, also if no step tried the guess. */
 static void guess_learn(struct timeline *t)
 {
 	size_t at = t->tokens.n - 1 - t->guess_at;
@@ -201,7 +200,7 @@ static void guess_learn(struct timeline *t)
 		t->guess.n = 0;
 }
 
-/* The sampled token was appended: is it the drafted one, or does the open step end? */
+/* Keep the open step if the newest token is the drafted one, else end the step. */
 static int ahead_go_on(struct timeline *t, struct err *err)
 {
 	int32_t at = (int32_t)t->tokens.n - 1 - t->n_past;
@@ -229,7 +228,7 @@ int timeline_decode_pending(struct timeline *t, struct err *err)
 	return 0;
 }
 
-/* The next token of the answer: given, or sampled from the logits; -1: these are invalid. */
+/* Return the next token of the answer: a given one, or sampled from the logits; -1 = invalid logits. */
 static int32_t next_token(struct timeline *t, struct sampling *s, const float *logits)
 {
 	size_t n = t->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;

@@ -1,6 +1,6 @@
-/* engine/timeline/view.c - what a cache holds and what was attended, in a few columns, for a panel.
+/* engine/timeline/view.c - what a cache holds and what was attended, in a few columns, for a panel (engine_view.h).
  *
- * The sources are the rings' bookkeeping and the panel's observer (observe_panel.c), which the first view attaches. */
+ * The figures come from the slot tables of the rings and from the panel's observer (observe_panel.c). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -10,7 +10,8 @@
 
 /* ---- columns ---- */
 
-/* Division by a factor is exact for 31 bits: shift = 31 + ceil(log2(per_col)), factor rounded up. */
+/* Set the columns, and factor and shift: token * factor >> shift = token / per_col, exact for tokens of 31 bits with
+ * shift = 31 + ceil(log2(per_col)) and the factor rounded up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;
@@ -81,9 +82,9 @@ uint8_t view_heat_byte(double x, double most)
 	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* not a number: 1 */
 }
 
-/* ---- together ---- */
+/* ---- the view ---- */
 
-/* The parts of the timeline that a view reads. */
+/* Set the parts of the timeline that a view reads. */
 static void work_set(struct view_work *w, const struct timeline *t)
 {
 	const struct retention_ops *r = t->cache.policy.def->retention;
@@ -96,6 +97,7 @@ static void work_set(struct view_work *w, const struct timeline *t)
 		r->view(&t->cache, &w->in);
 }
 
+/* Set kept[] and where[] from the counts. */
 static void view_kept(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -134,7 +136,7 @@ static void view_make(struct timeline *t, struct view_work *w)
 		view_measured_heat(w);
 }
 
-/* The backend failed: nothing is known of attention and selection. */
+/* After a failure of the backend: attention and selection are unknown. */
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
@@ -185,7 +187,7 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 
 /* ---- how much of attention is read ---- */
 
-/* Does the policy select anew for each token, by a scan that tells how much it found? */
+/* 1 if the policy selects for each token by a scan, which tells the share of attention that it found. */
 static int tells_read(const struct timeline *t)
 {
 	const struct selector_ops *ops = t->cache.selecting ? t->cache.sel.ops : NULL;
@@ -219,7 +221,7 @@ void timeline_attention_read(const struct timeline *t, struct attention_read *ou
 
 /* ---- token by token ---- */
 
-/* count[i] += pairs of layer and KV head that will read token first + i, for n tokens. */
+/* Add to count[i] the pairs of layer and KV head that will read token first + i, for n tokens. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -244,6 +246,7 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
+/* Return the byte of timeline_kept() of a token of a bounded stream. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

@@ -1,9 +1,8 @@
-/* engine/timeline/view_rings.c - what rings keep and the attention mass they count, in columns (view.h).
+/* engine/timeline/view_rings.c - what rings keep, and its attention mass, by column (view.h).
  *
- * A stream of 8,000 slots for 90 pairs of layer and KV head is 700,000 token numbers and as many sums of mass; most of
- * a view's time is waiting for memory. Both lie slot by slot, the heads of a slot together, and are read head by head:
- * in blocks of slots that stay in a near CPU cache. Neighbours that fall into the same column are added up before the
- * column is written. */
+ * A stream of 8,000 slots with 90 pairs of layer and KV head has 700,000 token numbers and as many sums of mass, so memory
+ * bounds the time of a view. Both arrays are [slot][head]. They are read head by head, in blocks of slots that stay in
+ * the L1 or L2 cache. Neighbouring slots of one column are summed before the column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -11,12 +10,13 @@
 
 enum { BLOCK = 128 }; /* slots */
 
+/* Return the layer of a head of the rings: a pair of layer and KV head, or a layer. */
 static int32_t layer_of(const struct view_work *w, int32_t head)
 {
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* The sum of n values that lie `apart` floats apart.  Four partial sums, so that additions overlap. */
+/* Sum n values at a stride of `apart` floats; four partial sums, so that additions overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
@@ -30,7 +30,7 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Add slots slot .. end of ring i in one head; `times` heads keep the same tokens. */
+/* Add slots slot .. end of ring i of one head; `times` heads keep the same tokens. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -58,7 +58,7 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Add slots slot .. end of ring i.  Where no mass is summed all heads keep the same tokens. */
+/* Add slots slot .. end of ring i. If no mass is summed, all heads keep the same tokens. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -68,7 +68,8 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* The same while the rings fill: slot s holds token sinks + s, and the newest tokens count as the newest ring's. */
+/* Add tokens first .. end to ring i while the rings fill: slot s has token sinks + s, and the newest tokens are counted in
+ * the newest ring. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -88,7 +89,7 @@ static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t e
 	}
 }
 
-/* Add the tokens that wait behind the rings to the newest ring, which they will join. */
+/* Add the waiting tokens behind the rings to the newest ring, which they will enter. */
 static void add_waiting(struct view_work *w)
 {
 	const struct rings *r = w->in.rings;
@@ -128,7 +129,7 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* The largest heat behind the first VIEW_SINKS tokens; of all tokens, where that is 0. */
+/* Return the largest heat behind the first VIEW_SINKS tokens; if that is 0, the largest of all tokens. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -144,7 +145,8 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Columns whose tokens are all evicted have none: what was measured may be older. */
+/* Fill v->heat from the sums; return the maximum. with_evicted 0: columns whose tokens are all evicted get 0, because
+ * measurements may be older than the eviction. */
 static double heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;

@@ -1,4 +1,4 @@
-/* engine/timeline/view_selected.c - the entries that generated tokens read, in columns (view.h). */
+/* engine/timeline/view_selected.c - the KV entries that generated tokens read, by column (view.h). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -21,7 +21,7 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Add to to[col] how many entries of a part the KV heads of a layer read, in a region of `limit` slots. */
+/* Add to to[col] how many entries of a part the KV heads of a layer read, of the first `limit` slots. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -49,7 +49,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* what the next token will read: the newest, all but its own */
+	if (window) { /* the entries that the next token will read, except its own */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
@@ -62,8 +62,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* Is view_parts() known?  *region: its slots at most; becomes the slots when the token selected. */
-static int known(const struct view_work *w, int32_t *region)
+/* 1 if view_parts() is known. *region: most slots of the region; set to the slots at the time of the selection. */
+static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
 
@@ -77,8 +77,8 @@ static int known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add the entries of the region that each layer reads to the heat, and those in the windows of layers. Returns the
- * entries read per KV head, all layers without a window together. */
+/* Add to the heat the entries of the region that each layer reads, and the entries in windows. Return the entries read per
+ * KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -102,8 +102,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add what a generated token reads of a stream in layers without a window: all that is kept there, by all heads alike
- * where no mass is summed. */
+/* Add to the heat what a generated token reads of a stream in layers without a window: all that is kept there. Each head
+ * gets the mean; if no mass is summed, all heads keep the same tokens. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
@@ -118,7 +118,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* The share of the first VIEW_SINKS tokens in the attention mass that a selector sums. */
+/* Set the share of the first VIEW_SINKS tokens in the selector's attention mass. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
@@ -154,7 +154,7 @@ void view_selected(struct view_work *w)
 	v->watched_pinned = w->in.rings ? VIEW_SELECTED : VIEW_NONE;
 	v->watched = scored ? VIEW_MASS : VIEW_SELECTED;
 	memset(w->heat, 0, (size_t)n_layer * VIEW_COLS * sizeof *w->heat);
-	if (!known(w, &region)) {
+	if (!parts_known(w, &region)) {
 		if (s->ops->holds)
 			view_keep_range(w, 0, 0, v->n_tokens);
 		return;
@@ -183,7 +183,7 @@ void view_selected(struct view_work *w)
 	}
 	if (s->ops->sums)
 		view_sums(w);
-	/* The pending token will be read. */
+	/* The next token reads the pending token. */
 	if (s->ops->holds)
 		view_keep_range(w, 0, w->past, v->n_tokens);
 }
