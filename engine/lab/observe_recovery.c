@@ -1,4 +1,4 @@
-/* engine/lab/observe_recovery.c - how much of full attention selectors would have recovered.
+/* engine/lab/observe_recovery.c - an observer that measures how much of full attention selectors would recover.
  *
  * The cache retains and reads everything, so the sequence follows full attention. For each decoded token every
  * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens.

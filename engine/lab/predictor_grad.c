@@ -1,5 +1,5 @@
-/* engine/lab/predictor_grad.c - the gradient of the network of `predict`: forward with all that the ReLUs let through,
- * and back. */
+/* engine/lab/predictor_grad.c - the gradient of the network of `predict`: a forward pass that keeps the activations, and
+ * the backward pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ void predictor_scratch_weights(struct predictor_scratch *s, const struct predict
 					p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
 }
 
-/* Pixel -1 of row t (from -1 on) of a bordered image with `depth` channels. */
+/* Return pixel -1 of row t, from -1 on, of an image with a border and `depth` channels. */
 static float *bordered(float *image, int32_t t, int32_t cols, int32_t depth)
 {
 	return image + (size_t)(t + 1) * (size_t)(cols + 2) * (size_t)depth;
@@ -53,9 +53,9 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Fills a, inner, outer and out. */
-static void forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
-                    int32_t rows, int32_t cols)
+/* Run the forward pass: fills a, inner, outer and out. */
+static void network_forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
+                            int32_t rows, int32_t cols)
 {
 	size_t n = (size_t)(rows + 2) * (size_t)(cols + 2);
 
@@ -103,8 +103,8 @@ static void forward(const struct predictor *p, struct backend *be, struct predic
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* outer = the loss's gradient by the second convolution's sums, where g[i] is that by the prediction of column i, over
- * rows. */
+/* Turn outer into the gradient by the sums of the second convolution, before the ReLU. g[i]: gradient by the prediction of
+ * column i, divided by rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {
@@ -127,7 +127,7 @@ double predictor_gradient(const struct predictor *p, struct backend *be, struct 
 {
 	double loss = 0;
 
-	forward(p, be, s, x, rows, cols);
+	network_forward(p, be, s, x, rows, cols);
 	for (int32_t i = 0; i < cols; i++) {
 		float off = s->out[i] - target[i];
 

@@ -1,23 +1,24 @@
 /* engine/lab/predictor_train.c - trains the network of `predict` on a model's own attention.
  *
- * An example is a crop of one KV head's image of H rows, and the same columns of the row that came next. Only rows of
- * generated tokens are targets; rows of the prefill may be in the image. The loss is the squared error of the crop's
- * columns, without those at the cut, whose neighbours the crop lacks; Adam with a rate that falls from 5e-4 to 5e-6
- * along a cosine; batches of 16. After each epoch the network selects a tenth of the columns of held-out examples, and
- * the one that found most of the attention is kept.
+ * Example. The input is a crop of one KV head's image of H rows, the target the same columns of the next row. Targets are
+ * rows of generated tokens; the image may have rows of the prefill.
  *
- * It begins as 0.3 times the last row and 0.7 times the mean of the rows, which predicts well without training, beside
- * random channels of little weight.
+ * Training. The loss is the squared error of the crop's columns, except the two at a cut, whose neighbours are missing.
+ * Adam in batches of 16; the rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network selects a tenth of
+ * the columns of held-out examples. The network that found most of the attention is kept.
  *
- * Each example counts by the inverse of its own mean square, to 100 times the mean of all: otherwise heads with sharp
- * attention, whose blocks are found anyway, would be all that is learned.
+ * Start. 0.3 times the last row plus 0.7 times the mean of the rows, which predicts well without training; the other
+ * channels are random with small weights.
  *
- * Probabilities are small, and so are the biases that would suit them. ReLUs make the network homogeneous: with all
- * probabilities and biases times c its output is c times as large. So it is trained on probabilities over their root
+ * Weight of an example. The inverse of its mean square, 100 times the mean of all examples at most. Equal weights would
+ * train for heads with sharp attention only, whose blocks are found anyway.
+ *
+ * Scale. Probabilities are small, and biases of their size train slowly. The network is homogeneous, because of its ReLUs:
+ * probabilities and biases times c give c times the output. So it is trained on probabilities divided by their root
  * mean square, and the biases are scaled back.
  *
- * Examples of a batch are split into a fixed number of parts whose gradients are added in order: the result does not
- * depend on threads. */
+ * Threads. The examples of a batch are split into PARTS parts, whose gradients are added in order: results do not depend on
+ * the number of threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,13 @@
 #include "engine/lab/rows.h"
 
 #define RATE 5e-4
-enum { COLS = 64, COLS_HELD = 256, BATCH = 16, PARTS = 8, FORCED = 64 };
+enum {
+	COLS = 64,       /* columns of a crop to train on */
+	COLS_HELD = 256, /* columns of a held-out crop */
+	BATCH = 16,
+	PARTS = 8,
+	FORCED = 64, /* first and last entries of a sequence, which are always read: not in crops */
+};
 
 struct examples {
 	int32_t n, most, cols;
@@ -61,7 +68,7 @@ static int32_t random_below(struct predictor_trainer *t, int32_t n)
 	return (int32_t)(random_next(&t->rng) % (uint64_t)n);
 }
 
-/* Of variance s^2, nearly normal. */
+/* Return a nearly normal number of variance s^2. */
 static float random_weight(struct predictor_trainer *t, double s)
 {
 	double sum = 0;
@@ -94,8 +101,9 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* The first two channels are the image itself and a constant; of these the first two of the outer ones make the image
- * and its last row: in any other row the constant below subtracts more than a probability can be. */
+/* Set the weights that training begins with. Inner channels 0 and 1 are the image and a constant. Outer channel 0 is the
+ * image; outer channel 1 is its last row: in any other row the constant of the row below subtracts more than a
+ * probability, and the ReLU gives 0. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -157,7 +165,7 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* One example out of the rows of a timeline: row `row` of a head is the target. */
+/* Take one example from the rows of a timeline: row `row` of a head is the target. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -186,11 +194,11 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!kept)
 		return 0;
 	observe_rows_shape(kept, &sh);
-	/* the first row with a few columns between those that are always read */
+	/* the first row with at least 4 columns between the entries that are always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	heads = heads > 0 ? heads : sh.heads; /* no more layers than are dense: all of them */
+	heads = heads > 0 ? heads : sh.heads; /* all layers are dense: take examples from all */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
 		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
 		             sh.heads - heads + random_below(t, heads));
@@ -205,7 +213,7 @@ static void scale(float *x, size_t n, double by)
 		x[i] = (float)((double)x[i] * by);
 }
 
-/* Bring the examples to train on to a root mean square of 1. */
+/* Scale the examples to train on to a root mean square of 1, and set their weights. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -226,7 +234,7 @@ static void unit_set(struct predictor_trainer *t)
 	}
 }
 
-/* The network for probabilities as they are. */
+/* Turn a network for scaled probabilities into the network for probabilities. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
 	scale(p->b1, PREDICTOR_INNER, t->unit);
@@ -270,7 +278,7 @@ static void adam(struct predictor_trainer *t, double rate)
 	}
 }
 
-/* ---- what a prediction finds ---- */
+/* ---- testing ---- */
 
 struct ranked {
 	float score;
@@ -285,7 +293,7 @@ static int by_score(const void *a, const void *b)
 	                            : (x->col < y->col) - (x->col > y->col);
 }
 
-/* The mass of the k columns of n with the largest score. */
+/* Return the mass of the k columns with the largest scores. */
 static double found(const float *score, const float *mass, int32_t n, int32_t k)
 {
 	struct ranked r[COLS_HELD];
@@ -318,7 +326,7 @@ static void test_one(void *arg, int task)
 	int32_t n = COLS_HELD, k;
 
 	while (n > 1 && ex->weight[at + (size_t)n - 1] == 0 && mass[n - 1] == 0 && ex->weight[at + (size_t)n - 2] == 0)
-		n--; /* columns that the text has not */
+		n--; /* columns behind the end of the image */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
 	predictor_run(w->net, t->e->be, &m, 0, n, out);
@@ -334,7 +342,7 @@ static void test_one(void *arg, int task)
 		                                 .best = found(mass, mass, n, k) };
 }
 
-/* Of the held-out examples, in shares of what could be found. */
+/* Test the network on all held-out examples; *out: shares of the mass that the best columns have. */
 static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out,
                     struct err *err)
 {
@@ -359,7 +367,7 @@ static int test_all(struct predictor_trainer *t, const struct predictor *net, st
 	return w.one && w.r ? 0 : -1;
 }
 
-/* Test the network as it is; out->loss is set.  The lock is held. */
+/* Test the network after an epoch, and keep it if it is the best. The lock is held. */
 static int epoch_end(struct predictor_trainer *t, struct predictor_epoch *out, struct err *err)
 {
 	struct predictor net = t->net;

@@ -1,8 +1,8 @@
-/* engine/lab/train.c - training, step by step: windows of a text, the mean gradient of their loss, AdamW.
+/* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, decay apart from the gradient and for matrices alone. A
- * window begins at a place that depends on the seed and on its number alone, so a training that goes on at step n needs
- * no history of the steps before. */
+ * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, weight decay apart from the gradient and for matrices only.
+ * The first token of a window depends on the seed and the window's number only, so training can continue at step n
+ * without the history of earlier steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,9 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 #define BETA2   0.999
 #define EPSILON 1e-8
 
-/* ---- the mask's name ---- */
+/* ---- the mask's text ---- */
 
+/* Parse a positive number and advance *at behind it; -1 = there is none. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -129,7 +130,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Room for the sets of a mask, which may be another than that of training. */
+/* Allocate the sets of a mask, which may differ from the mask of training. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
@@ -139,7 +140,8 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-static const int32_t *window(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
+/* Return the first token of window i of this step. */
+static const int32_t *window_at(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
 	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
 		 state = random_next(&seed) + nth * 0x9e3779b97f4a7c15u;
@@ -162,7 +164,10 @@ static int ids_check(const struct trainer *t, const int32_t *id, size_t n, struc
 struct update {
 	struct trainer *t;
 	struct train_param *p;
-	double rate, cut, fix1, fix2, *part;
+	double rate;
+	double cut;        /* factor that clips the gradient */
+	double fix1, fix2; /* bias corrections of the moments */
+	double *part;      /* [tasks] sums of squares */
 };
 
 static size_t task_end(const struct update *u, int task)
@@ -177,6 +182,7 @@ static int tasks_of(const struct train_param *p)
 	return (int)((p->n + TASK_FLOATS - 1) / TASK_FLOATS);
 }
 
+/* Sum the squares of a part of the gradient. */
 static void square_part(void *arg, int task)
 {
 	struct update *u = arg;
@@ -187,6 +193,7 @@ static void square_part(void *arg, int task)
 	u->part[task] = sum;
 }
 
+/* Update a part of a parameter. */
 static void adam_part(void *arg, int task)
 {
 	struct update *u = arg;
@@ -255,7 +262,7 @@ int trainer_step(struct trainer *t, const int32_t *id, size_t n, int (*stopped)(
 	for (size_t i = 0; i < t->n_param; i++)
 		memset(t->param[i]->g, 0, t->param[i]->n * sizeof *t->param[i]->g);
 	for (int32_t i = 0; i < t->s.batch; i++) {
-		const int32_t *w = window(t, id, n, i);
+		const int32_t *w = window_at(t, id, n, i);
 
 		if (stopped && stopped())
 			return err_set(err, ERR_CANCELLED, "stopped");

@@ -1,16 +1,17 @@
-/* engine/lab/train_attention.c - attention of a window under a mask, as it was published for continued pretraining, and
- * its gradient.
+/* engine/lab/train_attention.c - attention of a window under a mask, and its gradient.
  *
- * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c; Recycled Attention, arXiv
- * 2411.05787v1, section 5, and RefreshKV, its later version, section 6): the first `prefill` tokens attend to all
- * before them; the last of these selects k entries per KV head by its probabilities, reduced over the group's heads and
- * max-pooled; the tokens that follow attend to these entries and to the tokens since, and for each of the latter but
- * one the lowest-scored entry leaves. Every `stride` tokens one attends to all and selects anew. The papers train with
- * 8,142 tokens of prefill and one set that serves the last 50; here a window may have several sets.
+ * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
+ * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5) and its later version RefreshKV (section 6).
+ *     - The first `prefill` tokens attend to all tokens before them.
+ *     - The last of them selects a set: per KV head the k entries with the largest probabilities, maximum over the
+ *       group's heads, max-pooled over `pool` neighbours.
+ *     - Each following token attends to the set and to the tokens since the selection. For each of these tokens but one
+ *       the entry with the lowest score leaves the set.
+ *     - Every `stride` tokens a token attends to all tokens and selects a new set.
+ * The papers train with a prefill of 8,142 tokens and one set for the last 50; here a window may have several sets.
  *
- * A KV head's set is made from the probabilities of the pass itself, layer by layer; no gradient goes through the
- * choice. A token's probabilities of what it does not attend to are 0, and that is all the way back has to know of the
- * mask. */
+ * A set is made from the probabilities of the running pass, layer by layer; no gradient flows through the selection.
+ * Probabilities of tokens outside the mask are 0. The backward pass needs nothing else of the mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ struct pass {
 };
 enum { TASK_ROWS = 16 };
 
-/* Does this token select?  Then it attends to all. */
+/* 1 if the token selects a set. It attends to all tokens before it. */
 static int selects(const struct train_mask *m, int32_t row)
 {
 	return m->k && (row == m->prefill - 1 || (row >= m->prefill && (row + 1 - m->prefill) % m->stride == 0));
@@ -35,7 +36,7 @@ int32_t train_mask_sets(const struct train_mask *m, int32_t n)
 	return m->k && n >= m->prefill ? 1 + (n - m->prefill) / m->stride : 0;
 }
 
-/* The token that selected set i. */
+/* Return the token that selects set i. */
 static int32_t selector_of(const struct train_mask *m, int32_t i)
 {
 	return m->prefill - 1 + i * m->stride;
@@ -60,7 +61,7 @@ static int best_first(const void *x, const void *y)
 	return a->raw != b->raw ? (a->raw < b->raw ? 1 : -1) : b->at - a->at;
 }
 
-/* One set of one KV head: its k entries, best first; the selecting token is one of them, as in the cache. */
+/* Make one set of one KV head: k entries, best first. The selecting token is always among them, as in the cache. */
 static void set_make(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -92,7 +93,7 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Probabilities of a token that reads a set: scores elsewhere become 0. */
+/* Turn the scores x of a token that reads a set into probabilities: 0 outside the set and the tokens since. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;
@@ -125,7 +126,7 @@ static void prob_rows(void *arg, int task)
 
 		memset(x + row + 1, 0, (size_t)(p->n - row - 1) * sizeof *x);
 		if (selects(p->mask, row))
-			continue; /* set_make() has it */
+			continue; /* done by set_make() */
 		if (p->mask->k && row >= p->mask->prefill)
 			partial_row(p, head, row, x);
 		else
@@ -133,7 +134,8 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* One product of each of `heads` heads; step: floats between the operands of two heads. */
+/* Compute a product for each of `heads` heads. *_step: floats from the operand of one head to the next; b_shared: heads
+ * that share an operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {
@@ -221,7 +223,7 @@ void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t
 	                          .c_row = all,
 	                          .alpha = 1 },
 	           t->n_head, dim, dim, group, rows * all);
-	for (int32_t g = 0; g < group; g++) /* a group's heads one after the other: they add to the same values */
+	for (int32_t g = 0; g < group; g++) /* the heads of a group add to the same values: one by one */
 		heads_gemm(t,
 		           (struct gemm){ .c = t->dv,
 		                          .a = a->prob + ((size_t)g * all + first) * all + first,

@@ -1,9 +1,9 @@
-/* engine/lab/train_file.c - what a training leaves: checkpoints, adapters, models.
+/* engine/lab/train_file.c - the files of training: checkpoints, adapters, models.
  *
- * A checkpoint is 64 bytes and for each parameter its values and both moments as f32, little-endian: "WEIRTRN1", u32
- * step, u32 0, u64 hash of the model and the settings, u64 number of values, u64 hash of these bytes, zeros.
+ * A checkpoint is a head of 64 bytes, then for each parameter its values and both moments as f32, little-endian. The head:
+ * "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash of the values, zeros.
  *
- * Files are written beside their place and renamed: at any time there is the old one or the new one, whole. */
+ * A file is written as PATH.new and renamed: PATH is always the whole old file or the whole new one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,13 +16,13 @@
 #include "engine/base/base.h"
 #include "engine/lab/train.h"
 
-/* ---- a file that appears whole ---- */
+/* ---- a file that is replaced atomically ---- */
 
 struct whole {
-	struct str next;
+	struct str next; /* the path it is written to */
 	const char *path;
 	FILE *f;
-	int failed;
+	int failed; /* errno of the first failure */
 };
 
 static int whole_open(struct whole *w, const char *path, struct err *err)
@@ -83,7 +83,7 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Of all that two halves of one training have in common. */
+/* Hash the model and the settings, which an interrupted training and its continuation share. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
@@ -173,7 +173,7 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 
 /* ---- GGUF ---- */
 
-/* A file in the making: keys, then the directory of tensors; their data follow in the same order. */
+/* The beginning of a GGUF file: keys, then the directory of tensors, whose data follow in the same order. */
 struct gguf_out {
 	struct str keys, dir;
 	uint64_t n_keys, n_tensors, at;
@@ -234,8 +234,8 @@ static void zeros(struct whole *w, uint64_t n)
 		whole_put(w, zero, n < sizeof zero ? (size_t)n : sizeof zero);
 }
 
-/* All before the tensors' data. */
-static void begin(struct whole *w, const struct gguf_out *o)
+/* Write all that is in front of the tensors' data. */
+static void put_head(struct whole *w, const struct gguf_out *o)
 {
 	uint32_t version = 3;
 
@@ -248,8 +248,8 @@ static void begin(struct whole *w, const struct gguf_out *o)
 	zeros(w, padding(24 + o->keys.n + o->dir.n, o->alignment));
 }
 
-/* n values, padded. */
-static void data(struct whole *w, const struct gguf_out *o, enum dtype type, const float *v, size_t n)
+/* Write the n values of a tensor, and padding. */
+static void put_data(struct whole *w, const struct gguf_out *o, enum dtype type, const float *v, size_t n)
 {
 	enum { PIECE = 4096 };
 	uint16_t half[PIECE];
@@ -277,7 +277,7 @@ static void adapter_keys(const struct trainer *t, struct gguf_out *o)
 	str_add(&o->keys, &alpha, sizeof alpha);
 }
 
-/* Halves of adapters follow each other: A, then B. */
+/* Add the tensors of an adapter: for each matrix A, then B. */
 static void adapter_tensors(const struct trainer *t, struct gguf_out *o, enum dtype type)
 {
 	for (int32_t i = 0; i < t->n_layer; i++)
@@ -303,11 +303,11 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	adapter_keys(t, &o);
 	adapter_tensors(t, &o, type);
 	if (!rc) {
-		begin(&w, &o);
+		put_head(&w, &o);
 		for (int32_t i = 0; i < t->n_layer; i++)
 			for (int p = 0; p < TRAIN_PLACES; p++) {
-				data(&w, &o, type, t->layer[i].m[p].a.w, t->layer[i].m[p].a.n);
-				data(&w, &o, type, t->layer[i].m[p].b.w, t->layer[i].m[p].b.n);
+				put_data(&w, &o, type, t->layer[i].m[p].a.w, t->layer[i].m[p].a.n);
+				put_data(&w, &o, type, t->layer[i].m[p].b.w, t->layer[i].m[p].b.n);
 			}
 		rc = whole_close(&w, err);
 	}
@@ -316,7 +316,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	return rc;
 }
 
-/* The parameter that a tensor of the source became; NULL: it is not trained. */
+/* Return the parameter that was loaded from a tensor of the source; NULL = not trained. */
 static const struct train_param *param_of(const struct trainer *t, struct view name)
 {
 	char full[80];
@@ -342,7 +342,7 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 	return NULL;
 }
 
-/* The source's keys as they are, but for what no longer holds. */
+/* Copy the source's keys, except the ones that are not true of the new file. */
 static void model_keys(const struct gguf *g, struct gguf_out *o, int half)
 {
 	const uint8_t *head = g->head ? g->head : g->base;
@@ -374,7 +374,7 @@ static int model_write(const struct trainer *t, const char *path, int half, stru
 	model_keys(g, &o, half);
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
-			begin(&w, &o);
+			put_head(&w, &o);
 		for (uint64_t i = 0; i < g->n_tensor; i++) {
 			const struct gguf_tensor *s = &g->tensor[i];
 			const struct train_param *p = param_of(t, s->name);
@@ -384,7 +384,7 @@ static int model_write(const struct trainer *t, const char *path, int half, stru
 				tensor(&o, s->name.p, s->name.n, type, s->n_dims > 1 ? 2 : 1, s->ne[0],
 				       p ? (int64_t)p->n / s->ne[0] : s->ne[1]);
 			else if (p)
-				data(&w, &o, type, p->w, p->n);
+				put_data(&w, &o, type, p->w, p->n);
 			else {
 				whole_put(&w, s->data, (size_t)s->bytes);
 				zeros(&w, padding(s->bytes, o.alignment));

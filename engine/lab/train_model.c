@@ -1,5 +1,5 @@
-/* engine/lab/train_model.c - which models can be trained, their weights as floats, and the memory that training
- * takes. */
+/* engine/lab/train_model.c - checks that a model can be trained, loads its weights as floats, allocates the memory of
+ * training. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +34,7 @@ float *train_floats(struct trainer *t, size_t n, struct err *err)
 
 /* ---- what can be trained ---- */
 
+/* Name the first property of a layer that training does not support; NULL = the layer is plain. */
 static const char *odd_layer(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -53,7 +54,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* A tensor of a layer that a plain one has not, or NULL. */
+/* Return a layer's tensor that plain layers lack; NULL = none. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -101,8 +102,8 @@ struct loader {
 	struct err *err;
 };
 
-/* A tensor of the file as floats.  trains: with a gradient and moments. */
-static int load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
+/* Load a tensor of the file as floats. trains: allocate its gradient and moments, too. */
+static int param_load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
 {
 	struct trainer *t = l->t;
 	const struct gguf_tensor *g = gguf_tensor_find(t->e->gguf, name);
@@ -111,7 +112,7 @@ static int load(struct loader *l, struct train_param *p, const char *name, size_
 	if (!g || (uint64_t)count < n)
 		return gguf_err(t->e->gguf, l->err, "tensor '%s' is missing", name);
 	*p = (struct train_param){ .n = n };
-	/* Whole blocks: a padded embedding has more rows than the vocabulary. */
+	/* n may be less than the tensor has: a padded embedding has more rows than the vocabulary. */
 	if (!(p->w = train_floats(t, n, l->err)))
 		return -1;
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
@@ -124,13 +125,14 @@ static int load(struct loader *l, struct train_param *p, const char *name, size_
 	               : -1;
 }
 
-/* Uniform from -1 to 1. */
+/* Return a uniform number from -1 to 1. */
 static float random_value(uint64_t *state)
 {
 	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
-static int fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
+/* Allocate a trained parameter of n values, uniform within +-width. */
+static int param_fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
 {
 	struct trainer *t = l->t;
 
@@ -143,7 +145,8 @@ static int fresh(struct loader *l, struct train_param *p, size_t n, double width
 	return 0;
 }
 
-/* An adapter begins without effect: A is random, uniform within 1 / sqrt(cols), and B zero (Hu et al. 2021). */
+/* Load a matrix and begin its adapter, if there is one: A is uniform within +-1 / sqrt(cols) and B is 0, so that it has no
+ * effect yet (Hu et al. 2021). */
 static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
                        uint64_t *state)
 {
@@ -153,10 +156,10 @@ static int load_matrix(struct loader *l, struct train_matrix *m, const char *nam
 	m->cols = cols;
 	m->rank = s->rank;
 	m->scale = s->rank ? (float)(s->alpha / s->rank) : 0;
-	if (load(l, &m->w, name, (size_t)rows * (size_t)cols, !s->rank))
+	if (param_load(l, &m->w, name, (size_t)rows * (size_t)cols, !s->rank))
 		return -1;
-	return s->rank && (fresh(l, &m->a, (size_t)s->rank * (size_t)cols, 1 / sqrt(cols), state) ||
-	                   fresh(l, &m->b, (size_t)rows * (size_t)s->rank, 0, NULL))
+	return s->rank && (param_fresh(l, &m->a, (size_t)s->rank * (size_t)cols, 1 / sqrt(cols), state) ||
+	                   param_fresh(l, &m->b, (size_t)rows * (size_t)s->rank, 0, NULL))
 	               ? -1
 	               : 0;
 }
@@ -176,10 +179,10 @@ static int load_layer(struct loader *l, struct train_layer *out, int32_t i, uint
 			return -1;
 	}
 	snprintf(name, sizeof name, "blk.%d.attn_norm.weight", i);
-	if (load(l, &out->attn_norm, name, (size_t)t->n_embd, !t->s.rank))
+	if (param_load(l, &out->attn_norm, name, (size_t)t->n_embd, !t->s.rank))
 		return -1;
 	snprintf(name, sizeof name, "blk.%d.ffn_norm.weight", i);
-	return load(l, &out->ffn_norm, name, (size_t)t->n_embd, !t->s.rank);
+	return param_load(l, &out->ffn_norm, name, (size_t)t->n_embd, !t->s.rank);
 }
 
 /* ---- memory of a pass ---- */
@@ -289,9 +292,10 @@ int train_model_load(struct trainer *t, struct err *err)
 	t->rope = &hp->rope[0];
 	t->attn_scale = model_layer_spec(hp, 0)->attn.scale;
 	t->layer = xcalloc((size_t)t->n_layer, sizeof *t->layer);
-	if (load(&l, &t->embd, "token_embd.weight", vocab, !t->s.rank) ||
-	    load(&l, &t->out_norm, "output_norm.weight", (size_t)hp->n_embd, !t->s.rank) ||
-	    (gguf_tensor_find(t->e->gguf, "output.weight") && load(&l, &t->out.w, "output.weight", vocab, !t->s.rank)))
+	if (param_load(&l, &t->embd, "token_embd.weight", vocab, !t->s.rank) ||
+	    param_load(&l, &t->out_norm, "output_norm.weight", (size_t)hp->n_embd, !t->s.rank) ||
+	    (gguf_tensor_find(t->e->gguf, "output.weight") &&
+	     param_load(&l, &t->out.w, "output.weight", vocab, !t->s.rank)))
 		return -1;
 	for (int32_t i = 0; i < t->n_layer; i++)
 		if (load_layer(&l, &t->layer[i], i, &state))

@@ -1,4 +1,4 @@
-/* engine/lab/train_ops.c - the operations of a plain layer that are no products, and their gradients. */
+/* engine/lab/train_ops.c - the elementwise and row operations of a plain layer, and their gradients (train.h). */
 #include <math.h>
 
 #include "engine/lab/train.h"

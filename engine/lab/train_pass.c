@@ -1,7 +1,7 @@
-/* engine/lab/train_pass.c - one window forward, and the gradient of its loss.
+/* engine/lab/train_pass.c - the forward pass of one window, and the backward pass of its loss.
  *
- * The forward pass keeps what its way back needs (struct train_acts). Rows before `from` are a prefix of constants: the
- * way back computes the other rows alone. */
+ * The forward pass keeps the activations that the backward pass needs (struct train_acts). Rows before `from` are a
+ * constant prefix: the backward pass computes the other rows only. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +10,7 @@
 /* ---- row by row, on all threads ---- */
 
 enum { TASK_ROWS = 16, TASK_COLS = 64 };
+/* Arguments of an operation on n rows; which of them it uses is up to the operation. */
 struct rows {
 	struct trainer *t;
 	float *out, *inv, *out2;
@@ -27,6 +28,7 @@ static void each_rows(const struct rows *r, void (*fn)(void *, int))
 	backend_each(r->t->be, fn, &job, (r->n + TASK_ROWS - 1) / TASK_ROWS);
 }
 
+/* Return the end of the rows of a task. */
 static int32_t last_of(const struct rows *r, int task)
 {
 	return (task + 1) * TASK_ROWS < r->n ? (task + 1) * TASK_ROWS : r->n;
@@ -90,7 +92,7 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* dx += the gradient of n rows. */
+/* Add the gradient of n rows to dx, and the gradient of the norm's weights to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -110,7 +112,7 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
 
 /* ---- products ---- */
 
-/* c (+)= alpha * x w^T, x w, x^T w for n rows of x. */
+/* Three products of n rows of x: c = alpha * x w^T, x w, x^T w; adds: c += instead. */
 static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
                          int32_t cols, float alpha, int adds)
 {
@@ -207,7 +209,7 @@ static void add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
-/* acts.x -> `out`, what the next layer begins with. */
+/* Compute a layer from acts.x; `out` is the input of the next layer. */
 static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out,
                           int32_t n)
 {
@@ -245,7 +247,7 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 
 /* ---- back ---- */
 
-/* Row `from` of an activation, and the struct with the rows from there on. */
+/* Return the activations with the rows before `from` cut off. */
 static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
                                    int32_t from)
 {
@@ -269,7 +271,7 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* t->dx, by what the layer hands on, becomes that by what it is given. */
+/* Turn t->dx from the gradient by the layer's output into the gradient by its input; add the gradients of its parameters. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -301,9 +303,9 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Logits of rows from .. from + n, their losses, and with a weight dnorm's rows (from `out` on) and the gradient of the
- * output matrix. */
-static double head(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
+/* Return the loss of rows from .. from + n. weight > 0: write the gradient by x_normed of these rows to dx, and add the
+ * gradient of the output matrix. */
+static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
 	struct train_param *w = t->out.w.w ? &t->out.w : &t->embd;
@@ -334,8 +336,8 @@ double train_loss(struct trainer *t, const int32_t *id, const int32_t *next, int
 	double sum = 0;
 
 	for (int32_t i = from; i < n; i += LOGIT_ROWS)
-		sum += head(t, next, i, n - i < LOGIT_ROWS ? n - i : LOGIT_ROWS, weight,
-		            t->dnorm + (size_t)(i - from) * width);
+		sum += head_loss(t, next, i, n - i < LOGIT_ROWS ? n - i : LOGIT_ROWS, weight,
+		                 t->dnorm + (size_t)(i - from) * width);
 	if (weight <= 0)
 		return sum;
 	memset(t->dx, 0, (size_t)(n - from) * width * sizeof *t->dx);
