@@ -129,8 +129,8 @@ static const struct {
 	[LAST_N] = { "general.sampling.penalty_last_n", -1, INT32_MAX },
 };
 
-/* Get the value of keys[i]: 1; 0 = no such key; -1 = not a number in the key's range. Then an empty note gets a sentence
- * about it. */
+/* Get the value of keys[i]: 1; 0 = no such key; -1 = not a number in the key's range. Then an empty note gets a
+ * sentence about it. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;

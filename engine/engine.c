@@ -1,5 +1,5 @@
-/* engine/engine.c - opens a model: container, vocabulary, template, hyperparameters, device, weights; and the calls of
- * engine.h that only hand their arguments on. */
+/* engine/engine.c - opens a model: container, vocabulary, template, hyperparameters, device, weights; and the calls
+ * of engine.h that only hand their arguments on. */
 #include "engine/engine_private.h"
 
 #include <stdio.h>
@@ -13,7 +13,8 @@
 
 /* ---- describing the file ---- */
 
-/* Return "210 Q4_1, 61 F32": tensors of each type, most frequent type first. main_type gets the type with most bytes. */
+/* Return "210 Q4_1, 61 F32": tensors of each type, most frequent type first. main_type gets the type with most
+ * bytes. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct {
@@ -178,8 +179,8 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	return weights_fit(m, be, err);
 }
 
-/* Open o->device. "auto" falls back to the CPU: silently if no device can be opened (engine_gpu() has the reason), with
- * info.device_note if the device is too small or lacks an operation. */
+/* Open o->device. "auto" falls back to the CPU: silently if no device can be opened (engine_gpu() has the reason),
+ * with info.device_note if the device is too small or lacks an operation. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -251,8 +252,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* A backend that copies weights calls host_read for each piece it has read, and the file's pages of the piece are
-	 * dropped: no weight is in memory twice. */
+	/* A backend that copies weights calls host_read for each piece it has read, and the file's pages of the piece
+	 * are dropped: no weight is in memory twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);

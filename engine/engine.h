@@ -1,11 +1,12 @@
-/* engine/engine.h - the door to inference: a loaded model, conversations as tokens, a token sequence with its KV cache.
+/* engine/engine.h - the door to inference: a loaded model, conversations as tokens, a token sequence with its KV
+ * cache.
  *
- * struct engine is a loaded model: immutable, shared by threads.
- * struct timeline is one token sequence with its KV cache and its last logits: used by one thread at a time.
+ * struct engine is a loaded model: immutable, shared by threads. struct timeline is one token sequence with its KV
+ * cache and its last logits: used by one thread at a time.
  *
  * A caller states what the sequence should be. timeline_sync() computes only the tokens that the cache lacks, and
- * timeline_step() generates. A chat turn, a regenerated answer, an edit, a document and an evaluation are all
- * sync + step.
+ * timeline_step() generates. A chat turn, a regenerated answer, an edit, a document and an evaluation are all sync +
+ * step.
  *
  * Three more doors lead to the same two structs:
  *     engine_view.h      what a cache holds and what is attended, for panels
@@ -35,7 +36,8 @@ struct engine_options {
 	const char *lora;  /* file of a LoRA adapter, or NULL */
 	double lora_scale; /* factor of the adapter's changes */
 	const char *pre;   /* pre-tokenizer in place of the file's, or NULL */
-	/* chat template in place of the file's, or NULL: a built-in name, one of the file's other templates, or a path */
+	/* chat template in place of the file's, or NULL: a built-in name, one of the file's other templates, or a
+	 * path */
 	const char *chat_template;
 	/* called while weights are loaded, with the bytes so far and of all weights; may be NULL */
 	void (*progress)(uint64_t done, uint64_t total, void *ud);
@@ -85,8 +87,8 @@ int engine_open(struct engine **out, const struct engine_options *, struct err *
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
-/* Return how many first bytes of a model file hold everything but its weights: 0 = p[0 .. n) is too short to tell; n =
- * the bytes are not a model. A sparse file of these bytes with the full length opens with inspect_only and
+/* Return how many first bytes of a model file hold everything but its weights: 0 = p[0 .. n) is too short to tell; n
+ * = the bytes are not a model. A sparse file of these bytes with the full length opens with inspect_only and
  * plan_only. */
 uint64_t engine_head_bytes(const void *p, uint64_t n);
 
@@ -120,8 +122,8 @@ int engine_gpu(struct engine_gpu *);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
  *
- * Models that reason enclose the reasoning in marks, in front of the answer. A mark that is a control token is part of
- * the answer's text all the same. An answer of gpt-oss ("harmony") has one message per channel:
+ * Models that reason enclose the reasoning in marks, in front of the answer. A mark that is a control token is part
+ * of the answer's text all the same. An answer of gpt-oss ("harmony") has one message per channel:
  * "<|channel|>analysis<|message|>REASONING<|end|><|start|>assistant<|channel|>final<|message|>ANSWER". */
 struct reasoning_mark {
 	const char *open, *close;
@@ -154,8 +156,8 @@ struct text_place {
 	size_t at, from, n;
 };
 
-/* A rendered conversation. Rendering it again after a change reuses the tokens that both renderings share and tokenizes
- * the difference only. Starts as all zero; belongs to one engine until rendered_free(). */
+/* A rendered conversation. Rendering it again after a change reuses the tokens that both renderings share and
+ * tokenizes the difference only. Starts as all zero; belongs to one engine until rendered_free(). */
 struct rendered {
 	struct tokens id;         /* with BOS if model and template want one */
 	uint32_t *end;            /* [id.n] rendered bytes up to the end of each token, ascending */
@@ -169,9 +171,9 @@ enum render_flags {
 	RENDER_OPEN = 4,      /* the last message is unfinished: leave out what follows its text */
 	REPLY_THOUGHT = 8     /* ask for an answer with reasoning, if the template has the choice */
 };
-/* Render a conversation; a model without a template gets the texts one after the other. Only the template makes special
- * tokens: the same bytes in a message are plain text. before: an earlier rendering, or NULL. *out, which may be
- * *before, is overwritten; after -1 *out is unchanged. */
+/* Render a conversation; a model without a template gets the texts one after the other. Only the template makes
+ * special tokens: the same bytes in a message are plain text. before: an earlier rendering, or NULL. *out, which may
+ * be *before, is overwritten; after -1 *out is unchanged. */
 int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags,
                   const struct rendered *before, struct rendered *out, struct err *);
 void rendered_free(struct rendered *);
@@ -236,15 +238,15 @@ struct timeline_options {
 	const char *kv;      /* cache policy, "NAME:key=value,..." (kv_policy_help); NULL = the default */
 	const char *kv_type; /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	int32_t batch;       /* tokens of a prefill step; 0 = 512. Does not change results under `full` */
-	/* Bytes of memory (on a GPU: of its memory) that the cache may take; 0 = as many as it needs. Further KV entries
-	 * go to an unlinked file in the user's cache directory, whose space is reserved on opening; with a GPU they go
-	 * to the machine's memory, under a policy that allows it (sift with every=1 and a key sketch). Results do not
-	 * change. */
+	/* Bytes of memory (on a GPU: of its memory) that the cache may take; 0 = as many as it needs. Further KV
+	 * entries go to an unlinked file in the user's cache directory, whose space is reserved on opening; with a
+	 * GPU they go to the machine's memory, under a policy that allows it (sift with every=1 and a key sketch).
+	 * Results do not change. */
 	uint64_t kv_memory;
 	/* In layers without a window, a token of a prompt reads only the blocks of 64 entries that hold this share of
 	 * its attention, by an estimate (backend.h: read_blocks); 0 or 1 = all. The blocks do not depend on how the
-	 * prompt is cut into steps. Generated tokens follow the policy. Once a bounded stream is full, its tokens read
-	 * everything. On the CPU alone, under `auto` and policies that retain everything. */
+	 * prompt is cut into steps. Generated tokens follow the policy. Once a bounded stream is full, its tokens
+	 * read everything. On the CPU alone, under `auto` and policies that retain everything. */
 	float read_share;
 };
 
@@ -275,25 +277,25 @@ typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
  * computed. progress may be NULL. */
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
-/* Change the cache policy; context and types stay. Call timeline_sync() before the next step: it prefills what the new
- * policy lacks. If both policies retain everything, KV entries are kept; those of generated tokens keep the values
- * computed under the old policy (to recompute them, sync to the prompt first). Pinned tokens must be pinned again.
- * After -1 the timeline is unchanged. */
+/* Change the cache policy; context and types stay. Call timeline_sync() before the next step: it prefills what the
+ * new policy lacks. If both policies retain everything, KV entries are kept; those of generated tokens keep the
+ * values computed under the old policy (to recompute them, sync to the prompt first). Pinned tokens must be pinned
+ * again. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 /* Pin the first n tokens (system prompt, documents): they are never evicted, and a bounded stream begins behind them.
- * Call it before the sync() that brings them; that sync prefills again the tokens whose slots change. ERR_FIT: too few
- * slots would be left for the stream. Without effect under policies that have no pinned prefix. */
+ * Call it before the sync() that brings them; that sync prefills again the tokens whose slots change. ERR_FIT: too
+ * few slots would be left for the stream. Without effect under policies that have no pinned prefix. */
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 /* The sequence so far, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
-/* The logits [n_vocab] after the last token, valid until the next call; NULL unless the last call was a sync(), a step
- * or a stepwise extend() that succeeded. */
+/* The logits [n_vocab] after the last token, valid until the next call; NULL unless the last call was a sync(), a
+ * step or a stepwise extend() that succeeded. */
 const float *timeline_logits(const struct timeline *);
 
 /* logits [n_vocab]: after the token at index pos, valid during the call. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
-/* Append id[0 .. n) and pass the logits after each token to fn (may be NULL). stepwise: decode the tokens one by one as
- * if generated; else prefill them. For evaluation: slower than sync(), which computes the last logits only. */
+/* Append id[0 .. n) and pass the logits after each token to fn (may be NULL). stepwise: decode the tokens one by one
+ * as if generated; else prefill them. For evaluation: slower than sync(), which computes the last logits only. */
 int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *, void *ud,
                     struct err *);
 
@@ -313,8 +315,8 @@ struct sampling {
 extern const struct sampling sampling_default;
 void sampling_seed(struct sampling *, uint64_t seed);
 
-/* The origin of a sampler setting, the later overriding the earlier (advice.c): the default, the advice of the makers of
- * the model's family, the model file. USER and SERVER are for callers. */
+/* The origin of a sampler setting, the later overriding the earlier (advice.c): the default, the advice of the makers
+ * of the model's family, the model file. USER and SERVER are for callers. */
 enum sampling_source { SAMPLING_DEFAULT, SAMPLING_FAMILY, SAMPLING_FILE, SAMPLING_USER, SAMPLING_SERVER };
 enum sampling_setting {
 	SAMPLING_TEMP,
@@ -341,19 +343,19 @@ void sampling_take(struct sampling *to, const struct sampling *from, enum sampli
 struct step_out {
 	int32_t id;
 };
-/* Sample the next token and append it. Return 1; 0 if the token ends the turn (it is in *out and not appended); -1 with
- * the sequence unchanged: ERR_FIT if the context is full, ERR_CANCELLED, ERR_FAIL on NaN or infinite logits. */
+/* Sample the next token and append it. Return 1; 0 if the token ends the turn (it is in *out and not appended); -1
+ * with the sequence unchanged: ERR_FIT if the context is full, ERR_CANCELLED, ERR_FAIL on NaN or infinite logits. */
 int timeline_step(struct timeline *, struct sampling *, struct step_out *, struct err *);
-/* Turn speculative decoding on or off (off after opening). On: timeline_step() drafts tokens from earlier occurrences of
- * the newest ones and verifies several in one step, if measured speeds say that this is faster. Tokens, logits, draws of
- * the sampler, cache and snapshots do not change. */
+/* Turn speculative decoding on or off (off after opening). On: timeline_step() drafts tokens from earlier occurrences
+ * of the newest ones and verifies several in one step, if measured speeds say that this is faster. Tokens, logits,
+ * draws of the sampler, cache and snapshots do not change. */
 void timeline_speculate(struct timeline *, int on);
-/* Commit the KV entries of all tokens that timeline_step() has returned, except the last one's, as decoding one by one
- * does. Calls that read the cache settle by themselves, except timeline_stats(). */
+/* Commit the KV entries of all tokens that timeline_step() has returned, except the last one's, as decoding one by
+ * one does. Calls that read the cache settle by themselves, except timeline_stats(). */
 int timeline_settle(struct timeline *, struct err *);
-/* Stop the running call within 100 ms; callable from any thread or signal handler. That call, or the next one, returns
- * ERR_CANCELLED, and so do all further calls until timeline_resume(). A call that waits for another timeline of the
- * engine stops after that timeline's step. */
+/* Stop the running call within 100 ms; callable from any thread or signal handler. That call, or the next one,
+ * returns ERR_CANCELLED, and so do all further calls until timeline_resume(). A call that waits for another timeline
+ * of the engine stops after that timeline's step. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
 
@@ -381,8 +383,8 @@ struct timeline_stats {
 	uint64_t kv_disk_bytes;     /* disk space of the cache (kv_memory); 0 = all of kv_bytes is memory */
 	uint64_t kv_host_bytes;     /* machine memory of a GPU's cache (kv_memory) */
 	uint64_t kv_resident_bytes; /* most memory that the cache takes at present */
-	/* Means over the tokens generated since the last prefill, for a cache on disk or in host memory; -1 = unknown.
-	 * Counts of a GPU lag by up to 32 tokens. */
+	/* Means over the tokens generated since the last prefill, for a cache on disk or in host memory; -1 =
+	 * unknown. Counts of a GPU lag by up to 32 tokens. */
 	double kv_fetched; /* bytes read per token: from disk or the page cache; on a GPU from host memory */
 	double kv_overlap; /* share of the selected entries that were at hand: selected by the token before, too; on a GPU
 	                    * already on the device */
@@ -398,8 +400,8 @@ struct timeline_stats {
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
 /* Append the cache policy with all of its settings. */
 void timeline_policy(const struct timeline *, struct str *out);
-/* Return the cache bytes that one token reads with pos tokens before it: KV entries, and the key sketches or bounds that
- * are scanned. decode: of a generated token; else of a prompt's token. */
+/* Return the cache bytes that one token reads with pos tokens before it: KV entries, and the key sketches or bounds
+ * that are scanned. decode: of a generated token; else of a prompt's token. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
 /* Measure the time of the policy beyond attention and storing: rotating, selecting, summing, moving. Costs a few
  * microseconds a step. Longer attention because the policy observes it counts as attention. */

@@ -24,12 +24,12 @@
 void engine_identity(const struct engine *, struct str *out);
 /* Append the timeline's part: cache policy, type, batch, and the context if the policy's shape depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append the part of timeline_identity() that decides the entries of tokens with MARK_READ. Prefill attends to everything
- * under every policy, so these entries are equal under all policies. */
+/* Append the part of timeline_identity() that decides the entries of tokens with MARK_READ. Prefill attends to
+ * everything under every policy, so these entries are equal under all policies. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
 /* State that the entries of the first n tokens were computed by other kernels, named by by[0 .. n_by). While the
- * sequence has such tokens, both identities of the timeline have the line "begun by BY until N", because later entries
- * depend on them. */
+ * sequence has such tokens, both identities of the timeline have the line "begun by BY until N", because later
+ * entries depend on them. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
@@ -39,8 +39,9 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Return how many first tokens have fixed entries that timeline_entries_save() can give. */
 int32_t timeline_entries_ready(struct timeline *);
-/* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries depend
- * on the tokens alone: under such a policy, or on a backend that computes prompts as it generates (attn_args.prompt). */
+/* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries
+ * depend on the tokens alone: under such a policy, or on a backend that computes prompts as it generates
+ * (attn_args.prompt). */
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
@@ -68,8 +69,8 @@ int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windo
 /* Load the head. ERR_FAIL: it is damaged, or of another shape than this timeline and the loaded entries. After -1 the
  * timeline is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
-/* Continue without a head: the loaded entries are those of id[0 .. n), computed as marks say. Return how many of these
- * tokens the policy can continue from, or -1 and an empty timeline. The next sync prefills the other tokens. */
+/* Continue without a head: the loaded entries are those of id[0 .. n), computed as marks say. Return how many of
+ * these tokens the policy can continue from, or -1 and an empty timeline. The next sync prefills the other tokens. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 #endif

@@ -38,16 +38,16 @@ enum view_watched {
 	VIEW_NONE,     /* nothing: attention is not observed */
 	VIEW_MASS,     /* attention mass of the column's tokens, a running average that the policy sums */
 	VIEW_MEASURED, /* the same average over the tokens in which the observer measured it; the policy sums none */
-	/* share of the KV heads that read the column's tokens for the last generated token; under h2o, h2o+ and snapkv
-	 * for the next one */
+	/* share of the KV heads that read the column's tokens for the last generated token; under h2o, h2o+ and
+	 * snapkv for the next one */
 	VIEW_SELECTED
 };
 struct cache_view {
 	int32_t n_tokens;      /* tokens of the sequence */
 	int32_t cols, per_col; /* column c is tokens c * per_col .. (c + 1) * per_col; the last may have fewer */
 	int32_t pinned;        /* first tokens, never evicted; 0 if the policy evicts nothing */
-	/* Share of the pairs that keep the column's tokens: 255 = all pairs keep all tokens, 0 = all are evicted. Under
-	 * h2o, h2o+ and snapkv, which retain everything: share of the pairs that read the tokens until the next
+	/* Share of the pairs that keep the column's tokens: 255 = all pairs keep all tokens, 0 = all are evicted.
+	 * Under h2o, h2o+ and snapkv, which retain everything: share of the pairs that read the tokens until the next
 	 * prefill. */
 	uint8_t kept[VIEW_COLS];
 	uint8_t where
@@ -55,22 +55,22 @@ struct cache_view {
 	enum view_watched watched;        /* meaning of heat for tokens that are not pinned */
 	enum view_watched watched_pinned; /* meaning for pinned tokens; a column with both kinds has the larger heat */
 	int32_t n_layer;                  /* rows of heat: the layers, VIEW_LAYERS at most */
-	/* 0 = nothing; h > 0 = 2^((h - 255) / 32) of the maximum, 1 = that or less. The maximum is 1 for VIEW_SELECTED;
-	 * for VIEW_MASS and VIEW_MEASURED the largest value of any layer behind the first 4 tokens. Those are sinks with
-	 * far more mass: they stop at 255. */
+	/* 0 = nothing; h > 0 = 2^((h - 255) / 32) of the maximum, 1 = that or less. The maximum is 1 for
+	 * VIEW_SELECTED; for VIEW_MASS and VIEW_MEASURED the largest value of any layer behind the first 4 tokens.
+	 * Those are sinks with far more mass: they stop at 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
 	float most; /* that maximum for attention mass (mean over KV heads of the column's sum); else 0 */
-	/* Shares of the observed attention mass, a running average over all layers: [0] on pinned tokens (on all tokens,
-	 * if the policy never evicts), [i] on ring i. A stream's pinned tokens are not observed: share[0] = 0. All 0 =
-	 * nothing is observed. */
+	/* Shares of the observed attention mass, a running average over all layers: [0] on pinned tokens (on all
+	 * tokens, if the policy never evicts), [i] on ring i. A stream's pinned tokens are not observed: share[0] =
+	 * 0. All 0 = nothing is observed. */
 	float share[1 + RINGS_MOST];
 	/* Shares of all attention of the newest tokens of a bounded stream, by the same places, pinned ones observed:
 	 * mean over the query heads of now_layers layers, each as last measured (a few layers per view). */
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* part of share[0] on the first 4 tokens; -1 = unknown */
-	/* KV entries per KV head that the last generated token read, mean over the layers (auto: among the pinned ones;
-	 * h2o, h2o+, snapkv: that the next one will read); 0 = all, -1 = unknown. */
+	/* KV entries per KV head that the last generated token read, mean over the layers (auto: among the pinned
+	 * ones; h2o, h2o+, snapkv: that the next one will read); 0 = all, -1 = unknown. */
 	int32_t selected;
 	int32_t refreshed; /* layers that selected a new set for that token; -1 = unknown, or no such sets */
 	float cosine; /* similarity of the queries that refresh compared last, mean over the layers; -2 = unknown */
@@ -84,22 +84,24 @@ struct cache_view {
 };
 /* Fill *out; cols: 1 .. VIEW_COLS. Short sequences get fewer columns. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
-/* Fill out[n] with the share of the pairs that keep tokens first .. first + n, as cache_view.kept; 0 = no such token. */
+/* Fill out[n] with the share of the pairs that keep tokens first .. first + n, as cache_view.kept; 0 = no such
+ * token. */
 void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* ---- attention of one token (observe/observe_evidence.c) ---- */
 
-/* Append one token as if generated, and report its attention in one layer: p[i] is its share on token i, up to its own
- * index; mean over the query heads of one KV head (head = -1: of all KV heads). p[i] = -1: no head read token i.
+/* Append one token as if generated, and report its attention in one layer: p[i] is its share on token i, up to its
+ * own index; mean over the query heads of one KV head (head = -1: of all KV heads). p[i] = -1: no head read token i.
  * ERR_USAGE: no such layer or head. */
 int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *err);
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
 
 /* Begin summing evidence, from 0. Until the end (or a change of policy) the last token of each prefill and every
- * generated token attend once more in the third quarter of the layers, odd and even layers in turn. A token's evidence
- * is the sum of the squares of its shares of attention, over attending tokens, layers and KV heads (mean of the query
- * heads): sharp attention counts, even attention counts little. A call that fails may have been counted in part. */
+ * generated token attend once more in the third quarter of the layers, odd and even layers in turn. A token's
+ * evidence is the sum of the squares of its shares of attention, over attending tokens, layers and KV heads (mean of
+ * the query heads): sharp attention counts, even attention counts little. A call that fails may have been counted in
+ * part. */
 int timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* Fill out[n] with the sums of tokens first .. first + n; 0 = no such token. */
@@ -116,8 +118,8 @@ struct attention_read {
 	float spread;  /* one standard error of what the sample gives, as a share of all attention */
 };
 void timeline_attention_read(const struct timeline *, struct attention_read *out);
-/* Measure it in the next few layers of the next token that is decoded alone. Costs one more scan of the key sketch per
- * layer. */
+/* Measure it in the next few layers of the next token that is decoded alone. Costs one more scan of the key sketch
+ * per layer. */
 void timeline_attention_read_measure(struct timeline *);
 
 #endif

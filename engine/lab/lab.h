@@ -16,14 +16,14 @@ enum { WATCH_MAX = 32 };
  * loaded, and tokens are not drafted. */
 int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *);
 
-/* Sums over `steps` generated tokens; divide by steps. A probability is a mean over query heads and layers. Each is the
- * probability on as many KV entries as the policy selects. */
+/* Sums over `steps` generated tokens; divide by steps. A probability is a mean over query heads and layers. Each is
+ * the probability on as many KV entries as the policy selects. */
 struct recovered {
 	double mass;   /* on the policy's selection */
 	double oracle; /* on the most probable entries of each KV head */
 	double recent; /* on the first 4 and the newest entries */
-	/* On sets guessed from earlier tokens, with the token's own entry; sums over `guesses` tokens, which are fewer
-	 * than steps: the first generated token after a prefill has no guess. */
+	/* On sets guessed from earlier tokens, with the token's own entry; sums over `guesses` tokens, which are
+	 * fewer than steps: the first generated token after a prefill has no guess. */
 	double last_row; /* on the most probable entries of the token before */
 	double mean_row; /* on the most probable entries of the mean over the tokens generated since the last prefill */
 	int64_t guesses;
@@ -34,9 +34,9 @@ struct recovered {
 /* Get the sums of policy i; -1: no such i. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
-/* The same by the age of a set, for policies whose sets serve several tokens. Age 0 is the step that selects (the last
- * token of a prefill selects, too), age a is a tokens later; the last class has all later tokens. A layer whose token
- * reads everything and selects nothing is not counted. */
+/* The same by the age of a set, for policies whose sets serve several tokens. Age 0 is the step that selects (the
+ * last token of a prefill selects, too), age a is a tokens later; the last class has all later tokens. A layer whose
+ * token reads everything and selects nothing is not counted. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
 	double mass[RECOVERY_AGES]; /* sums of the probability on what was read */
@@ -56,9 +56,9 @@ int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *co
 
 /* ---- training the network of the cache policy `predict` (policies/predictor.h, predictor_train.c) ---- */
 
-/* Keep rows of attention (observe_rows.c) until the timeline is closed or changes its policy: for the `last` tokens of a
- * prefill and each generated token, `most` rows at most, a column for each block of `block` KV entries. The timeline has
- * the policy `full`. Results do not change. */
+/* Keep rows of attention (observe_rows.c) until the timeline is closed or changes its policy: for the `last` tokens
+ * of a prefill and each generated token, `most` rows at most, a column for each block of `block` KV entries. The
+ * timeline has the policy `full`. Results do not change. */
 int timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 
 struct predictor_settings {
@@ -76,8 +76,8 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the timeline's rows, to train on or (held_out = 1) to test with. Return how many were
  * taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Test of a prediction: a tenth of the blocks is selected by its largest values. Shares of the attention mass that the
- * best tenth has, except `best`. */
+/* Test of a prediction: a tenth of the blocks is selected by its largest values. Shares of the attention mass that
+ * the best tenth has, except `best`. */
 struct predictor_found {
 	double net;   /* by the network */
 	double last;  /* by the last row */
@@ -100,8 +100,8 @@ int predictor_trainer_save(struct predictor_trainer *, struct str *path, struct 
 
 /* ---- training a model (train.h) ---- */
 
-/* Entries that a token of a window attends to. k = 0: all entries before it. Else the mask of generated tokens under the
- * cache policy `recycled` with these settings (train_attention.c). */
+/* Entries that a token of a window attends to. k = 0: all entries before it. Else the mask of generated tokens under
+ * the cache policy `recycled` with these settings (train_attention.c). */
 struct train_mask {
 	int32_t k, prefill, stride, pool;
 };
@@ -140,8 +140,8 @@ int trainer_step(struct trainer *, const int32_t *id, size_t n, int (*stopped)(v
 int trainer_loss(struct trainer *, const int32_t *id, const struct train_mask *, double *out, struct err *);
 /* Return the number of steps made. */
 int32_t trainer_at(const struct trainer *);
-/* Store a checkpoint: all that the next step depends on, except the texts. Training that continues from it has the same
- * bits. The file is replaced atomically. */
+/* Store a checkpoint: all that the next step depends on, except the texts. Training that continues from it has the
+ * same bits. The file is replaced atomically. */
 int trainer_save(const struct trainer *, const char *path, struct err *);
 /* Load a checkpoint. Return 1; 0 = no such file; -1 = damaged, or of another training. */
 int trainer_load(struct trainer *, const char *path, struct err *);

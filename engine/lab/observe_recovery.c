@@ -61,8 +61,8 @@ struct observe_recovery {
 
 /* ---- one generated token ---- */
 
-/* w->p = the exact probabilities of all entries, mean over the heads of a group. Scaled to sum to 1, because a scan
- * is made for ranking and may be off by some 1e-4. */
+/* Set w->p to the probabilities of all entries, mean over the heads of a group. The sum of a scan may be off by 1e-4,
+ * so the probabilities are scaled to sum to 1. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;

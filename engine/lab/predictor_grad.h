@@ -1,4 +1,5 @@
-/* engine/lab/predictor_grad.h (private to engine/lab) - the gradient of the network of `predict` (policies/predictor.h). */
+/* engine/lab/predictor_grad.h (private to engine/lab) - the gradient of the network of `predict`
+ * (policies/predictor.h). */
 #ifndef WEIR_PREDICTOR_GRAD_H
 #define WEIR_PREDICTOR_GRAD_H
 

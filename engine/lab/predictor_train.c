@@ -1,24 +1,24 @@
 /* engine/lab/predictor_train.c - trains the network of `predict` on a model's own attention.
  *
- * Example. The input is a crop of one KV head's image of H rows, the target the same columns of the next row. Targets are
- * rows of generated tokens; the image may have rows of the prefill.
+ * Example. The input is a crop of one KV head's image of H rows, the target the same columns of the next row. Targets
+ * are rows of generated tokens; the image may have rows of the prefill.
  *
- * Training. The loss is the squared error of the crop's columns, except the two at a cut, whose neighbours are missing.
- * Adam in batches of 16; the rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network selects a tenth of
- * the columns of held-out examples. The network that found most of the attention is kept.
+ * Training. The loss is the squared error of the crop's columns, except the two at a cut, whose neighbours are
+ * missing. Adam in batches of 16; the rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network
+ * selects a tenth of the columns of held-out examples. The network that found most of the attention is kept.
  *
  * Start. 0.3 times the last row plus 0.7 times the mean of the rows, which predicts well without training; the other
  * channels are random with small weights.
  *
- * Weight of an example. The inverse of its mean square, 100 times the mean of all examples at most. Equal weights would
- * train for heads with sharp attention only, whose blocks are found anyway.
+ * Weight of an example. The inverse of its mean square, 100 times the mean of all examples at most. Equal weights
+ * would train for heads with sharp attention only, whose blocks are found anyway.
  *
- * Scale. Probabilities are small, and biases of their size train slowly. The network is homogeneous, because of its ReLUs:
- * probabilities and biases times c give c times the output. So it is trained on probabilities divided by their root
- * mean square, and the biases are scaled back.
+ * Scale. Probabilities are small, and biases of their size train slowly. The network is homogeneous, because of its
+ * ReLUs: probabilities and biases times c give c times the output. So it is trained on probabilities divided by their
+ * root mean square, and the biases are scaled back.
  *
- * Threads. The examples of a batch are split into PARTS parts, whose gradients are added in order: results do not depend on
- * the number of threads. */
+ * Threads. The examples of a batch are split into PARTS parts, whose gradients are added in order: results do not
+ * depend on the number of threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,8 +101,8 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* Set the weights that training begins with. Inner channels 0 and 1 are the image and a constant. Outer channel 0 is the
- * image; outer channel 1 is its last row: in any other row the constant of the row below subtracts more than a
+/* Set the weights that training begins with. Inner channels 0 and 1 are the image and a constant. Outer channel 0 is
+ * the image; outer channel 1 is its last row: in any other row the constant of the row below subtracts more than a
  * probability, and the ReLU gives 0. */
 static void weights_begin(struct predictor_trainer *t)
 {

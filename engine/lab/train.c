@@ -1,8 +1,8 @@
 /* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, weight decay apart from the gradient and for matrices only.
- * The first token of a window depends on the seed and the window's number only, so training can continue at step n
- * without the history of earlier steps. */
+ * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, weight decay apart from the gradient and for matrices
+ * only. The first token of a window depends on the seed and the window's number only, so training can continue at
+ * step n without the history of earlier steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

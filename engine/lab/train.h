@@ -92,8 +92,8 @@ void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct 
 /* Return the sum of -ln p(next[i]) over rows from .. n of the last forward pass. weight > 0: add `weight` times its
  * gradient to every g; rows before `from` are constants. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T and the adapter's part for n rows; low [n][rank] gets x A^T. The _back function adds the gradients of
- * the parameters and overwrites dx, or adds to it (adds). */
+/* Compute y = x W^T and the adapter's part for n rows; low [n][rank] gets x A^T. The _back function adds the
+ * gradients of the parameters and overwrites dx, or adds to it (adds). */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);

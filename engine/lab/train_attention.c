@@ -1,7 +1,8 @@
 /* engine/lab/train_attention.c - attention of a window under a mask, and its gradient.
  *
- * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
- * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5) and its later version RefreshKV (section 6).
+ * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c), as published for
+ * continued pretraining: Recycled Attention (arXiv 2411.05787v1, section 5) and its later version RefreshKV (section
+ * 6).
  *     - The first `prefill` tokens attend to all tokens before them.
  *     - The last of them selects a set: per KV head the k entries with the largest probabilities, maximum over the
  *       group's heads, max-pooled over `pool` neighbours.
@@ -134,8 +135,8 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* Compute a product for each of `heads` heads. *_step: floats from the operand of one head to the next; b_shared: heads
- * that share an operand b. */
+/* Compute a product for each of `heads` heads. *_step: floats from the operand of one head to the next; b_shared:
+ * heads that share an operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {

@@ -1,7 +1,8 @@
 /* engine/lab/train_file.c - the files of training: checkpoints, adapters, models.
  *
- * A checkpoint is a head of 64 bytes, then for each parameter its values and both moments as f32, little-endian. The head:
- * "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash of the values, zeros.
+ * A checkpoint is a head of 64 bytes, then for each parameter its values and both moments as f32, little-endian. The
+ * head: "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash of the values,
+ * zeros.
  *
  * A file is written as PATH.new and renamed: PATH is always the whole old file or the whole new one. */
 #include <errno.h>

@@ -145,8 +145,8 @@ static int param_fresh(struct loader *l, struct train_param *p, size_t n, double
 	return 0;
 }
 
-/* Load a matrix and begin its adapter, if there is one: A is uniform within +-1 / sqrt(cols) and B is 0, so that it has no
- * effect yet (Hu et al. 2021). */
+/* Load a matrix and begin its adapter, if there is one: A is uniform within +-1 / sqrt(cols) and B is 0, so that it
+ * has no effect yet (Hu et al. 2021). */
 static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
                        uint64_t *state)
 {

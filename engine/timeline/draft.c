@@ -13,8 +13,8 @@ enum {
 	IDLE_MOST = 128, /* steps without a draft after which measured times are dropped */
 };
 /* Values before anything is measured. COST_EACH: cost of one more token, as a part of a step of one. RIGHT: shares of
- * right guesses, counted in 80 answers of the default model (tests/measure/speculate.py, other paragraphs), half of them
- * at temperature 0. */
+ * right guesses, counted in 80 answers of the default model (tests/measure/speculate.py, other paragraphs), half of
+ * them at temperature 0. */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
@@ -192,8 +192,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the cost of a step of n tokens, as a multiple of a step of one. Sizes that were not measured are interpolated
- * linearly from the nearest measured size. */
+/* Return the cost of a step of n tokens, as a multiple of a step of one. Sizes that were not measured are
+ * interpolated linearly from the nearest measured size. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];

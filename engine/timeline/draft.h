@@ -1,11 +1,11 @@
-/* engine/timeline/draft.h (private to engine/timeline) - drafts for speculative decoding: guesses the next tokens from
- * the tokens so far (draft.c).
+/* engine/timeline/draft.h (private to engine/timeline) - drafts for speculative decoding: guesses the next tokens
+ * from the tokens so far (draft.c).
  *
- * A place is an index in the sequence. A draft is guessed token by token: the earlier places where the sequence matches
- * its end, with the draft so far, vote for the token that followed there. A place has weight 4^m for m matching tokens.
- * ("Prompt lookup", Saxena 2023, in contrast takes a whole draft from one place.) A guess has a class by the length of
- * its longest match and by how many places agree; each class has a running share of right guesses. Drafts decide what
- * is computed ahead, never what is sampled. */
+ * A place is an index in the sequence. A draft is guessed token by token: the earlier places where the sequence
+ * matches its end, with the draft so far, vote for the token that followed there. A place has weight 4^m for m
+ * matching tokens. ("Prompt lookup", Saxena 2023, in contrast takes a whole draft from one place.) A guess has a
+ * class by the length of its longest match and by how many places agree; each class has a running share of right
+ * guesses. Drafts decide what is computed ahead, never what is sampled. */
 #ifndef WEIR_DRAFT_H
 #define WEIR_DRAFT_H
 
@@ -49,8 +49,8 @@ struct draft_pace {
 	int32_t idle; /* steps since the last draft */
 };
 
-/* Guess the tokens that follow id[0 .. n), all of which are indexed. Stop at `most` tokens, or when it is unlikely that
- * all guesses are right. */
+/* Guess the tokens that follow id[0 .. n), all of which are indexed. Stop at `most` tokens, or when it is unlikely
+ * that all guesses are right. */
 void draft_guess(const struct draft_index *, const struct draft_pace *, const int32_t *id, size_t n, int32_t most,
                  struct draft *out);
 

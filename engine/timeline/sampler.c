@@ -1,7 +1,7 @@
 /* engine/timeline/sampler.c - greedy and random choice of the next token.
  *
- * The generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's, it gives the same
- * tokens for a seed on every system, and a saved state continues exactly. Of equal logits the lower id wins. */
+ * The generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's, it gives the
+ * same tokens for a seed on every system, and a saved state continues exactly. Of equal logits the lower id wins. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
@@ -114,8 +114,8 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of the last repeat_last tokens of the answer (-1 = all): a positive logit is divided and a negative
- * one multiplied by repeat_penalty (Keskar et al. 2019); then presence_penalty is subtracted once, and
+/* Lower the logits of the last repeat_last tokens of the answer (-1 = all): a positive logit is divided and a
+ * negative one multiplied by repeat_penalty (Keskar et al. 2019); then presence_penalty is subtracted once, and
  * frequency_penalty per occurrence. Tokens of the prompt are not counted, because an answer has to use its words.
  * count: [n_vocab] scratch; only the elements of the answer's ids are set and used. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
@@ -186,9 +186,9 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the k best ids (k = 0: all), best first, without ids whose logit is more than `far` below the best; return how
- * many. To keep the sort short, ids below a bound are skipped first: the k-th largest of the blocks' maxima, a bound
- * that at least k logits reach. */
+/* Write the k best ids (k = 0: all), best first, without ids whose logit is more than `far` below the best; return
+ * how many. To keep the sort short, ids below a bound are skipped first: the k-th largest of the blocks' maxima, a
+ * bound that at least k logits reach. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;

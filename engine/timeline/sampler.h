@@ -13,7 +13,8 @@ struct candidate {
 
 /* Choose a token. Order: penalties; top-k, top-p and min-p at temperature 1; the temperature; the draw. Temperature 0
  * chooses the largest logit after the penalties. A logit of -infinity masks its token. history: the sequence with the
- * prompt. scratch: [n_vocab] struct candidate. Return the id; -1 = a logit is NaN or +infinity, or all are -infinity. */
+ * prompt. scratch: [n_vocab] struct candidate. Return the id; -1 = a logit is NaN or +infinity, or all are
+ * -infinity. */
 int32_t sample(struct sampling *, const float *logits, int32_t n_vocab, const int32_t *history, size_t n_history,
                void *scratch);
 

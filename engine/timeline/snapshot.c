@@ -5,8 +5,8 @@
  *     head            a frame (magic, version, length, hash); then the shape that it fits, tokens, marks, logits, the
  *                     policy's state
  *
- * The same functions save and load the head (serialize.h). The hash finds damage. A head with the right hash may still
- * be hostile: every number is checked, and a wrong number empties the timeline.
+ * The same functions save and load the head (serialize.h). The hash finds damage. A head with the right hash may
+ * still be hostile: every number is checked, and a wrong number empties the timeline.
  *
  * Identities are lines of text, so that they can be compared, hashed, and shown if they differ. */
 #include "engine/timeline/timeline.h"
@@ -21,7 +21,8 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it when equal inputs give other bits: after a change of a kernel's arithmetic, of selection or retention. */
+	/* Raise it when equal inputs give other bits: after a change of a kernel's arithmetic, of selection or
+	 * retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
@@ -287,8 +288,8 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 	struct str text = { 0 };
 	int32_t none = -1, mixed = t->mixed_from;
 
-	/* The timeline that loads is empty and has no entries of another policy: a snapshot with such entries does not
-	 * fit. */
+	/* The timeline that loads is empty and has no entries of another policy: a snapshot with such entries does
+	 * not fit. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(t, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");

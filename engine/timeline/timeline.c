@@ -2,9 +2,9 @@
  * of.
  *
  * Between calls tokens[0 .. n_past) have committed KV entries. At most one more token is pending: the token that was
- * sampled last. Its entry is computed when the next token is wanted, so that a token reaches the screen without waiting
- * for its successor. n_past changes only after a whole step succeeded: an error or a cancel leaves the sequence as it was
- * before the step. */
+ * sampled last. Its entry is computed when the next token is wanted, so that a token reaches the screen without
+ * waiting for its successor. n_past changes only after a whole step succeeded: an error or a cancel leaves the
+ * sequence as it was before the step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -195,8 +195,8 @@ static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, st
 	return timeline_backend_give(t, err);
 }
 
-/* Return the tokens of the next prefill step when `left` are left. The last step gets all tokens that the policy observes
- * (cache.tail). */
+/* Return the tokens of the next prefill step when `left` are left. The last step gets all tokens that the policy
+ * observes (cache.tail). */
 static int32_t chunk_of(const struct timeline *t, int32_t left)
 {
 	const struct cache *c = &t->cache;
@@ -208,9 +208,9 @@ static int32_t chunk_of(const struct timeline *t, int32_t left)
 
 enum { MESSAGES_KEPT = 16 }; /* last messages at whose ends recurrent states are kept */
 
-/* Return the tokens of the next step, m or fewer, of a prefill up to token n. With recurrent layers a step ends where one
- * of the last messages ends, so that a rollback to there finds their states. If results depend on the cut into steps
- * (steps_matter), the answer is m. */
+/* Return the tokens of the next step, m or fewer, of a prefill up to token n. With recurrent layers a step ends where
+ * one of the last messages ends, so that a rollback to there finds their states. If results depend on the cut into
+ * steps (steps_matter), the answer is m. */
 static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
 {
 	const struct cache *c = &t->cache;

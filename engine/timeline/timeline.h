@@ -51,8 +51,8 @@ struct timeline {
 	double in_attention;               /* of these, seconds in attention and storing */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
-	/* An observer of engine/lab and the function that closes it; NULL = none. It sums a step as one token and must
-	 * see all tokens: no drafts, no snapshots while it is open. */
+	/* An observer of engine/lab and the function that closes it; NULL = none. It sums a step as one token and
+	 * must see all tokens: no drafts, no snapshots while it is open. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
@@ -67,12 +67,13 @@ void timeline_lab_close(struct timeline *);
 
 /* Decode the pending token, so that n_past == tokens.n and the logits are those after it. */
 int timeline_decode_pending(struct timeline *, struct err *);
-/* Compute the drafted tokens id[0 .. n) in one VERIFY step, each with the bits that decoding it alone gives; the pending
- * token is computed before them. Nothing is committed yet. Return how many of the n were tried, 0 or more (the policy
- * limits the number), or -1. *logits [tried + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
+/* Compute the drafted tokens id[0 .. n) in one VERIFY step, each with the bits that decoding it alone gives; the
+ * pending token is computed before them. Nothing is committed yet. Return how many of the n were tried, 0 or more
+ * (the policy limits the number), or -1. *logits [tried + 1][n_vocab]: before id[0], after id[0], ...; valid until
+ * the next call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
-/* Commit the first n of the tried tokens: sequence, cache and logits become, bit for bit, what decoding these tokens one
- * by one gives. Any other call rolls all tried tokens back. */
+/* Commit the first n of the tried tokens: sequence, cache and logits become, bit for bit, what decoding these tokens
+ * one by one gives. Any other call rolls all tried tokens back. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
@@ -85,8 +86,8 @@ void timeline_backend_take(struct timeline *);
 int timeline_backend_give(struct timeline *, struct err *);
 /* Wait for the backend; -1: its work failed, or a mapped file was truncated (mapped.h). The lock is held. */
 int timeline_backend_sync(struct timeline *, struct err *);
-/* Compute the tokens id[0 .. st->n) without committing them; tokens and logits of the timeline do not change. The lock is
- * held. */
+/* Compute the tokens id[0 .. st->n) without committing them; tokens and logits of the timeline do not change. The
+ * lock is held. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of the step that ran, whose results have arrived; n_past grows by n. The lock is held. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);

@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_open.c - opens and closes a timeline, computes its memory, changes its cache policy; and its
- * statistics. */
+/* engine/timeline/timeline_open.c - opens and closes a timeline, computes its memory, changes its cache policy; and
+ * its statistics. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -75,8 +75,8 @@ static int cache_describe(struct timeline *t, const struct engine *e, const stru
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once: whole tiles of the matrix product, at least the rows of the widest
- * VERIFY step, and HEAD_FLOATS in all, so that logits do not take more memory than activations. */
+/* Return how many rows of logits are computed at once: whole tiles of the matrix product, at least the rows of the
+ * widest VERIFY step, and HEAD_FLOATS in all, so that logits do not take more memory than activations. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -316,7 +316,8 @@ void timeline_close(struct timeline *t)
 
 /* ---- another cache policy ---- */
 
-/* Open t->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old cache. */
+/* Open t->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old
+ * cache. */
 static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
 {
 	struct cache *c = &t->cache;

@@ -1,13 +1,13 @@
 /* engine/timeline/timeline_step.c - generating tokens: one per call, with speculative decoding several per step.
  *
- * A draft guesses the next tokens (draft.h). A VERIFY step computes the pending token and the drafted tokens together,
- * each with the bits that decoding it alone gives. Then each timeline_step() samples one token from their logits, with
- * the ordinary sampler. While the sampled tokens are the drafted ones, there is nothing to compute. The first token that
- * differs ends the step: the KV entries before it are committed, the entries behind it rolled back. So tokens, draws of
- * the sampler, cache and snapshots are those of decoding one by one.
+ * A draft guesses the next tokens (draft.h). A VERIFY step computes the pending token and the drafted tokens
+ * together, each with the bits that decoding it alone gives. Then each timeline_step() samples one token from their
+ * logits, with the ordinary sampler. While the sampled tokens are the drafted ones, there is nothing to compute. The
+ * first token that differs ends the step: the KV entries before it are committed, the entries behind it rolled back.
+ * So tokens, draws of the sampler, cache and snapshots are those of decoding one by one.
  *
- * While the step is open, `tokens` has the tokens sampled so far, and no entry of the step is committed. Every function
- * that reads the cache calls timeline_settle() first. */
+ * While the step is open, `tokens` has the tokens sampled so far, and no entry of the step is committed. Every
+ * function that reads the cache calls timeline_settle() first. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ static int logits_ready(struct timeline *t, struct err *err)
 	return t->draft_logits != NULL;
 }
 
-/* Compute the pending token, if there is one, and up to n of id[]. *tried = tokens of the step, which are in t->draft; 0 =
- * there is nothing to compute. */
+/* Compute the pending token, if there is one, and up to n of id[]. *tried = tokens of the step, which are in
+ * t->draft; 0 = there is nothing to compute. */
 static int verify_run(struct timeline *t, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -79,8 +79,8 @@ static void draft_nll(struct timeline *t, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step and roll the others back; n_past grows by keep, and t->logits are those
- * behind. pending: 1 if the step began with the pending token, else 0. */
+/* Commit the first `keep` tokens of the VERIFY step and roll the others back; n_past grows by keep, and t->logits are
+ * those behind. pending: 1 if the step began with the pending token, else 0. */
 static int verify_keep(struct timeline *t, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
@@ -159,7 +159,8 @@ int timeline_settle(struct timeline *t, struct err *err)
 	return t->ahead ? ahead_end(t, (int32_t)t->tokens.n - 1 - t->n_past, err) : 0;
 }
 
-/* Compute the pending token together with a draft, if a draft is likely to be right. Return 1 = a step is open, 0, or -1. */
+/* Compute the pending token together with a draft, if a draft is likely to be right. Return 1 = a step is open, 0, or
+ * -1. */
 static int ahead_begin(struct timeline *t, struct err *err)
 {
 	int32_t most, n, tried;

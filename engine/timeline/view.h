@@ -62,10 +62,11 @@ void view_measured_heat(struct view_work *);
 
 /* Add the entries that generated tokens read. Call it after view_rings(), whose heat of attention mass is kept. */
 void view_selected(struct view_work *);
-/* Get what generated tokens read of a layer until the next prefill, if the policy fixes that; else what the last generated
- * token read. Return the number of parts. */
+/* Get what generated tokens read of a layer until the next prefill, if the policy fixes that; else what the last
+ * generated token read. Return the number of parts. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Read the slots that a part lists for one KV head into w->list; return their number, 0 if the list is shorter than that. */
+/* Read the slots that a part lists for one KV head into w->list; return their number, 0 if the list is shorter than
+ * that. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

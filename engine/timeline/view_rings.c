@@ -1,8 +1,8 @@
 /* engine/timeline/view_rings.c - what rings keep, and its attention mass, by column (view.h).
  *
- * A stream of 8,000 slots with 90 pairs of layer and KV head has 700,000 token numbers and as many sums of mass, so memory
- * bounds the time of a view. Both arrays are [slot][head]. They are read head by head, in blocks of slots that stay in
- * the L1 or L2 cache. Neighbouring slots of one column are summed before the column is written. */
+ * A stream of 8,000 slots with 90 pairs of layer and KV head has 700,000 token numbers and as many sums of mass, so
+ * memory bounds the time of a view. Both arrays are [slot][head]. They are read head by head, in blocks of slots that
+ * stay in the L1 or L2 cache. Neighbouring slots of one column are summed before the column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -68,8 +68,8 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Add tokens first .. end to ring i while the rings fill: slot s has token sinks + s, and the newest tokens are counted in
- * the newest ring. */
+/* Add tokens first .. end to ring i while the rings fill: slot s has token sinks + s, and the newest tokens are
+ * counted in the newest ring. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;

@@ -77,8 +77,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to the heat the entries of the region that each layer reads, and the entries in windows. Return the entries read per
- * KV head, summed over the layers without a window. */
+/* Add to the heat the entries of the region that each layer reads, and the entries in windows. Return the entries
+ * read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -102,8 +102,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to the heat what a generated token reads of a stream in layers without a window: all that is kept there. Each head
- * gets the mean; if no mass is summed, all heads keep the same tokens. */
+/* Add to the heat what a generated token reads of a stream in layers without a window: all that is kept there. Each
+ * head gets the mean; if no mass is summed, all heads keep the same tokens. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
