@@ -342,7 +342,7 @@ static void test_one(void *arg, int task)
 		                                 .best = found(mass, mass, n, k) };
 }
 
-/* Test the network on all held-out examples; *out: shares of the mass that the best columns have. */
+/* Test the network on all held-out examples; *out: shares of the largest mass that as many columns have. */
 static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out,
                     struct err *err)
 {
