@@ -138,7 +138,7 @@ TEST(prompts_have_the_same_bits_too)
 	same_bits(1);
 }
 
-/* A prompt that is longer than any tile, from a cache that is empty, in calls of any size. */
+/* A prompt longer than any tile, in calls of any size, into a cache that is empty at first. */
 TEST(long_prompts_have_the_same_bits)
 {
 	static const int32_t steps[] = { 1100, 512, 300, 64, 7 };
@@ -181,7 +181,7 @@ TEST(long_prompts_have_the_same_bits)
 	}
 }
 
-/* A token must not see what lies behind it, nor rows that are on no list, not even as 0 * NaN. */
+/* A token must not read keys after it, nor rows on no list, not even as 0 * NaN. */
 TEST(never_reads_what_is_not_seen)
 {
 	struct shape s = { 3, 1, 64, 600, 7, DT_F32, 2, { 70, 509 }, { 1, 0 }, 2, .window = 0 };
@@ -245,7 +245,7 @@ TEST(carries_not_a_number)
 			struct world w;
 			struct stage g;
 			int where = round % 4;
-			/* an infinite key may weigh nothing */
+			/* the weight of an infinite key may be 0 */
 			float got[2 * 192], bad = round & 8 && where == 3 ? INFINITY : NAN;
 			void *plane;
 
@@ -331,7 +331,7 @@ TEST(probe_matches_double)
 		               : s.n_part > 1 && round % 4 == 3 ? s.n_rows[0]
 		                                                : 0;
 		int32_t cols = w.cols - skip;
-		int elsewhere = 0; /* sums of before are in a tensor of their own */
+		int elsewhere = 0; /* earlier sums are in a tensor of their own */
 		float *got = must_alloc(all * 4), *weight = must_alloc((size_t)s.n * 4), *m,
 		      share = round % 3 ? 0.9f : 0.5f;
 		size_t stride = (size_t)cols + 5, cells = stride * (size_t)(rows + 3);
@@ -549,7 +549,7 @@ TEST(refuses_what_does_not_fit)
 
 	stage_run(&g, 0, 2, &p, got);
 	CHECK(be->ops->sync(be) == 0);
-	/* A list's columns past its rows may hold anything. */
+	/* Columns past the rows of a list may contain anything. */
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < 6; k++) {
 			int32_t at = (int32_t[]){ 0, 19, 20, 23, 42, 45 }[k];

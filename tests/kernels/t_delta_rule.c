@@ -9,7 +9,7 @@
 #include "tests/lib/levels.h"
 
 
-/* The level, or where this machine lacks it the reference. */
+/* Open the level, or the reference if this machine lacks the level. */
 static struct backend *open_best(const char *level, int threads)
 {
 	struct backend *be = open_level(level, threads);
@@ -45,7 +45,7 @@ static size_t state_of(const struct rule *r)
 	return out_of(r) * (size_t)r->key_dim;
 }
 
-/* In calls of `step` tokens. */
+/* Run the rule in calls of `step` tokens. */
 static void run(const struct rule *r, const char *level, int32_t step, int threads, float *out, float *next)
 {
 	struct backend *be = open_best(level, threads);
@@ -97,7 +97,7 @@ static double length_of(const float *x, int32_t n)
 	return sqrt(sum);
 }
 
-/* The rule as it is written: for each value head the whole matrix. */
+/* The rule by its definition: for each value head the whole matrix. */
 static void in_double(const struct rule *r, float *out, float *next)
 {
 	double *s = must_alloc(state_of(r) * sizeof *s);

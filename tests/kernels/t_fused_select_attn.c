@@ -185,7 +185,7 @@ TEST(same_bits_as_selecting_first)
 				o = operands_new(be, &c);
 				if (!want)
 					want = attend(&o, &c, 0);
-				/* Again and again: who is first at what differs. */
+				/* Repeated, because the order in which threads finish differs. */
 				for (int again = 0; again < 3; again++) {
 					got = attend(&o, &c, 1);
 					CHECK_MSG(
@@ -206,8 +206,8 @@ TEST(same_bits_as_selecting_first)
 
 /* ---- several tokens ---- */
 
-/* Tokens that read a list of their own each of the first n slots, or those slots, or two pieces of them; and then up to
- * their own slot. */
+/* Tokens that read lists of their own, each with some of the first n slots, or all of these slots, or two pieces
+ * of them; then the slots up to their own. */
 struct tokens_case {
 	struct case_of c;
 	int32_t m, window, k[ATTN_EACH_MOST], sample;
@@ -376,7 +376,7 @@ TEST(tokens_together_have_the_bits_they_have_alone)
 	}
 }
 
-/* A selection that does not fit its part is refused; nothing is read. */
+/* A selection that does not fit its part is refused, before anything is read. */
 TEST(wrong_selections_are_refused)
 {
 	struct backend *be = open_level("c", 2);

@@ -192,7 +192,7 @@ TEST(embed_every_type)
 
 TEST(rmsnorm_matches_double)
 {
-	/* own: weights of their own for each group of a row. */
+	/* own: separate weights for each group of a row. */
 	static const struct {
 		int32_t cols, group, n;
 		int own;
@@ -388,7 +388,7 @@ TEST(axpby_at_every_size)
 			CHECK_MSG(got[k] == want, "case %zu, value %zu: %g, expected %g", i, k, (double)got[k],
 			          (double)want);
 		}
-		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got)); /* the row behind stays */
+		CHECK(!memcmp(got + n, y + n, (all - n) * sizeof *got)); /* the row after them is unchanged */
 		be->ops->drop(be, &tx);
 		be->ops->drop(be, &ty);
 		free(x);
@@ -424,7 +424,7 @@ TEST(columns_become_rows)
 	be->ops->close(be);
 }
 
-/* Rows are taken in any order and added to any row, several to one in the order of the list. */
+/* take_rows in any order; add_rows to any row, and several to one row in the order of the list. */
 TEST(rows_taken_and_added)
 {
 	struct backend *be = open_level("c", 1);

@@ -21,8 +21,8 @@ static int is_float(enum dtype t)
 	return t == DT_F32 || t == DT_F16 || t == DT_BF16;
 }
 
-/* x as a quantised product sees it: int8 under one scale per block of 32, with a second plane where one
- * value towers above the rest or where all_wide asks for it. */
+/* Round x as a quantised product does: int8 under one scale per block of 32, with a second plane if one value is
+ * far above the rest or all_wide is set. */
 static void round_activations(float *out, const float *x, size_t n, int all_wide)
 {
 	for (size_t b = 0; b < n; b += 32) {
@@ -175,7 +175,7 @@ TEST(matmul_groups_bias_and_accumulate)
 {
 	enum { COLS = 256, N_M = 11 };
 	static const int32_t n_list[] = { 1, 6, 150 };
-	/* More products than one hand-over takes, types mixed; one Q8_0 makes the input wide for all. */
+	/* More products than one run of the pool takes, types mixed; one Q8_0 makes the input wide for all. */
 	static const struct {
 		enum dtype type;
 		int32_t rows;
@@ -297,7 +297,7 @@ TEST(glu_matches_double)
 		}
 }
 
-/* One call for all tokens on one thread, against other thread counts and other cuts. */
+/* Cuts of N_CUT tokens into calls. All of them are compared with one call for all tokens on one thread. */
 static const int32_t cuts[][5] = { { 40 }, { 1, 39 }, { 16, 24 }, { 39, 1 }, { 7, 1, 2, 13, 17 } };
 enum { N_CUT = 40, N_CUTS = 5 };
 
@@ -353,8 +353,8 @@ TEST(products_same_bits_for_threads_and_cuts)
 		}
 }
 
-/* Towering values in no, few, the same and most blocks: all the ways that low planes take through a product. Many
- * tokens at once must give what each gives alone, and every level what the reference gives. */
+/* Values far above the rest in no, few, the same and most blocks: all ways that residual planes take through a
+ * product. Many tokens at once must give what each gives alone, and every level what the reference gives. */
 TEST(products_same_bits_with_wide_blocks)
 {
 	enum { ROWS = 40, N = 61 };
@@ -407,7 +407,7 @@ TEST(products_same_bits_with_wide_blocks)
 	}
 }
 
-/* Weights far larger than one task, columns beyond one tile: the cutting itself. */
+/* Weights far larger than one task and columns beyond one tile test how products are cut. */
 TEST(products_same_bits_for_large_shapes)
 {
 	enum { ROWS = 700, COLS = 2048, N = 300 };
@@ -500,7 +500,7 @@ static void host_was_read(const void *p, size_t n, void *ud)
 	__atomic_fetch_add(&told.calls, 1, __ATOMIC_RELAXED);
 }
 
-/* Of a weight that is repacked the owner learns which bytes were read; of one that stays where it is, nothing. */
+/* The owner of a weight learns which bytes were read if the weight is repacked, and nothing if it stays in place. */
 TEST(the_owner_learns_what_was_read)
 {
 	struct backend *be = open_level(levels[1], 3);
@@ -543,7 +543,7 @@ TEST(not_a_number_reaches_the_output)
 				continue;
 			for (int j = 0; j < COLS; j++)
 				ones[j] = 1;
-			/* Row 0 is clean, row 1 holds one bad value at a changing place. */
+			/* Row 0 is clean, row 1 has one bad value at a changing place. */
 			x = random_floats(2 * COLS, 0.5f, 1);
 			x[COLS + 37 * b + 5] = bad[b];
 			tx = tensor_new(be, DT_F32, 2, COLS, x);
@@ -693,8 +693,8 @@ TEST(quantize_same_at_every_level)
 				double got = (double)out[0].d[b] * (q + lo / 256.0);
 				double step = out[0].d[b] * (out[0].wide[b] ? 1 / 256.0 : 1);
 
-				/* 127 / 256 is as far as the low plane reaches: half a fine step is missing at its
-				 * ends. */
+				/* 127 / 256 is the largest value of the residual plane: at its ends half a fine
+				 * step is missing. */
 				double most = step * (out[0].wide[b] ? 1.01 : 0.5001) + 1.6e-36;
 
 				CHECK_MSG(fabs(got - x[b * 32 + j]) <= most, "block %d value %d", b, j);
@@ -858,7 +858,7 @@ TEST(cancel_returns_early)
 	before = cpu_seconds();
 	be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &tw }, 1, &x, N);
 	be->ops->matmul_glu(be, &out, &(struct matmul_glu){ .gate = &tw, .up = &tw, .act = ACT_GELU }, &x, N);
-	/* Three thousand million multiply-adds of plain C take seconds. */
+	/* 3e9 multiply-adds of plain C take seconds. */
 	CHECK(cpu_seconds() - before < 0.4);
 	CHECK(be->ops->sync(be) == 0);
 	be->ops->read(be, &out, 0, &first, 4);

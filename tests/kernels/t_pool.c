@@ -1,4 +1,5 @@
-/* tests/kernels/t_pool.c - the CPU backend's threads: every task once, whoever sleeps; the bandwidth probe.
+/* tests/kernels/t_pool.c - the CPU backend's threads: every task runs once, whichever threads sleep; the bandwidth
+ * probe.
  *
  * Runs alone: the probes measure the machine. */
 #include <math.h>
@@ -26,7 +27,7 @@ static void stress_task(void *arg, int task, int worker)
 	if (worker < 0 || worker >= s->threads)
 		s->bad = 1;
 	atomic_fetch_add_explicit(&s->hits[task], 1, memory_order_relaxed);
-	s->plain[task]++; /* seen by the caller without more ado: the pool orders it */
+	s->plain[task]++; /* not atomic: the pool orders it before the caller's read */
 }
 
 TEST(pool_runs_every_task_once)
@@ -64,18 +65,18 @@ TEST(pool_runs_every_task_once)
 struct slow {
 	_Atomic int done, worker_ran;
 };
-static int gave_up; /* the worker did not come in twenty seconds */
+static int gave_up; /* the worker did not run in twenty seconds */
 
 static void slow_task(void *arg, int task, int worker)
 {
 	struct slow *s = arg;
 
 	(void)task;
-	/* Long enough that whoever waits gives up spinning. */
+	/* Long enough that a waiting thread stops spinning. */
 	nanosleep(&(struct timespec){ .tv_nsec = worker ? 3000000 : 1000000 }, NULL);
 	if (worker)
 		atomic_store(&s->worker_ran, 1);
-	/* There are tasks for both: this thread leaves one to the worker, however late the machine lets it run. */
+	/* Both threads get tasks: this thread leaves one to the worker, however late the machine runs it. */
 	for (int i = 0; !worker && !gave_up && !atomic_load(&s->worker_ran); i++) {
 		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
 		gave_up = i == 20000;

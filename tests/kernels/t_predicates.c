@@ -93,7 +93,7 @@ TEST(parts_are_read_when_their_condition_holds)
 		CHECK(!memcmp(mass_got, mass_want, sizeof mass_got));
 		CHECK(mass_got[0] > 0);
 	}
-	/* Of several tokens each would have to decide for itself. */
+	/* Conditions with several tokens are refused: each token would need a decision of its own. */
 	be->ops->attn(be,
 	              &(struct attn_args){
 			      .out = &out,
@@ -124,7 +124,7 @@ TEST(parts_are_read_when_their_condition_holds)
 	drop_all(be, all, 7);
 }
 
-/* The copy of the arguments lies on the stack: without a probe nothing of it may be computed with. */
+/* Without a probe nothing may be computed from the probe's copy, which is uninitialised on the stack. */
 TEST(conditions_leave_an_absent_probe_alone)
 {
 	int32_t flags[1] = { 1 };

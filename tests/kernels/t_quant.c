@@ -54,7 +54,7 @@ TEST(dtype_table)
 
 TEST(dtype_refused)
 {
-	/* Known but not computed with, withdrawn from the format, and numbers nobody has given out. */
+	/* Types that are known but unsupported, withdrawn types, and unassigned numbers. */
 	static const struct {
 		uint32_t id;
 		const char *name;
@@ -90,7 +90,7 @@ static uint16_t slow_f16(float f)
 {
 	uint16_t sign = (uint16_t)(bits_of(f) >> 16 & 0x8000);
 	double v = fabs((double)f);
-	if (v >= 65520) /* half way to the 65536 that would come next */
+	if (v >= 65520) /* half way to 65536, the next value after the largest */
 		return sign | 0x7c00;
 	int lo = 0, hi = 0x7c00; /* value(lo) <= v < value(hi) */
 	while (hi - lo > 1) {
@@ -141,7 +141,7 @@ TEST(half_rounding)
 	}
 	for (int i = 0; i < 2000000; i++) {
 		uint32_t u = (uint32_t)test_rand();
-		if (i & 1) /* every other one where halves live */
+		if (i & 1) /* every other one in the range of halves */
 			u = (u & 0x807fffff) | (uint32_t)(100 + test_rand() % 45) << 23;
 		float f = float_of(u);
 		if (isnan(f))
@@ -347,7 +347,7 @@ TEST(from_f32_error)
 	}
 }
 
-/* What is on the type's own grid survives: levels, scales and signs are not shifted by one. */
+/* Values on the type's own grid are exact: levels, scales and signs are not shifted by one. */
 TEST(from_f32_grid)
 {
 	static const enum dtype type[] = { DT_Q4_0, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0 };
@@ -368,8 +368,7 @@ TEST(from_f32_grid)
 		}
 }
 
-/* Infinities, huge values and what is no number spoil their own block of 32 at most, and nothing behind the row is
- * written. */
+/* Infinities, huge values and NaN spoil at most their own block of 32, and nothing is written after the row. */
 TEST(from_f32_of_values_that_do_not_fit)
 {
 	enum { N = 96, GUARD = 0x5a };
@@ -401,7 +400,7 @@ TEST(from_f32_of_values_that_do_not_fit)
 			for (int j = 0; j < N; j++)
 				CHECK_MSG(j / 32 == 1 || bits_of(y[j]) == bits_of(clean[j]), "%s: %g changes value %d",
 				          dtype_info((enum dtype)t)->name, (double)odd[k], j);
-			/* Floats have words for all of these; blocks with a scale do not. */
+			/* Floats can represent all of these; blocks with a scale cannot. */
 			if (t == DT_F32)
 				CHECK(bits_of(y[35]) == bits_of(odd[k]));
 			else if (t == DT_F16)

@@ -9,7 +9,7 @@
 
 /* ---- attention to given blocks ---- */
 
-/* Every query reads the first block and that of its token; of the others each with probability 1 / 3, or none. */
+/* Every query reads the first block and the block of its token; each other block with probability 1 / 3, or none. */
 static void blocks_random(struct world *w)
 {
 	const struct shape *s = &w->s;
@@ -78,7 +78,7 @@ TEST(all_blocks_are_full_attention)
 	}
 }
 
-/* Also with a probe, whose sums count what is not read as nothing. */
+/* The same bits, also with a probe, whose sums count 0 for blocks that are not read. */
 TEST(given_blocks_have_the_same_bits)
 {
 	static const int32_t steps[] = { 700, 512, 64, 7, 1 };
@@ -212,7 +212,7 @@ static int32_t estimates(const struct world *w, int32_t token, int32_t head, dou
 	return READ_FIRST + own;
 }
 
-/* Does that set follow from the estimates?  Rounding may move a block over the border of two levels. */
+/* Check that the set follows from the estimates. Rounding may move a block over the border of two levels. */
 static void check_set(const struct world *w, int32_t token, int32_t head, double share, const char *level)
 {
 	double e[64], all = 0, read = 0, least = INFINITY, most = -INFINITY, without, near = log(2) / 8 + 1e-3;
@@ -325,7 +325,7 @@ TEST(sets_follow_from_estimates_whatever_the_cut)
 	test_note("%.0f %% of the blocks are read", 100 * (double)read / (double)there);
 }
 
-/* Where an estimate is no number everything is read, and nothing else is disturbed. */
+/* If an estimate is not finite, its query reads every block and other queries are unchanged. */
 TEST(what_is_not_finite_reads_everything)
 {
 	static const float bad[] = { NAN, INFINITY, -INFINITY, -NAN };

@@ -31,8 +31,8 @@ TEST(sketch_takes_what_it_should)
 	}
 }
 
-/* A sketch is a function of its keys: those that come one at a time are coded as those that come together, also where
- * they hold no numbers, and where others were there before, also more of them. */
+/* A sketch is a function of its keys. Keys that come one at a time give the bits of keys that come together, also
+ * if they are NaN, and whatever was in the sketch before, even more keys. */
 TEST(sketch_does_not_depend_on_steps)
 {
 	static const int32_t dims[] = { 1, 2, 5, 12, 31, 40, 64, 66, 96, 128, 130 };
@@ -85,7 +85,7 @@ TEST(sketch_does_not_depend_on_steps)
 			}
 }
 
-/* Turning changes no product and twice is nothing. */
+/* The transform changes no product, and applied twice it changes nothing. */
 TEST(keys_are_turned)
 {
 	for (int32_t dim = 1; dim <= 130; dim++) {
@@ -110,8 +110,8 @@ TEST(keys_are_turned)
 	}
 }
 
-/* Of keys around a mean, the squared error of codes is about that of the best ones for a normal distribution, and of
- * the product with any query there is as much too much as too little. */
+/* For keys around a mean, the squared error of codes is about the least that codes can have for a normal
+ * distribution, and errors of products with any query average to 0. */
 TEST(codes_are_good_and_unbiased)
 {
 	enum { DIM = 64, N = 2048 };
@@ -147,7 +147,7 @@ TEST(codes_are_good_and_unbiased)
 			2 << b, error / all, bias / N, sqrt(spread / N));
 		CHECK(error < most[b] * all);
 		CHECK(fabs(bias / N) < 4 * sqrt(spread / N) / sqrt(N));
-		/* A key's error lies across the key: no product becomes smaller or larger in proportion. */
+		/* The error is orthogonal to the key: no product becomes smaller or larger in proportion. */
 		CHECK(fabs(with) < 0.01 * all);
 		free(x);
 		free(y);
@@ -173,7 +173,7 @@ TEST(sketch_scans_agree_with_doubles_and_between_levels)
 			       slack[2][8];
 			uint8_t *bytes = NULL;
 
-			/* Queries and keys are rounded turned. */
+			/* Queries and keys are rounded after the transform. */
 			for (int32_t h = 0; h < n_head; h++) {
 				memcpy(turned + h * s->dim, q + h * s->dim, (size_t)s->dim * sizeof *q);
 				sketch_hadamard(turned + h * s->dim, s->dim);
@@ -615,7 +615,7 @@ TEST(topk_agrees_with_sorting)
 				float *x = must_alloc((size_t)HEADS * (size_t)(n + 3) * sizeof *x);
 				int32_t *want = must_alloc((size_t)HEADS * (size_t)k * sizeof *want);
 
-				/* The plain way with a wide pool takes n * pool steps. */
+				/* The plain computation with a wide pool takes n * pool steps. */
 				if (n > 1000 && pool > 100)
 					pool = 31;
 				for (int h = 0; h < HEADS; h++) {
@@ -655,7 +655,7 @@ TEST(topk_agrees_with_sorting)
 			}
 }
 
-/* What attention makes of the k and the sample is on average what it makes of all: see sample_holds(). */
+/* Attention over the k and the sample is, on average, attention over all: see sample_holds(). */
 TEST(a_sample_stands_for_the_rest)
 {
 	static const int32_t sizes[] = { 2, 3, 63, 64, 65, 129, 700, 2048, 5001 };

@@ -95,7 +95,7 @@ TEST(it_is_the_convolution_of_double_at_every_size)
 		for (int32_t t = 0; t < c.taps - 1; t++)
 			for (int32_t col = 0; col < c.cols; col++)
 				CHECK(next[t * c.cols + col] == (float)gated(&c, c.n - c.taps + 1 + t, col));
-		/* The same bits in any number of calls and threads. */
+		/* The bits are the same in any number of calls and threads. */
 		for (int32_t step = 1; step <= c.n; step += 1 + step / 2) {
 			run(&c, step, 1 + step % 3, again, state);
 			CHECK_MSG(!memcmp(out, again, n * sizeof *out) && !memcmp(next, state, kept * sizeof *next),
