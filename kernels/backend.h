@@ -352,7 +352,8 @@ enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS 
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* behind these columns, for each row: its slot + 1, its last call, and two columns of scratch */
+	/* After these columns each row has 4 more: its slot + 1, the number of the last call that used it, two of
+	 * scratch. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 

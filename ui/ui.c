@@ -96,8 +96,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The application posts the work that this message starts a moment later, from another thread. Hold the
-		 * next message until then. */
+		/* The application posts the work of this message a moment later, from another thread. Hold the next
+		 * message until then. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);

@@ -102,7 +102,7 @@ int64_t session_log_head(const struct conversation *);
 
 /* ---- cmd_stream.c ---- */
 
-enum { TEXT_SEARCHED = 8 << 20 }; /* bytes of a text without an end that questions search: its newest */
+enum { TEXT_SEARCHED = 8 << 20 }; /* bytes: questions search this much of the end of a growing text */
 /* Before a question: make the text read so far the document that the question searches. */
 void chat_read_document(struct chat *);
 

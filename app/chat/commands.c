@@ -87,7 +87,7 @@ const struct slash *slash_at(size_t i)
 	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
-/* 1 if a line of the help, or one of its other words, contains the word that help is wanted on. */
+/* 1 if `word`, on which the user wants help, occurs in the command's help line or in its other words. */
 static int has_word(const char *line, const char *words, const char *word)
 {
 	return !*word || strcasestr(line, word) || strcasestr(words, word);

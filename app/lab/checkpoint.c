@@ -83,7 +83,7 @@ static int open_file(struct checkpoint *p, const char *path, struct err *e)
 
 	if (!*path || !strcmp(path, "-"))
 		return err_set(e, ERR_USAGE, "option '--resume' wants a file that can be read again");
-	/* Opening something that blocks or is no file for writing could do harm. */
+	/* Check before open(): opening a pipe or a device could block or have effects. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, "cannot store results in '%.200s': not a regular file", path);
 	p->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Set list entry i to the policy asked for, with the setting at `value`. */
+/* Set list entry i to policy i of the list asked for, with its fitted setting set to `value`. */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];

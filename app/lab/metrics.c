@@ -172,7 +172,8 @@ static double score_numbers(const char *ref, const char *answer)
 	return n ? (double)right / (double)n : 0;
 }
 
-/* Find the last number, with its sign; after "####" if the text has that, the first one there. 1 if found. */
+/* Find the last number in the text, with its sign. If the text contains "####", find the first number after it
+ * instead. 1 if found. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;

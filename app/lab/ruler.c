@@ -196,7 +196,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* listed, haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
+/* arguments: name, listed, haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)
@@ -385,8 +385,8 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* The question's own documents, those with the answer first; then others, in an order of all that is drawn
-	 * once. */
+	/* First the question's own documents, those with the answer at their head. Then other documents, in an order
+	 * that does not depend on how many are needed. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;

@@ -453,8 +453,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks of --tasks, or all tasks of this command. Of all, those that lack their material are left out, which
- * is said. */
+/* List the tasks of --tasks, or all tasks of this command. From all tasks, leave out those whose material is missing,
+ * and say so. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

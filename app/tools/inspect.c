@@ -215,7 +215,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 	}
 }
 
-/* 1 if the tokenizer puts a blank before a text, which the first piece then gives back. */
+/* 1 if the tokenizer adds a blank before a text. The bytes of the first token then begin with that blank. */
 static int adds_blank(const struct engine *engine)
 {
 	struct tokens t = { 0 };

@@ -51,8 +51,8 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn;
 	int served; /* 1 = the model is on a server */
-	/* The tour. step: from 1, 0 = no tour. before: the count at the beginning of the step of what the step
-	 * waits for. */
+	/* The tour. step: from 1, 0 = no tour. before: at the beginning of the step, the number of
+	 * answers or documents that the step waits to increase. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;

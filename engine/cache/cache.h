@@ -105,8 +105,8 @@ struct cache {
 	/* 1: entries of decoded tokens differ from prefilled ones of the same tokens, by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* tokens before the stream among which decoded tokens select, as their entries depend on it; -1: they do
-	 * not */
+	/* Number of tokens of the region. Decoded tokens select among these tokens, so their entries depend on the
+	 * region's size. -1: they do not. */
 	int32_t region;
 
 	struct kv_store kv;

@@ -35,8 +35,8 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
-/* Reset rings and attention mass. Derive from the shape when tokens join, whose attention counts, and whether a
- * selector reads the prefix. */
+/* Reset rings and attention mass. The shape decides when tokens join, whose attention counts, and whether a selector
+ * reads the prefix. */
 void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;

@@ -121,7 +121,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* Loads entries without mass and surprise, so only as many tokens as need neither. */
+/* The entries come without mass and surprise, so take only the tokens that need neither. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;

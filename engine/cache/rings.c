@@ -30,8 +30,9 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Most keys that one call rotates. Each ring passes on at most every second token that reaches it, 2 * stage in all,
- * and its newest slot may change as well. */
+/* Most keys that one call rotates: 2 * stage + 2 * n. Ring 0 receives `stage` tokens, and each ring passes at most
+ * half of its tokens on to the next ring, so all rings together receive less than 2 * stage. Two more per ring: for
+ * rounding up the half, and because the ring's newest slot may change, too. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;

@@ -324,11 +324,11 @@ void token_expect(struct parser *, const char *mark_or_name); /* consume the tok
 const char *token_name(struct parser *);                      /* consume a name and return it, interned */
 /* Parse an expression; with_if: `x if y else z` is allowed. */
 struct node *parse_expression(struct parser *, int with_if);
-/* The same, and also a tuple without brackets: a, b, c. */
+/* Parse an expression or a tuple without brackets: a, b, c. */
 struct node *parse_tuple(struct parser *, int with_if);
 /* Parse what set, for and with assign to. */
 struct node *parse_target(struct parser *, int with_attribute);
-/* Parse filters after "|", "name|name(...)". operand: NULL for those of a block. */
+/* Parse filters after "|", "name|name(...)". operand: NULL for the filters of a filter block. */
 struct node *parse_filters(struct parser *, struct node *operand);
 /* Parse the arguments of a call, up to ")"; "(" is consumed already. */
 struct args *parse_args(struct parser *);
@@ -358,7 +358,7 @@ struct loop {
 	size_t n, at;          /* number of values, index of the current one */
 	int depth;             /* levels of recursion */
 	struct value *changed; /* arguments of the last loop.changed() */
-	size_t n_changed;      /* number of those arguments; valid if changed is not NULL */
+	size_t n_changed;      /* number of elements of `changed`; valid if changed is not NULL */
 };
 struct run {
 	struct work w;

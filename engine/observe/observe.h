@@ -48,12 +48,12 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure in the next few layers what share of attention was selected. slots > 0: a token reads `slots` slots; also
- * measure the shares of regions and the mass of tokens. */
+/* Let the next few layers measure what share of their attention the selected entries get. slots > 0 (the slots that a
+ * token reads): also measure the share of each region and the attention mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Slots of the region when the last decoded token selected; 0: no token has selected since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-/* What the last decoded token read of the region in that layer. Returns the number of parts. */
+/* Set *part to the parts of the region that the last decoded token read in a layer. Return the number of parts. */
 struct attn_part;
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
 /* Run a scan and return the probability of the entries in these parts, mean over the query heads; -1 = the backend

@@ -32,7 +32,7 @@ struct predictor {
 };
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
-/* The history of one KV head: what its last tokens gave to each block. */
+/* The history of one KV head: the attention that its last tokens gave to each block. */
 struct attn_image {
 	int32_t rows, cap; /* rows: H; cap: room for columns */
 	/* [rows][cap] rings of rows. a: the image; r: each pixel's share of the output, times H. */

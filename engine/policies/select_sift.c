@@ -194,7 +194,8 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* No layer gets more than three times the mean, so in larger regions the number of slots does not matter. */
+	/* select_split() limits a layer to the region and to three times the mean. If the region exceeds three times
+	 * the mean, before and now, and the mean is the same, the split is the same. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;

@@ -36,9 +36,9 @@ struct span {
  * border of a range. User-defined tokens match everywhere. BOS and EOS are not added. */
 int vocab_encode(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special,
                  struct tokens *out, struct err *);
-/* The same. Also append to *ends the offset in the text at which each token ends, ascending, one entry per token of
- * *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. continues = 1: the text follows
- * other plain text, so SentencePiece adds no space before it. */
+/* As vocab_encode(), and append to *ends the offset in the text at which each token ends, ascending, one entry per
+ * token of *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. continues = 1: the text
+ * follows other plain text, so SentencePiece adds no space before it. */
 struct token_ends {
 	uint32_t *at;
 	size_t n, cap;
@@ -50,9 +50,10 @@ void token_ends_add(struct token_ends *, size_t at);
  * as the whole. True only if text[at] is a blank between two letters, and no token of the vocabulary can contain a
  * letter and a blank after it. */
 int vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
-/* 1 if the id is a control token: recognised by its text in trusted ranges, and splitting plain text. */
+/* 1 if the id is a control token. A control token is recognised in trusted ranges only, and the plain text before it
+ * is encoded separately from the plain text after it. */
 int vocab_is_control(const struct vocab *, int32_t id);
-/* Return the bytes of text that this process has encoded so far. */
+/* Return how many bytes of text this process has encoded so far. */
 uint64_t vocab_encoded(void);
 /* Write the bytes of one token to buf, at most cap, and return their full number. The bytes may be a part of a UTF-8
  * character. The text of a control token is written only if with_special is set or the token is a reasoning mark. */

@@ -63,8 +63,8 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if c is the lead byte of a letter and the label has more than this letter, as a Cyrillic label.  Bullets and
- * signs begin with 0xc2, 0xe2, 0xef. */
+/* 1 if c is the lead byte of a letter beyond ASCII, and the label's n bytes are more than this letter: a Cyrillic
+ * label, for example. The lead bytes 0xc2, 0xe2 and 0xef do not count, because bullets and signs begin with them. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);

@@ -282,8 +282,8 @@ static void note_used(struct snaps *s, int64_t head)
 	s->n_used = i < s->n_used ? s->n_used : i + 1;
 }
 
-/* End a failed load.  A read error is not the caller's error: 0, and out->why names it.  Lack of memory and
- * cancelling are: -1. */
+/* End a failed load. Return 0 after a read error, with the reason in out->why, because the caller can prefill
+ * instead. Return -1 if memory is short or the load is cancelled. */
 static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {

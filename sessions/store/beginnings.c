@@ -182,7 +182,7 @@ int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
 	int64_t id;
 	int rc;
 
-	/* In ascending order: a later message may share with one that was made whole before. */
+	/* In ascending order: the beginning of a later message may include an earlier message of the list. */
 	while ((rc = db_find(&s->db, e, &id,
 	                     "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
 	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1",

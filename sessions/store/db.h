@@ -54,8 +54,8 @@ int db_error(struct db *, const char *doing, struct err *);
  * the schema and its constraints, so a violated constraint is damage, too: a search index with zeroed pages
  * reports one. */
 int db_damaged(const struct db *);
-/* The same for a search index, which can be rebuilt.  "No memory" and "too big" count as damage, because a damaged
- * row can claim any length. */
+/* Like db_damaged(), for a search index, which can be rebuilt: "no memory" and "too big" count as damage, too,
+ * because a damaged row can claim any length. */
 int db_index_damaged(const struct db *);
 
 /* Run statements without arguments and ignore their rows: pragmas, DDL. */

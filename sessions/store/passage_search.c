@@ -17,16 +17,16 @@ enum {
 	TRIES = 5,          /* retries while another process changes the index */
 	COMMON_ABOVE = 400, /* with fewer sentences no word is too common */
 };
-static const double COMMON_SHARE = 0.12; /* a word in more of the sentences ("the") is skipped */
-/* of a question word; not 0, so that a question of question words alone still finds something */
+static const double COMMON_SHARE = 0.12; /* a word is skipped ("the") if a larger share of the sentences has it */
+/* Weight of a question word; not 0, so that a question of question words alone still finds something. */
 static const double ASKING_WEIGHT = 0.1;
-static const double NAME_WEIGHT = 1.3; /* of a capitalised word that is not the first, against 1 of others */
-/* of a word with the same prefix ("religious" for "religion"), against the word itself */
+static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first one */
+/* Weight of a word with the same prefix as a question's word: "religious" for "religion". */
 static const double RELATED_WEIGHT = 0.5;
 /* Parameters of bm25.  B is lower for sentences: their length says less. */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
-static const double SENTENCE_WEIGHT = 0.75; /* of the passage's best sentence, added to the passage's own score */
-static const double HEADING_WEIGHT = 0.3;   /* of a word that is only in the passage's heading */
+static const double SENTENCE_WEIGHT = 0.75; /* weight of the best sentence in the passage's score */
+static const double HEADING_WEIGHT = 0.3;   /* weight of a word that only the heading has */
 
 /* ---- the question ---- */
 

@@ -177,7 +177,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Give the messages of session `deleted` that forks show to these forks. */
+/* Pass each message of session `deleted` that a fork shows to that fork. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;

@@ -35,7 +35,7 @@ struct store {
 	int read_only;
 	int lock;            /* fd of the lock file, shared by all processes that write; -1 = read only */
 	int alone;           /* 1: no other process had the store open when this one opened it */
-	int64_t alone_at;    /* time of that, milliseconds since 1970; 0 = not alone */
+	int64_t alone_at;    /* milliseconds since 1970 at which it was alone; 0 = it was not */
 	int writers;         /* fd of the file whose byte ranges are the gates and the session locks */
 	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
 	/* random identity of this chat.db; kv.db stores it, and is void beside another one */
@@ -126,12 +126,12 @@ struct beginning {
 };
 /* Find what a new question shares with its newest sibling.  Call inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Put the first `bytes` bytes of message `of` before *text.  *text and *n become the whole text, which lies in
- * *whole (the old *whole is freed; the caller frees the last one). */
+/* Put the first `bytes` bytes of message `of` before *text. *text and *n become the whole text, which is in *whole
+ * (the old *whole is freed; the caller frees the last one). */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Give messages of other sessions their own copy of beginnings that lie in session `deleted`.  Call inside the
- * transaction that deletes it. */
+/* If a message of another session shares its beginning with a message of session `deleted`, store that beginning with
+ * the message itself. Call inside the transaction that deletes the session. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */

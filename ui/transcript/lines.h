@@ -75,7 +75,8 @@ void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
 /* Offset in the text of byte p of the copy; SIZE_MAX: not from the text. */
 size_t piece_source(const struct piece *, const char *p);
-/* Of n bytes reported at p, return how many are text of the piece; *skip bytes after them are not. */
+/* md4c reports n bytes at p: return how many of them are text of the piece. *skip: how many bytes after those are
+ * not. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the stand-ins by the original characters. */
 void piece_unpatch(char *p, size_t n);

@@ -249,7 +249,8 @@ void build_code(struct build *b)
 		size_t to = nl ? (size_t)(nl - b->l->text.p) : end;
 		uint32_t source = NO_SOURCE;
 
-		/* The line's blanks may be md4c's; the first byte of the text tells the line's place. */
+		/* The blanks that begin a line may be md4c's own, without a place in the source. So the line's place
+		 * is computed from its first span that has one. */
 		for (; look < b->para.n && (size_t)b->para.p[look].from + b->para.p[look].n <= from; look++)
 			;
 		for (size_t k = look; k < b->para.n && b->para.p[k].from < to; k++) {

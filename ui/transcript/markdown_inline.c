@@ -111,7 +111,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	for (size_t i = 0; i < LEN(named); i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
-	/* Entities of characters that clean text cannot contain stay as written. */
+	/* An entity such as "&#7;" is left as written if clean text cannot contain its character. */
 	if (cp < 0x20 || cp > 0x10ffff || char_width(cp) < 1)
 		build_add(b, p, n, style);
 	else
@@ -139,8 +139,8 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	}
 }
 
-/* Append the address that l->text has from `from` on with its host in ASCII, if it was not: other scripts have
- * letters that look like Latin ones. */
+/* If the address at l->text[from..] has letters beyond ASCII in its host, append it again with the host in ASCII:
+ * letters of other scripts can look like Latin ones. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
 	struct str s = { 0 };
