@@ -11,7 +11,7 @@
  * of the unit. So a shift and a mask give four consecutive values of each of 16 keys: the operand of a byte
  * product.
  *
- *     key ~ centre + H (scale * (2 code - most)), most = 2^bits - 1
+ *     key ~ mean + H (scale * (2 code - most)), most = 2^bits - 1
  *
  * H is the Hadamard transform. Queries are transformed in the same way, which leaves every dot product unchanged.
  * Some dimensions of a model's keys are far from zero: subtracting the mean removes that offset, and the transform
