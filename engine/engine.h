@@ -57,7 +57,7 @@ struct engine_info {
 	char template_name[32];   /* name of a built-in template, "jinja-HASH" of another; "" = no usable template */
 	char template_error[400]; /* sentence: why the template is unusable */
 	int has_template;         /* 1: the file carries a template, usable or not */
-	/* of the template, 0 or 1: */
+	/* properties of the template, 0 or 1: */
 	int thinks_first; /* opens <think>: an answer begins with reasoning */
 	int takes_system; /* shows a system message; 0: the system prompt belongs in front of the first question */
 	int wants_turns;  /* refuses two questions in a row: join them into one message */
@@ -225,9 +225,10 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 int kv_policy_endless(const char *text);
 /* Which KV entries a change of policy (timeline_switch_kv) keeps. */
 enum kv_sharing {
-	KV_SHARES_NOTHING, /* none, neither on the change to this policy nor on the change from it: it evicts */
-	KV_SHARES_AFTER,   /* those of the change from it; on the change to it, it must observe a whole prefill */
-	KV_SHARES_BOTH
+	KV_SHARES_NOTHING, /* none in a change to or from this policy: it evicts */
+	/* some in a change from this policy; none in a change to it, because it must observe a whole prefill */
+	KV_SHARES_AFTER,
+	KV_SHARES_BOTH /* some in a change to or from this policy */
 };
 enum kv_sharing kv_policy_sharing(const char *text);
 
@@ -389,7 +390,7 @@ struct timeline_stats {
 	double kv_overlap; /* share of the selected entries that were at hand: selected by the token before, too; on a GPU
 	                    * already on the device */
 	char kv[128], kv_type[8];
-	/* of the last sync and the steps since: */
+	/* counts and times of the last sync and the steps since: */
 	int32_t prefill_tokens, reused_tokens, decode_tokens;
 	int32_t drafted,
 		accepted; /* tokens that were drafted, and drafted tokens that were kept (timeline_speculate) */

@@ -37,7 +37,7 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 /* Return the bytes of one token's fixed entries, in all layers and KV heads; windows 0: without the layers with a
  * sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
-/* Return how many first tokens have fixed entries that timeline_entries_save() can give. */
+/* Return n: timeline_entries_save() can save the fixed entries of tokens 0 .. n - 1. */
 int32_t timeline_entries_ready(struct timeline *);
 /* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries
  * depend on the tokens alone: under such a policy, or on a backend that computes prompts as it generates

@@ -33,11 +33,11 @@ void timeline_on_evictions(struct timeline *, timeline_evictions_fn *, void *ud)
  * few layers, once. */
 
 enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_EVICTED = 255 };
-/* What `heat` means. */
+/* The meaning of `heat`. */
 enum view_watched {
 	VIEW_NONE,     /* nothing: attention is not observed */
 	VIEW_MASS,     /* attention mass of the column's tokens, a running average that the policy sums */
-	VIEW_MEASURED, /* the same average over the tokens in which the observer measured it; the policy sums none */
+	VIEW_MEASURED, /* the same, measured by the observer in some tokens, because the policy sums none */
 	/* share of the KV heads that read the column's tokens for the last generated token; under h2o, h2o+ and
 	 * snapkv for the next one */
 	VIEW_SELECTED
@@ -59,13 +59,13 @@ struct cache_view {
 	 * VIEW_SELECTED; for VIEW_MASS and VIEW_MEASURED the largest value of any layer behind the first 4 tokens.
 	 * Those are sinks with far more mass: they stop at 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	float most; /* that maximum for attention mass (mean over KV heads of the column's sum); else 0 */
+	float most; /* for attention mass: the maximum (mean over KV heads of a column's sum); else 0 */
 	/* Shares of the observed attention mass, a running average over all layers: [0] on pinned tokens (on all
 	 * tokens, if the policy never evicts), [i] on ring i. A stream's pinned tokens are not observed: share[0] =
 	 * 0. All 0 = nothing is observed. */
 	float share[1 + RINGS_MOST];
-	/* Shares of all attention of the newest tokens of a bounded stream, by the same places, pinned ones observed:
-	 * mean over the query heads of now_layers layers, each as last measured (a few layers per view). */
+	/* Shares of the attention that the newest tokens of a bounded stream give: [0] to pinned tokens, [i] to ring i.
+	 * Mean over the query heads of now_layers layers. Each view measures a few of these layers anew. */
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* part of share[0] on the first 4 tokens; -1 = unknown */

@@ -311,7 +311,7 @@ struct scan_args {
 	const struct tensor *q;    /* f32 [>= 1][n_head * head_dim] */
 	const struct tensor *keys; /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	int32_t bits;       /* of `keys`: 2, 4 or 8 for a sketch, 16 for a plane; page_scan ignores it */
+	int32_t bits;       /* 2, 4 or 8 = `keys` is a sketch, 16 = a plane; page_scan ignores it */
 	float scale;        /* factor of q . k, 0 or more */
 	enum reduce reduce; /* over the heads of a group: REDUCE_MAX or REDUCE_MEAN */
 	int32_t page;       /* page_scan: slots of one page */

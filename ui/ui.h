@@ -26,8 +26,8 @@ int heading_line(const char *line, size_t n, size_t *from, size_t *len);
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
-/* 1 if text contains such a word that may name a file.  Such text is not saved in the history, because a later run
- * would take it for typed. */
+/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history, because a later
+ * run would take the word for typed. */
 int untyped_names_file(const char *text, size_t n);
 
 /* ---- the input history (input_history.c): one file for the screen, line mode and other running weirs ---- */
@@ -250,12 +250,12 @@ struct ui_cache {
 	const char *none;
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
-	uint64_t bytes, bytes_most; /* of the cache: in use, at capacity */
+	uint64_t bytes, bytes_most; /* bytes of the cache: in use, at capacity */
 	/* bytes a token reads from disk; share of its selection that the token before had selected, too; < 0 =
 	 * unknown */
 	double fetched;
 	float overlap;
-	uint64_t resident; /* bytes of them in memory while the rest is on disk; 0 = all in memory */
+	uint64_t resident; /* part of bytes_most in memory while the rest is on disk; 0 = all in memory */
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;
@@ -300,7 +300,8 @@ struct ui_span {
 	uint8_t kept, part;
 };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
-/* Post the same for the text that is read.  The first span begins at byte `from`; all before it is evicted. */
+/* Post which parts of the text that is read are in the cache. The first span begins at byte `from`; all before it is
+ * evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
 /* Post the surprise of the text that is read, from byte `from` on.  kept is a level: 0 = none, to 3.  Spans posted
  * before stay. */

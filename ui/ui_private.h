@@ -187,7 +187,7 @@ void ui_search_off(struct ui *);
 void search_draw(const struct ui *, const struct area *);
 /* ui_queue.c */
 void ui_submit(struct ui *, const char *text, size_t n);  /* send or queue a complete message or command */
-void ui_submit_command(struct ui *, const char *command); /* the same for a command; keeps the draft */
+void ui_submit_command(struct ui *, const char *command); /* send or queue a command; keeps the draft */
 void queue_remove(struct ui *, size_t i);
 void queue_lines(const struct ui *, struct str *out); /* append the queued messages, line by line */
 void queue_draw(const struct ui *, const struct area *);

@@ -84,7 +84,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* What has become of a turn that ended before its answer began. */
+/* Return a sentence about what became of a turn that was stopped before its answer began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)

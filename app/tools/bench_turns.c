@@ -18,7 +18,7 @@ struct runner {
 	struct timeline *tl;
 	int32_t depth;
 	size_t at;        /* tokens in the sequence */
-	double tps[1000]; /* of each turn */
+	double tps[1000]; /* tokens a second, by turn */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)

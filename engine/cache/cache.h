@@ -259,8 +259,8 @@ int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct serializer *, int32_t n);
-/* Pass the points of a rollback to the serializer. Apart from cache_archive(), because older snapshots end before
- * them. */
+/* Pass the points of a rollback to the serializer. A function of its own, not a part of cache_archive(), because older
+ * snapshots lack the points. */
 void cache_points_archive(struct cache *, struct serializer *);
 
 /* Bytes of the KV entries in the cache. */

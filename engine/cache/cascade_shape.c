@@ -91,8 +91,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* Fewer rings with rounded-up slots can take more slots than are allocated, which is the number for
-		 * an empty prefix. */
+		/* The slots were allocated for the shape without a prefix. A shape with fewer rings can exceed it,
+		 * because w was rounded up: round down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;

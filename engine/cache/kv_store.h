@@ -203,11 +203,11 @@ void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t
 
 /* ---- reading planes in a file ahead (kv_ahead.c) ---- */
 
-/* Kinds of selected slots that are requested, while the last step had to wait for the disk. Contiguous slots of the
+/* Which selected slots are requested from disk, if the last step had to wait for the disk. Contiguous slots of the
  * next layer are always requested. */
 enum {
-	AHEAD_LAST = 1,  /* the next layer's last selection, while this layer computes */
-	AHEAD_CHOICE = 2 /* a layer's own selection, all at once, before attention starts */
+	AHEAD_LAST = 1,  /* request the previous selection of the next layer, while this layer computes */
+	AHEAD_CHOICE = 2 /* request the selection of a layer as soon as it is made, before attention starts */
 };
 struct kv_ahead {
 	int kinds;

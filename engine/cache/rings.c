@@ -11,7 +11,8 @@
 
 /* ---- memory ---- */
 
-/* Most tokens between the oldest and the newest that any head holds: w + 1 steps of each ring's period. */
+/* Most tokens from the oldest to the newest one that any head holds. Ring i accepts once in f^i tokens, so its w slots
+ * span at most (w + 1) * f^i tokens. The staged tokens come on top. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;

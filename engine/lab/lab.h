@@ -34,7 +34,7 @@ struct recovered {
 /* Get the sums of policy i; -1: no such i. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
-/* The same by the age of a set, for policies whose sets serve several tokens. Age 0 is the step that selects (the
+/* Sums by the age of a set, for policies whose sets serve several tokens. Age 0 is the step that selects (the
  * last token of a prefill selects, too), age a is a tokens later; the last class has all later tokens. A layer whose
  * token reads everything and selects nothing is not counted. */
 enum { RECOVERY_AGES = 65 };
@@ -46,7 +46,7 @@ struct recovered_ages {
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
 struct recovered_layer {
 	int64_t tokens;   /* generated tokens for which the layer had a set */
-	int64_t selected; /* those for which it selected a new set */
+	int64_t selected; /* generated tokens for which the layer selected a new set */
 };
 int timeline_recovery_layer(const struct timeline *, int i, int32_t layer, struct recovered_layer *out);
 /* Sum the similarity of the queries of consecutive generated tokens: cosine[h] is the sum over pairs of tokens of the
@@ -113,12 +113,12 @@ struct train_settings {
 	int32_t batch;         /* windows of a step */
 	int32_t fixed;         /* first tokens of a window, a constant prefix: no loss and no gradient */
 	int32_t steps, warmup; /* the rate rises over `warmup` steps, then falls along a cosine to a tenth */
-	double rate, decay;    /* of AdamW */
+	double rate, decay;    /* AdamW's learning rate and weight decay */
 	double clip;           /* largest norm of a step's gradient; 0 = unlimited */
 	int32_t rank;          /* rank of a LoRA adapter of all matrices in the layers; 0 = train all weights */
-	double alpha;          /* of the adapter */
+	double alpha;          /* alpha of the LoRA adapter */
 	struct train_mask mask;
-	uint64_t seed; /* of the choice of windows and the adapter's first weights */
+	uint64_t seed; /* decides the choice of windows and the adapter's first weights */
 	int threads;
 };
 struct train_report {

@@ -62,7 +62,7 @@ static inline void attn_image_changed(struct attn_image *m)
 
 /* The examples that a network is trained for. */
 struct predictor_key {
-	uint64_t fingerprint; /* of the model (hparams.h) */
+	uint64_t fingerprint; /* fingerprint of the model (hparams.h) */
 	int32_t block, rows;  /* KV entries of a block; rows of an image */
 };
 /* Read the network from the user's file, else from the installed one. ERR_USAGE, with the command that trains a network:

@@ -52,7 +52,7 @@ struct predict {
 	int32_t selected_for;     /* slots of the region for which mass.slots were selected; 0: not selected */
 };
 
-/* What a token reads of a region, in blocks. */
+/* The blocks of a region that a token reads. */
 struct plan {
 	int32_t from, to; /* columns to select from, between those that are always read */
 	int32_t n;        /* columns that are selected */

@@ -26,7 +26,7 @@ struct draft_index {
 		/* [cap] next older place with the same hash of its last one or two tokens; -1 = none */
 		int32_t *before;
 		int32_t *newest; /* [n_newest] newest place of each hash; -1 = none */
-	} of[2];                 /* of single tokens, of pairs */
+	} of[2];                 /* chains of single tokens, chains of pairs */
 	size_t n, cap, n_newest; /* n: indexed tokens; n_newest: a power of two */
 };
 

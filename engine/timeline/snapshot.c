@@ -278,7 +278,7 @@ int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int wind
 
 struct frame {
 	uint64_t magic, version;
-	uint64_t bytes, hash; /* of the bytes behind the frame */
+	uint64_t bytes, hash; /* length and hash of the bytes behind the frame */
 };
 
 /* Save or check the properties that both timelines must share. */

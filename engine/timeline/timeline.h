@@ -42,13 +42,13 @@ struct timeline {
 	int speculates;     /* 1: on (timeline_speculate) */
 	int ahead;          /* 1: timeline_step() opened the step, and samples from it */
 	int viewed;         /* 1: the panel measures the next token that is decoded alone */
-	struct draft guess; /* guessed tokens behind the first guess_at; the open step tries the first of them */
+	struct draft guess; /* guesses from token guess_at on; the open step tries the first of these */
 	size_t guess_at;
 	struct draft_index drafts; /* index of the first drafts.n tokens */
 	struct draft_pace pace;
 	int measure;                       /* 1: timeline_measure() is on */
 	double in_cache;                   /* seconds of the running step in the cache */
-	double in_attention;               /* of these, seconds in attention and storing */
+	double in_attention;               /* part of in_cache: attention and storing */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
 	/* An observer of engine/lab and the function that closes it; NULL = none. It sums a step as one token and

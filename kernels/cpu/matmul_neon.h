@@ -13,7 +13,7 @@ typedef vec8 panel_vec;
 typedef struct {
 	vec_int v[2];
 } panel_int;
-typedef int8x16_t byte_vec; /* of half the rows of a panel */
+typedef int8x16_t byte_vec; /* bytes of half the rows of a panel */
 #define panel_splat        vec8_splat
 #define panel_load         vec8_load
 #define panel_store        vec8_store

@@ -258,7 +258,7 @@ void odf_style(const struct odf_styles *, const char *family, const struct xml_a
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
-	size_t counter; /* of the last list with this style */
+	size_t counter; /* counter of the last list with this style */
 };
 /* NULL: no style of this name */
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);

@@ -6,7 +6,7 @@
 
 enum { RTF_GROUPS_MAX = 256, RTF_FONTS_MAX = 512, RTF_STYLES_MAX = 512 };
 
-/* Where the text of a group goes. */
+/* The destination of a group's text. */
 enum rtf_to { RTF_TEXT, RTF_NOWHERE, RTF_FONTS, RTF_STYLES, RTF_LABEL /* label of a list item */ };
 
 struct rtf_group {

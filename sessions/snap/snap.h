@@ -78,7 +78,7 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;         /* seconds since 1970 */
 	uint64_t bytes;       /* head, tail and chunks */
-	uint64_t own, shared; /* of bytes: head and tail; chunks that other sessions need, too */
+	uint64_t own, shared; /* parts of `bytes`: head and tail; chunks that other sessions need, too */
 	int head;             /* 1 = head and tail are complete and undamaged */
 	int32_t chunks, bad;  /* chunks it needs; bad: of these, missing or damaged */
 };

@@ -52,7 +52,7 @@ struct tokenizer {
 	fts5_tokenizer fts;
 	Fts5Tokenizer *of;
 	word_fn *fn;
-	void *ud; /* of the current tokenizer_run() */
+	void *ud; /* argument of the current tokenizer_run() */
 };
 
 int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)

@@ -64,7 +64,7 @@ int reads_known(const struct ui_cache *);
 enum { WORDS_ROWS = 4 };
 /* rows: remembers, forgot, looks at, memory */
 void words_draw(const struct cache_pane *, const struct area *);
-void words_row(const struct cache_pane *, const struct area *, int y); /* the same in one row */
+void words_row(const struct cache_pane *, const struct area *, int y); /* a summary in one row */
 /* colours and names of the regions; one row */
 void parts_draw(const struct cache_pane *, const struct area *, int y);
 /* Last words that entered the cache, moved to an older region, were evicted: one row each. */

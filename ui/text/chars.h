@@ -10,7 +10,7 @@ enum char_class {
 	CH_PLAIN,
 	CH_WIDE, /* one column; two columns */
 	CH_EMOJI,
-	CH_EMOJI_WIDE, /* the same widths; U+200D may join them */
+	CH_EMOJI_WIDE, /* one column; two columns; U+200D may join them */
 	CH_JOINING,    /* one column; letter of a script with joiners: Arabic, Indic, ... */
 	CH_MARK,       /* no column; combines with the character before */
 	CH_JOINER,     /* U+200C, U+200D */

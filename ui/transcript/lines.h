@@ -24,7 +24,7 @@ void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, uns
 /* Find the line of p[at..end), at < end, that fits `width` columns: p[at..*stop), *cols columns wide.  Returns the
  * start of the next line. Breaks between words, inside words longer than a line, and at newlines. */
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
-/* The same, but break between any two characters. */
+/* wrap_next(), but break between any two characters. */
 size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
 
 /* Begin an empty line; the next functions append to it. */

@@ -44,7 +44,7 @@ void lines_markdown(struct lines *, const char *text, size_t n, int width);
 /* Draw line `line` at row y. */
 void lines_draw(const struct lines *, size_t line, const struct area *, int x, int y);
 
-/* The same for a growing text: lines that later text cannot change are kept, and only the rest is laid out again.
+/* State of laying out a growing text: lines that later text cannot change are kept, and only the rest is laid out again.
  * The result equals that of one call with all of the text.  Zero it at the start, and when the width or earlier
  * lines change. */
 struct growth {

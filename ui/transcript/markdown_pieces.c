@@ -220,7 +220,7 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* The same for the row p[0..end); 0: nothing missing, or not a delimiter row. */
+/* Number of dashes missing in the row p[0..end); 0: nothing missing, or not a delimiter row. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;

@@ -30,7 +30,8 @@ void transcript_messages_end(struct transcript *, size_t n);
 /* Set which words of a message were evicted.  message: index among UI_USER and UI_ASSISTANT entries.  Spans are
  * over its raw text; n = 0: none. */
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
-/* The same for the text that is read.  Spans begin at its byte `from`; earlier text counts as evicted. */
+/* Set which words of the text that is read were evicted. Spans begin at its byte `from`; earlier text counts as
+ * evicted. */
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Add levels of surprise, 0 to 3, for the text that is read, from its byte `from` on. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);

@@ -120,7 +120,7 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* The same across the ends of parts.  SIZE_MAX: needs more text, and the last entry may grow. */
+/* match_at() across the ends of parts. SIZE_MAX: needs more text, and the last entry may grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };
