@@ -5,7 +5,6 @@
  *
  * For an answer of an earlier run, all lines are shown below it. */
 #include "app/chat/chat_private.h"
-#include "app/retrieval/retrieval.h"
 
 #include <string.h>
 
@@ -33,13 +32,12 @@ static void sources_post(struct chat *c, const struct answer_sources *list)
 		c->front->sources(c, list);
 }
 
-void sources_before(struct conversation *t, void *ud)
+void sources_before(struct chat *c)
 {
-	struct chat *c = ud;
 	struct answer_sources list;
 	struct str s = { 0 };
 
-	answer_sources_found(t, &list);
+	answer_sources_found(&c->t, &list);
 	if (sources_shown(c) && list.n) {
 		answer_found_lines(&list, &s);
 		notice(c, "%s", s.p);
@@ -57,7 +55,7 @@ void sources_below(struct chat *c)
 
 	if (!sources_shown(c) || !m || !m->sources.n)
 		return;
-	if (t->unattended && !c->o.json)
+	if (evidence_of(t)->unattended && !c->o.json)
 		notice(c, "attention: hardly on the documents; the answer may be the model's own");
 	answer_attended_lines(&m->sources, &s);
 	if (s.n && !c->o.json)
@@ -81,7 +79,7 @@ void slash_source(struct chat *c, char *arg)
 	struct str s = { 0 };
 	struct err e = { 0 };
 
-	if (!t->sources.found)
+	if (!sources_of(t)->found)
 		answer_sources_found(t, &nearest);
 	list = nearest.n ? &nearest : m ? &m->sources : NULL;
 	n = list ? list->n : 0;

@@ -1,6 +1,7 @@
 /* app/chat/cache_lens.c - lenses. A lens tells, byte range by byte range, which words of a document, a message or a
  * text are still in the KV cache. Also: the first token of each document. */
 #include "app/chat/cache_lens.h"
+#include "app/reader/reader.h"
 #include "engine/engine_view.h"
 
 #include <stdlib.h>
@@ -95,7 +96,7 @@ enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
  * end. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
 {
-	const struct growing *g = &t->growing;
+	const struct growing *g = growing_of(t);
 	size_t n, i, end = g->at, most;
 	const int32_t *id = timeline_tokens(t->tl, &n);
 	size_t *ends;
@@ -165,9 +166,9 @@ static void lens_of_text(struct cache_report *p, const struct conversation *t, s
 
 	while (i && !t->msg[i - 1].read)
 		i--;
-	if (i == t->n_msg && i && t->growing.open && t->growing.known)
+	if (i == t->n_msg && i && t->grows && growing_of(t)->known)
 		lens_of_growing(p, t, &t->msg[i - 1]);
-	else if (i && !t->growing.open)
+	else if (i && !t->grows)
 		lens_of_read(p, t, same, &t->msg[i - 1]);
 }
 

@@ -109,8 +109,10 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 
 	c->o = *o;
 	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 ||
-	    conversation_open(&c->t, &c->o, e) < 0)
+	    conversation_open(&c->t, &c->o, chat_on_event, c, e) < 0)
 		return -1;
+	retrieval_join(&c->t);
+	reader_join(&c->t);
 	document_search_attach(c);
 	message_search_attach(c);
 	progress_begin(&progress, c->o.quiet || !c->log || !c->log->session, "restoring the session");

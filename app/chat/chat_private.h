@@ -3,6 +3,8 @@
 #define WEIR_CHAT_PRIVATE_H
 
 #include "app/chat/chat.h"
+#include "app/reader/reader.h"
+#include "app/retrieval/retrieval.h"
 
 /* ---- commands.c ---- */
 
@@ -57,14 +59,19 @@ int summary_asked(struct chat *, const char *question, size_t n);
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
 
+/* ---- turns.c ---- */
+
+/* Show what the conversation tells: the observer of conversation_open(). */
+observer_fn chat_on_event;
+
 /* ---- answer_sources.c ---- */
 
 /* 1 if the attention of answers is observed: it is shown or written as JSON. */
 int chat_attends(const struct chat *);
 /* 1 if the sources of answers are shown. */
 int sources_shown(const struct chat *);
-/* Show the passages that answer the question or are nearest to it: a hook for conversation_ask(). */
-void sources_before(struct conversation *, void *chat);
+/* Show the passages that answer the question or are nearest to it. */
+void sources_before(struct chat *);
 /* After an answer: show which passages it attended to. */
 void sources_below(struct chat *);
 

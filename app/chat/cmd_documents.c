@@ -179,7 +179,7 @@ void slash_pin(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE,
 		        "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
 		        c->t.n_msg, arg);
-	else if (c->t.growing.open)
+	else if (c->t.grows)
 		err_set(&e, ERR_USAGE, "/pin has to wait until a question has followed the text that is being read");
 	for (long i = from; !e.code && i <= to; i++)
 		pin_message(c, (size_t)i - 1, &e);

@@ -1,7 +1,6 @@
 /* app/chat/cmd_sessions.c - the commands about sessions. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
-#include "app/retrieval/retrieval.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -349,7 +349,7 @@ void slash_model(struct chat *c, char *arg)
 		show_model(c);
 		return;
 	}
-	if (c->t.growing.open) {
+	if (c->t.grows) {
 		err_set(&e, ERR_USAGE, "/model has to wait until a question has followed the text that is being read");
 		chat_error(c, &e);
 		return;

@@ -12,8 +12,6 @@
 
 #include "app/chat/chat_private.h"
 #include "app/chat/text_source.h"
-#include "app/retrieval/retrieval.h"
-#include "app/reader/reader.h"
 
 enum {
 	WAIT_MS = 100,      /* longest wait for text between two checks of yield() and Ctrl-C */
@@ -231,12 +229,14 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .source = source, .on = 1 };
 	conversation_beside(&c->t, 1);
-	c->t.total_grown = 0;
+	growing_count_anew(&c->t);
 	return 0;
 }
 
 void chat_stream_close(struct chat *c)
 {
+	if (!c->streaming.source) /* maybe no conversation was opened */
+		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };
 	conversation_beside(&c->t, 0);

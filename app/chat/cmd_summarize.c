@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "app/chat/chat_private.h"
-#include "app/retrieval/retrieval.h"
 
 #define PREFIX     "summary/"
 #define SHOW_EVERY 0.1

@@ -83,8 +83,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 
 void document_search_attach(struct chat *c)
 {
-	c->t.hooks.search = documents_search;
-	c->t.hooks.search_ud = c;
+	sources_search_by(&c->t, documents_search, c);
 }
 
 void document_search_close(struct chat *c)

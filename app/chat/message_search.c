@@ -28,9 +28,7 @@ static int message_find(const char *question, size_t n, struct found_sentence **
 
 void message_search_attach(struct chat *c)
 {
-	c->t.hooks.add_message = message_add;
-	c->t.hooks.find_sentences = message_find;
-	c->t.hooks.messages_ud = c;
+	recall_search_by(&c->t, message_add, message_find, c);
 }
 
 void message_search_close(struct chat *c)

@@ -1,7 +1,6 @@
 /* app/chat/session_log.c - opens, resumes, switches and changes the session that stores a conversation
  * (session_log.h). */
 #include "app/chat/chat_private.h"
-#include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
 #include <stdlib.h>

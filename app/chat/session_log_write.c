@@ -1,7 +1,6 @@
 /* app/chat/session_log_write.c - stores messages, documents, settings and snapshots of a conversation in its session
  * (session_log.h). */
 #include "app/chat/chat_private.h"
-#include "app/retrieval/retrieval.h"
 #include "engine/engine_snapshot.h"
 
 #include <string.h>
@@ -35,7 +34,7 @@ int64_t session_log_head(const struct conversation *t)
 {
 	size_t n = t->n_msg;
 
-	if (n && t->growing.open) /* the growing text is stored with its question */
+	if (n && t->grows) /* the growing text is stored with its question */
 		n--;
 	return n ? t->msg[n - 1].stored : 0;
 }
@@ -250,7 +249,7 @@ static void log_undo(struct session_log *r, const struct conversation *t)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
 		save_failed(r, &e);
-	else if (!t->growing.open || !t->growing.known) /* else the cache holds the growing text */
+	else if (!t->grows || !growing_of(t)->known) /* else the cache holds the growing text */
 		load_last_answer(r, t);
 }
 
@@ -351,7 +350,7 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 	struct children x = { .t = t };
 	int64_t at = session_log_head(t);
 
-	if (log_is_off(r) || !r->session || (t->n_msg && !at) || t->growing.open)
+	if (log_is_off(r) || !r->session || (t->n_msg && !at) || t->grows)
 		return 0;
 	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
 		return -1;
@@ -519,6 +518,10 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	case EVENT_SETTINGS: session_log_settings(r, t); break;
 	case EVENT_PREFILL_GREW: save_entries(r, t, 0); break;
 	case EVENT_PREFILL_ENDED: save_entries(r, t, 1); break;
+	case EVENT_NOTICE:
+	case EVENT_OPENING:
+	case EVENT_RECALLED:
+	case EVENT_SOURCES: break;
 	}
 }
 

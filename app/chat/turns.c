@@ -176,12 +176,12 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 
 /* Say '[recalled from turn 12: "first words..."]' before the answer begins. */
-static void on_recalled(struct conversation *t, void *ud)
+static void show_recalled(struct chat *c)
 {
-	struct chat *c = ud;
+	const struct recalls *list = recalls_of(&c->t);
 
-	for (size_t i = 0; i < t->n_recalled && !c->o.quiet; i++) {
-		const struct recalled *r = &t->recalled[i];
+	for (size_t i = 0; i < list->n && !c->o.quiet; i++) {
+		const struct recalled *r = &list->at[i];
 		const struct str *text = r->said.n ? &r->said : &r->answered;
 		size_t n = text->n <= WORDS_SHOWN ? text->n : utf8_complete(text->p, WORDS_SHOWN);
 
@@ -190,6 +190,23 @@ static void on_recalled(struct conversation *t, void *ud)
 		                      : "weir: recalled from turn %zu: \"%.*s%s\"",
 		       r->turn, (int)n, text->p, n < text->n ? "..." : "");
 	}
+}
+
+void chat_on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+{
+	struct chat *c = ud;
+
+	(void)t;
+	if (event->what == EVENT_NOTICE)
+		say("%s", event->text);
+	else if (event->what == EVENT_OPENING && event->i)
+		progress_begin(&c->opening, c->o.quiet, "making room for the KV cache");
+	else if (event->what == EVENT_OPENING)
+		progress_clear(&c->opening);
+	else if (event->what == EVENT_RECALLED)
+		show_recalled(c);
+	else if (event->what == EVENT_SOURCES)
+		sources_before(c);
 }
 
 /* Say that no document clearly answers the question, and show the nearest passages; the model is not asked. In a
@@ -203,8 +220,8 @@ static void not_found(struct chat *c, const char *text, size_t n)
 	notice(c,
 	       c->interactive ? "[nothing in the documents clearly answers this%s]"
 	                      : "nothing in the documents clearly answers this%s",
-	       c->t.sources.n && sources_shown(c) ? "; nearest:" : "");
-	sources_before(&c->t, c);
+	       sources_of(&c->t)->n && sources_shown(c) ? "; nearest:" : "");
+	sources_before(c);
 	if (c->interactive)
 		notice(c, "[/anyway asks the model without them, /summarize tells the whole]");
 }
@@ -216,10 +233,6 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		.text_ud = c,
 		.progress = chat_prefill_progress,
 		.progress_ud = c,
-		.sources = sources_before,
-		.sources_ud = c,
-		.recalled = on_recalled,
-		.recalled_ud = c,
 		.stop_loops = strcmp(c->o.loops, "go") != 0,
 		.without_documents = c->anyway,
 		.evidence = chat_attends(c),

@@ -96,7 +96,7 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 
 static int is_kept(const struct chat *c)
 {
-	return c->log && !c->log->failed && c->log->session && !c->t.growing.open;
+	return c->log && !c->log->failed && c->log->session && !c->t.grows;
 }
 
 int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *count)

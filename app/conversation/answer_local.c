@@ -1,7 +1,5 @@
 /* app/conversation/answer_local.c - the model in this process answers: engine and timeline (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
-#include "app/reader/reader.h"
-#include "app/conversation/conversation.h"
 #include "app/models/models.h"
 
 #include <stdio.h>
@@ -12,7 +10,6 @@
 int local_open(struct conversation *t, const struct options *o, struct err *e)
 {
 	const struct engine_info *info;
-	struct progress progress;
 	struct timeline_stats st;
 	int rc;
 
@@ -27,10 +24,10 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 		return -1;
 	}
 	if (!info->template_name[0] && !o->quiet)
-		say("the model has no chat template: it continues the text as it stands");
-	progress_begin(&progress, o->quiet, "making room for the KV cache");
+		conversation_notice(t, "the model has no chat template: it continues the text as it stands");
+	conversation_emit(t, EVENT_OPENING, 1);
 	rc = timeline_open_for(&t->tl, t->engine, o, o->ctx, e);
-	progress_clear(&progress);
+	conversation_emit(t, EVENT_OPENING, 0);
 	if (rc < 0) {
 		local_close(t);
 		return -1;
@@ -39,18 +36,23 @@ int local_open(struct conversation *t, const struct options *o, struct err *e)
 	t->info = info;
 	timeline_stats(t->tl, &st);
 	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
-		say("the model was trained for a context of %d tokens: the cache holds %d of a conversation at once",
-		    info->ctx_train, st.ctx);
+		conversation_notice(
+			t,
+			"the model was trained for a context of %d tokens: the cache holds %d of a conversation at once",
+			info->ctx_train, st.ctx);
 	else if (st.ctx > info->ctx_train && !o->quiet)
-		say("quality degrades beyond the context of %d tokens that the model was trained for", info->ctx_train);
+		conversation_notice(t,
+		                    "quality degrades beyond the context of %d tokens that the model was trained for",
+		                    info->ctx_train);
 	if (o->verbose) {
-		say("%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch, info->n_types, info->device,
-		    st.ctx, (double)st.kv_bytes / 1048576);
+		conversation_notice(t, "%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch,
+		                    info->n_types, info->device, st.ctx, (double)st.kv_bytes / 1048576);
 		if (st.kv_disk_bytes)
-			say("the cache's keys and values lie on disk, %.1f MiB", (double)st.kv_disk_bytes / 1048576);
+			conversation_notice(t, "the cache's keys and values lie on disk, %.1f MiB",
+			                    (double)st.kv_disk_bytes / 1048576);
 		if (st.kv_host_bytes)
-			say("the cache's keys and values lie in the machine's memory, %.1f MiB",
-			    (double)st.kv_host_bytes / 1048576);
+			conversation_notice(t, "the cache's keys and values lie in the machine's memory, %.1f MiB",
+			                    (double)st.kv_host_bytes / 1048576);
 	}
 	return 0;
 }
@@ -179,7 +181,7 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 		turn->answer_tokens++;
 		if (say_piece(t, m, step.id, h, e) < 0)
 			return -1;
-		emit(t, EVENT_ANSWER_GREW, 0);
+		conversation_emit(t, EVENT_ANSWER_GREW, 0);
 		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
 		if (turn->loop) {
 			turn->stop = STOP_LOOP;
@@ -229,24 +231,23 @@ static void measure(struct conversation *t, struct turn *turn)
 
 static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
-	struct timeline_stats st;
 	size_t n;
-	int32_t reused, again;
+	int32_t reused, again, computed = 0;
 
 	timeline_resume(t->tl);
 	signals_watch(t->tl);
-	if (t->growing.open) { /* the message has no end yet */
-		reused = conversation_grow(t, "", 0, 1, progress, ud, e);
-		timeline_stats(t->tl, &st);
-		n = reused < 0 ? 0 : (size_t)st.prefill_tokens;
+	if (t->grows) { /* the message has no end yet */
+		EACH_COMPANION(t, k, prefill)
+		computed = k->ops->prefill(k->self, t, progress, ud, e);
 	} else {
 		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
+		computed = reused < 0 ? -1 : (int32_t)n - reused;
 	}
 	signals_watch(NULL);
 	timeline_resume(t->tl);
-	if (reused >= 0)
-		emit(t, EVENT_PREFILL_ENDED, 0);
-	return reused < 0 ? -1 : (int32_t)n - reused;
+	if (computed >= 0)
+		conversation_emit(t, EVENT_PREFILL_ENDED, 0);
+	return computed;
 }
 
 static void begin(struct conversation *t)

@@ -4,7 +4,6 @@
  * Where the context is full the oldest turns are left out of the request, and stay left out, so that the beginning
  * which the server has cached stays the same. */
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 #include "app/models/models.h"
 
 #include <stdio.h>
@@ -101,8 +100,9 @@ int served_open(struct conversation *t, const struct options *o, struct err *e)
 	t->served.tokens = 0;
 	t->served.counted = 1;
 	if (o->verbose)
-		say("%s at %s%s%s, context %s", info->model, info->server, *info->program ? ", " : "", info->program,
-		    info->ctx ? count_text((uint64_t)info->ctx).s : "unknown");
+		conversation_notice(t, "%s at %s%s%s, context %s", info->model, info->server,
+		                    *info->program ? ", " : "", info->program,
+		                    info->ctx ? count_text((uint64_t)info->ctx).s : "unknown");
 	return 0;
 }
 
@@ -287,7 +287,7 @@ static int make_room(struct conversation *t, const struct message *begun, int re
 
 struct wait {
 	const struct answer_hooks *h;
-	const struct conversation *t;
+	struct conversation *t;
 	int told;
 };
 
@@ -296,7 +296,7 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 	struct wait *w = ud;
 
 	if (why && !w->told++ && !w->t->o->quiet)
-		say("%s; asking again", why);
+		conversation_notice(w->t, "%s; asking again", why);
 	if (w->h->progress)
 		w->h->progress(done, total, w->h->progress_ud);
 }
@@ -376,7 +376,7 @@ static int take_piece(struct conversation *t, size_t from, struct loop_watch *wa
 	turn->answer_tokens++;
 	if (h->text && h->text(p, n, h->text_ud, e) < 0)
 		return -1;
-	emit(t, EVENT_ANSWER_GREW, 0);
+	conversation_emit(t, EVENT_ANSWER_GREW, 0);
 	turn->loop = h->stop_loops ? loop_add(watch, hash_of(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
@@ -449,7 +449,7 @@ static void nothing(struct conversation *t)
 static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	(void)progress, (void)ud, (void)e;
-	emit(t, EVENT_PREFILL_ENDED, 0);
+	conversation_emit(t, EVENT_PREFILL_ENDED, 0);
 	return 0;
 }
 
@@ -477,7 +477,7 @@ static size_t count(const struct conversation *t, const char *text, size_t n)
 
 static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
 {
-	int32_t ctx = (int32_t)context_size(t), n;
+	int32_t ctx = (int32_t)conversation_context_size(t), n;
 
 	d->tokens = count(t, d->text.p, d->text.n);
 	n = (int32_t)d->tokens;

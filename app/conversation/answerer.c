@@ -1,6 +1,5 @@
 /* app/conversation/answerer.c - what is asked of the model that answers, wherever it is (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 
 int conversation_is_open(const struct conversation *t)
 {
@@ -12,12 +11,19 @@ void conversation_stats(const struct conversation *t, struct timeline_stats *out
 	t->by->stats(t, out);
 }
 
-size_t context_size(const struct conversation *t)
+enum { CTX_ASSUMED = 4096 }; /* tokens of a server that does not say how many it has */
+
+size_t conversation_context_size(const struct conversation *t)
 {
 	struct timeline_stats st;
 
 	t->by->stats(t, &st);
 	return st.ctx > 0 ? (size_t)st.ctx : CTX_ASSUMED;
+}
+
+size_t conversation_count(const struct conversation *t, const char *text, size_t n)
+{
+	return t->by->count(t, text, n);
 }
 
 int conversation_needs_local(const struct conversation *t, const char *what, struct err *e)

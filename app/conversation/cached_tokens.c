@@ -1,7 +1,6 @@
 /* app/conversation/cached_tokens.c - what the cache holds of the conversation, and what it has evicted
  * (conversation.h). */
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 
 int32_t tokens_in_cache(const struct timeline_stats *st)
 {

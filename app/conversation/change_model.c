@@ -8,9 +8,6 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/reader/reader.h"
-#include "app/conversation/conversation.h"
 #include "app/models/models.h"
 
 int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_id, const char *text, size_t n_text)
@@ -140,9 +137,7 @@ static int32_t change_to_server(struct conversation *t, const struct options *ne
 	t->served = before;
 	served_close(t);
 	t->served = new;
-	growing_close(t);
-	aside_forget(t);
-	rerank_close(t);
+	companions_changed(t, CHANGE_MODEL);
 	local_close(t);
 	rendered_free(&t->rendered);
 	t->rendered = (struct rendered){ .n_msg = 0 };
@@ -173,9 +168,7 @@ int32_t conversation_change_model(struct conversation *t, const struct options *
 	rc = check_model(t, look, next, &n, e);
 	engine_close(look);
 	if (!rc) {
-		growing_close(t);
-		aside_forget(t);
-		rerank_close(t);
+		companions_changed(t, CHANGE_MODEL);
 		local_close(t);
 		rc = open_with(t, next, e);
 		if (!rc)

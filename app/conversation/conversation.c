@@ -1,8 +1,5 @@
 /* app/conversation/conversation.c - opening, closing and emptying a conversation, and its settings (conversation.h). */
 #include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/reader/reader.h"
-#include "app/conversation/conversation.h"
 #include "app/models/models.h"
 
 #include <stdlib.h>
@@ -39,12 +36,14 @@ void conversation_options_changed(struct conversation *t, int reseed)
 		t->docs = t->o->docs;
 		documents_choose(t);
 	}
-	emit(t, EVENT_SETTINGS, 0);
+	conversation_emit(t, EVENT_SETTINGS, 0);
 }
 
-int conversation_open(struct conversation *t, const struct options *o, struct err *e)
+int conversation_open(struct conversation *t, const struct options *o, observer_fn *observer, void *ud, struct err *e)
 {
 	*t = (struct conversation){ .o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1 };
+	if (observer)
+		conversation_observe(t, observer, ud);
 	if (model_server(o) ? served_check_options(o, e) < 0 || served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
 		return -1;
 	conversation_system(t, o->system);
@@ -94,7 +93,7 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 	}
 	t->pinned = -1;
 	t->outgrown = 0;
-	aside_forget(t);
+	companions_changed(t, CHANGE_CACHE);
 	free(t->kv);
 	t->kv = xstrndup(text, strlen(text));
 	return (int32_t)(had - left);
@@ -102,10 +101,7 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 
 static void forget_messages(struct conversation *t)
 {
-	growing_close(t);
-	aside_forget(t);
-	surprise_forget(t);
-	sources_forget(t);
+	companions_changed(t, CHANGE_EMPTIED);
 	while (t->n_msg)
 		message_free(&t->msg[--t->n_msg]);
 	undo_forget(t);
@@ -115,14 +111,14 @@ static void forget_messages(struct conversation *t)
 void conversation_clear(struct conversation *t)
 {
 	forget_messages(t);
-	emit(t, EVENT_CLEARED, 0);
+	conversation_emit(t, EVENT_CLEARED, 0);
 }
 
 void conversation_empty(struct conversation *t)
 {
 	forget_messages(t);
 	conversation_drop_documents(t);
-	emit(t, EVENT_CLEARED, 0);
+	conversation_emit(t, EVENT_CLEARED, 0);
 }
 
 void conversation_close(struct conversation *t)
@@ -132,13 +128,11 @@ void conversation_close(struct conversation *t)
 	conversation_empty(t);
 	rendered_free(&t->rendered);
 	tokens_free(&t->prefix);
-	tokens_free(&t->growing.pending);
 	free(t->msg);
 	free(t->undone);
 	free(t->kv);
 	str_free(&t->system);
-	recall_forget(t);
-	rerank_close(t);
+	companions_free(t);
 	local_close(t);
 	served_close(t);
 	t->by = NULL;

@@ -22,9 +22,7 @@ struct text_at {
 struct doc; /* a document as it was read, its marks and its file: sessions/import/import.h */
 struct mark;
 struct doc_origin;
-struct indexed_text; /* a text that is searched, and what was found in it: sessions/store/store.h */
-struct found_passage;
-struct found_sentence;
+struct undone; /* what can be redone: conversation_private.h */
 
 /* A source of an answer, as its line numbers it. It is kept with the answer and outlives its document, so it has all
  * that is shown of it. */
@@ -92,49 +90,6 @@ struct document_place {
 	const char *page, *heading;
 };
 
-/* What can be redone (undo_stack.c): messages from a question on, or one document and its index. */
-struct undone {
-	struct message *msg;
-	size_t n_msg;
-	struct document doc;
-	size_t doc_at; /* where n_msg is 0 */
-	int replaces;  /* that document replaces the one with its index */
-};
-
-/* A passage that answers a question (sources.c): bytes of the body of document `doc`. */
-struct source {
-	size_t doc;
-	size_t from, to;         /* the passage */
-	size_t quote, quote_end; /* its best sentence */
-	size_t title, title_end; /* the document's title goes along with the passage; 0 and 0: it does not */
-	double score;
-	/* far below the best one: not shown to people, and sent to the model only where a number of passages is set */
-	int weak;
-	/* the passage goes along with the question; where it is 0, the sentence of the first one does */
-	int chosen;
-};
-struct sources {
-	struct source *at;
-	size_t n; /* distinct passages, the best first; also where none is good enough */
-	/* 0: nothing is good enough; those that are nearest stay until the next question */
-	int found;
-	double seconds;
-};
-
-/* A passage that the last answer attended to (evidence.c): bytes of the body of document `doc`. */
-struct evidence {
-	size_t doc, from, to;
-	double share; /* of the attention mass on all passages of the documents */
-};
-enum { EVIDENCE_MOST = 5 };
-
-/* An evicted turn that was recalled for a question: its number, from 1 on, and what was found in its question and its
- * answer, each on one line; empty: nothing. */
-struct recalled {
-	size_t turn;
-	struct str said, answered;
-};
-
 enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP };
 
 /* What one turn did. */
@@ -153,51 +108,6 @@ struct turn {
 	double ttft_s, prefill_tps, decode_tps;
 	int32_t drafted, accepted; /* tokens computed on a guess; those of them that were sampled */
 	struct attention_read read;
-};
-
-/* A last message that grows (growing_message.c). */
-struct growing {
-	int open;
-	int known;             /* the timeline has all tokens that were cut, except the pending ones */
-	size_t rendered;       /* bytes of the message that the rendering has */
-	size_t at;             /* bytes of the message that are cut and tokenised */
-	struct tokens pending; /* tokens that wait until a chunk is full */
-	size_t had;            /* tokens of the sequence after the last growth */
-};
-
-/* A snapshot of the timeline while a growing message is closed by questions that stand beside it (aside.c). */
-struct aside {
-	int wanted;             /* questions about the growing message stand beside it */
-	int there;              /* the snapshot is taken */
-	size_t msg;             /* the growing message */
-	struct growing growing; /* as it was */
-	int32_t pinned;
-	/* Fixed entries, and how many tokens have them; of the first n_full the layers with a window have none. */
-	char *entries;
-	int32_t n_entries, n_full;
-	int file;
-	uint64_t file_bytes; /* where --kv-memory is given, they lie in a file (> 0 bytes) instead */
-	struct str head, identity;
-	double seconds; /* that taking it took */
-};
-
-/* The newest sentences of a growing message, where their surprise is computed (surprise.c): at[0] is sentence `first`,
- * and begins where the one before it ended. */
-enum { SURPRISE_LEVELS = 3 };
-/* level: 0 as usual, up to SURPRISE_LEVELS far above the mean */
-struct sentence {
-	size_t end;
-	float nll;
-	uint8_t level;
-};
-struct surprise {
-	struct sentence *at;
-	size_t n, cap;
-	uint64_t first;
-	double sum;
-	int tokens; /* of the sentence that goes on */
-	uint64_t count;
-	double mean, squares; /* of all sentences so far */
 };
 
 /* ---- events ----
@@ -224,11 +134,16 @@ enum conversation_event_what {
 	EVENT_SETTINGS,      /* options, cache policy or system prompt */
 	EVENT_PREFILL_GREW,  /* a chunk is prefilled */
 	EVENT_PREFILL_ENDED, /* a prefill was stopped, or no answer follows it */
+	EVENT_NOTICE,        /* text: a sentence for the user */
+	EVENT_OPENING,       /* room is being made for the KV cache; i = 0: it is made, or there is none */
+	EVENT_RECALLED,      /* evicted turns were found for the question that is asked */
+	EVENT_SOURCES,       /* so were passages of the documents */
 };
 struct conversation_event {
 	enum conversation_event_what what;
 	size_t i;
 	const struct turn *turn;
+	const char *text;
 };
 struct conversation;
 typedef void observer_fn(struct conversation *, const struct conversation_event *, void *ud);
@@ -247,18 +162,14 @@ struct conversation_hooks {
 	 * there is none; -1. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
-	/* The passages of the documents that fit a question, the best first: how many (0 .. most), or -1. */
-	int (*search)(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
-	              struct found_passage *out, size_t most, void *search_ud, struct err *);
-	void *search_ud;
-	/* Index the text of a message; *number: the same text has the same one.  anew: forget all others first. */
-	int (*add_message)(const char *text, size_t n, int anew, int64_t *number, void *messages_ud, struct err *);
-	/* The sentences of all indexed texts with a word of the question (free *out). *words: bit i = word i is not too
-	 * common to be looked for. */
-	int (*find_sentences)(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
-	                      uint64_t *words, void *messages_ud, struct err *);
-	void *messages_ud;
 };
+
+struct companion_ops; /* what accompanies the questions of a conversation: companion.h */
+struct companion {
+	const struct companion_ops *ops;
+	void *self;
+};
+enum { COMPANIONS_MOST = 8 };
 
 struct answerer; /* conversation_private.h */
 struct conversation {
@@ -277,7 +188,7 @@ struct conversation {
 	} served;
 	const struct options *o;
 	struct sampling sampling;       /* rng continues from turn to turn; the rest is sampled.s */
-	struct tokens given;            /* what the answer to the question begins with: quotation_given() */
+	struct tokens given;            /* the tokens that the answer to the question must begin with */
 	struct sampling_choice sampled; /* the settings in force, and where each comes from */
 	struct str system;
 	int has_system;
@@ -297,35 +208,20 @@ struct conversation {
 	struct tokens prefix;
 	int prefix_known;
 	int32_t pinned; /* tokens that the cache was told are the prefix; -1 = none yet */
-	struct growing growing;
-	struct aside aside;
-	struct surprise surprise;
-	uint64_t total_grown; /* tokens cut by conversation_grow() since the caller set it to 0 */
+	int grows;      /* the last message is a text that grows: a question joins it */
 	struct turn last;
-	uint64_t total_answer;  /* tokens of all answers */
-	int outgrown;           /* tokens were evicted, and a turn said so */
-	struct sources sources; /* of the last question */
-	struct recalled *recalled;
-	size_t n_recalled;     /* for the last question, the best first */
-	double recall_seconds; /* that finding them took */
-	/* the last answer's attention was on its question, hardly on the documents: it has no evidence */
-	int unattended;
-	/* of the last answer, the largest share first; hooks.evidence asks for it */
-	struct evidence evidence[EVIDENCE_MOST];
-	size_t n_evidence;
-	int compared; /* it could attend to several passages, so their shares say something */
-	/* of sources (rerank.c); tokens that it may take for a question: 0 = not known yet, -1 = none */
-	struct rerank {
-		struct timeline *tl;
-		int32_t tokens;
-	} rerank;
+	uint64_t total_answer; /* tokens of all answers */
+	int outgrown;          /* tokens were evicted, and a turn said so */
+	struct companion companion[COMPANIONS_MOST];
+	int n_companion;
 	struct observer observer[OBSERVERS_MOST];
 	int n_observer;
 	struct conversation_hooks hooks;
 };
 
-/* Opens the model and a timeline for it, or a server's model.  On failure nothing is left open. */
-int conversation_open(struct conversation *, const struct options *, struct err *);
+/* Open the model and a timeline for it, or a server's model. The observer, which may be NULL, is the first one: opening
+ * has notices. On failure nothing is left open. */
+int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* Is there a model that answers? */
 int conversation_is_open(const struct conversation *);
@@ -382,7 +278,7 @@ int conversation_drop_last_document(struct conversation *, struct str *name);
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
 void conversation_drop_documents(struct conversation *);
 
-/* ---- a text without an end (growing_message.c) ---- */
+/* ---- a text without an end (app/reader) ---- */
 
 /* Where the question begins in a message of the user. */
 static inline size_t question_at(const struct message *m)
@@ -401,15 +297,9 @@ struct answer_hooks {
 	void *text_ud;
 	timeline_progress_fn *progress;
 	void *progress_ud;
-	/* t->sources are known, before anything is generated.  May be NULL. */
-	void (*sources)(struct conversation *, void *ud);
-	void *sources_ud;
-	/* t->recalled is known, and not empty.  May be NULL. */
-	void (*recalled)(struct conversation *, void *ud);
-	void *recalled_ud;
 	int without_documents; /* do not search the documents for this question */
 	int stop_loops;        /* an answer that only repeats itself ends: STOP_LOOP */
-	int evidence;          /* observe the attention of the answer: t->evidence */
+	int evidence;          /* observe the attention of the answer (app/retrieval/evidence.c) */
 };
 /* Tokens that the cache still holds. */
 int32_t tokens_in_cache(const struct timeline_stats *);
@@ -457,6 +347,8 @@ void conversation_cut(struct conversation *, size_t from);
 void conversation_clear(struct conversation *);
 void conversation_empty(struct conversation *);
 void message_free(struct message *);
+void answer_source_free(struct answer_source *);
+void answer_sources_free(struct answer_sources *);
 /* NULL: the template's own. */
 void conversation_system(struct conversation *, const char *text);
 /* The last answer, or NULL. */

@@ -2,7 +2,7 @@
 #ifndef WEIR_CONVERSATION_PRIVATE_H
 #define WEIR_CONVERSATION_PRIVATE_H
 
-#include "app/conversation/conversation.h"
+#include "app/conversation/companion.h"
 
 /* ---- what answers ----
  *
@@ -35,11 +35,6 @@ struct answerer {
 };
 extern const struct answerer answerer_local, answerer_remote;
 
-/* answerer.c */
-enum { CTX_ASSUMED = 4096 }; /* tokens of a server that does not say how many it has */
-/* Tokens of the context, or of the one that is assumed. */
-size_t context_size(const struct conversation *);
-
 /* answer_local.c: open the model and its timeline.  On failure nothing is left open. */
 int local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
@@ -49,10 +44,17 @@ int served_open(struct conversation *, const struct options *, struct err *);
 int served_check_options(const struct options *, struct err *);
 void served_close(struct conversation *);
 
-/* ---- events.c ---- */
+/* ---- companions ----
+ *
+ * EACH_COMPANION(c, k, fn) runs the statement behind it for each companion k that has the function. */
 
-/* Tell the observers. */
-void emit(struct conversation *, enum conversation_event_what, size_t i);
+#define EACH_COMPANION(c, k, fn)                                                                                       \
+	for (const struct companion *k = (c)->companion; k < (c)->companion + (c)->n_companion; k++)                   \
+		if (k->ops->fn)
+
+void companions_changed(struct conversation *, enum companion_change);
+/* Free the states of all companions. */
+void companions_free(struct conversation *);
 
 /* ---- messages.c ---- */
 
@@ -62,14 +64,8 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* Note where documents and messages stand in t->rendered. */
 void place_all(struct conversation *);
-/* Render the conversation up to byte `bytes` of its last message, which is still growing. */
-int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
-/* Does the cache hold tokens first .. first + n, or nearly all of them? */
-int tokens_cached(const struct conversation *, int32_t first, int32_t n);
 /* Tokens of document i on its own, once it is rendered. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Tell the cache which tokens of want are the prefix.  ERR_FIT when it has no room for them. */
-int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
 /* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the
  * beginning of that answer or NULL. Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens that
  * the timeline had and prefilled again, because its cache cannot roll back over evicted tokens. */
@@ -81,8 +77,6 @@ int32_t conversation_sync(struct conversation *, int reply_head, const struct to
 /* Make a document of what was read; at: messages that there are.  document_free() it. */
 struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
-/* "page" and "heading" of a JSON object. */
-void place_json(const struct document_place *, struct str *out);
 /* Free the version that it replaced. */
 void document_forget_before(struct document *);
 
@@ -97,6 +91,15 @@ void document_keep_before(struct conversation *, size_t i, const struct document
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
+
+/* What can be redone: messages from a question on, or one document and its index. */
+struct undone {
+	struct message *msg;
+	size_t n_msg;
+	struct document doc;
+	size_t doc_at; /* where n_msg is 0 */
+	int replaces;  /* that document replaces the one with its index */
+};
 
 /* Move messages from there on, or a document, onto the stack of what can be redone. */
 void undo_keep_turns(struct conversation *, size_t from);

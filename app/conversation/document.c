@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 #include "ui/text/text.h"
 #include "engine/base/json.h"
 
@@ -72,7 +71,7 @@ void document_place(const struct document *d, size_t from, size_t to, struct doc
 		                        .heading = heading && *heading->text ? heading->text : NULL };
 }
 
-void place_json(const struct document_place *place, struct str *out)
+void document_place_json(const struct document_place *place, struct str *out)
 {
 	json_page(out, "page", place->page);
 	if (place->heading)

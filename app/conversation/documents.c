@@ -12,8 +12,6 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/conversation/conversation.h"
 
 enum {
 	ROOM_MIN = 32,       /* tokens of a question and its answer that must fit beside the documents */
@@ -37,8 +35,8 @@ void conversation_drop_document(struct conversation *t, size_t i, struct str *na
 {
 	if (name)
 		str_adds(name, t->doc[i].name);
-	emit(t, EVENT_DOCUMENT_DROPPED, i);
-	sources_forget(t);
+	conversation_emit(t, EVENT_DOCUMENT_DROPPED, i);
+	companions_changed(t, CHANGE_DOCUMENTS);
 	t->doc[i].stored = 0;
 	undo_keep_document(t, i);
 	memmove(t->doc + i, t->doc + i + 1, (t->n_doc - i - 1) * sizeof *t->doc);
@@ -48,7 +46,7 @@ void conversation_drop_document(struct conversation *t, size_t i, struct str *na
 
 void conversation_drop_documents(struct conversation *t)
 {
-	sources_forget(t);
+	companions_changed(t, CHANGE_DOCUMENTS);
 	while (t->n_doc)
 		document_free(&t->doc[--t->n_doc]);
 	free(t->doc);
@@ -60,7 +58,7 @@ void conversation_drop_documents(struct conversation *t)
  * session that is resumed decides alike. */
 static int is_one_of_many(const struct conversation *t, const struct document *d)
 {
-	size_t ctx = context_size(t), tokens = 0;
+	size_t ctx = conversation_context_size(t), tokens = 0;
 
 	for (size_t i = 0; i < t->n_doc; i++)
 		if (t->doc[i].at == d->at && t->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
@@ -84,7 +82,7 @@ static int document_choose(struct conversation *t, struct document *d, size_t ro
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
 	t->prefix_known = 0;
-	if (decides ? d->n_body / BYTES_HOPELESS > context_size(t) || is_one_of_many(t, d)
+	if (decides ? d->n_body / BYTES_HOPELESS > conversation_context_size(t) || is_one_of_many(t, d)
 	            : !strcmp(t->o->docs, "passages"))
 		return 0;
 	d->whole = 1;
@@ -154,7 +152,7 @@ int conversation_add_document(struct conversation *t, const struct doc *in, stru
 	}
 	rc = document_append(t, d, ROOM_MIN, e);
 	if (!rc)
-		emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
+		conversation_emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
 	return rc;
 }
 
@@ -175,14 +173,14 @@ int document_put_back(struct conversation *t, const struct document *d, size_t i
 	if (i + 1 < t->n_doc) {
 		struct document back = *last;
 
-		sources_forget(t);
+		companions_changed(t, CHANGE_DOCUMENTS);
 		memmove(t->doc + i + 1, t->doc + i, (t->n_doc - 1 - i) * sizeof *t->doc);
 		t->doc[i] = back;
 	} else {
 		i = t->n_doc - 1;
 	}
 	t->prefix_known = 0;
-	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	conversation_emit(t, EVENT_DOCUMENT_PUT_BACK, i);
 	return 0;
 }
 
@@ -193,7 +191,7 @@ void conversation_read_document(struct conversation *t, const struct doc *in, si
 	while (i < t->n_doc && !t->doc[i].grows)
 		i++;
 	if (i < t->n_doc || in)
-		sources_forget(t);
+		companions_changed(t, CHANGE_DOCUMENTS);
 	if (i < t->n_doc)
 		document_free(&t->doc[i]);
 	else if (in)
@@ -229,11 +227,11 @@ int document_swap(struct conversation *t, const struct document *d, size_t i, st
 		t->prefix_known = 0;
 		return -1;
 	}
-	sources_forget(t);
+	companions_changed(t, CHANGE_DOCUMENTS);
 	/* The session's row is replaced with the text. */
 	t->doc[i].stored = old->stored;
 	old->stored = 0;
-	emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	conversation_emit(t, EVENT_DOCUMENT_PUT_BACK, i);
 	return 0;
 }
 

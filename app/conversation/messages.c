@@ -1,7 +1,5 @@
 /* app/conversation/messages.c - the list of messages (conversation.h). */
 #include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/conversation/conversation.h"
 
 #include <stdlib.h>
 
@@ -33,4 +31,20 @@ void message_free(struct message *m)
 	str_free(&m->context);
 	tokens_free(&m->id);
 	answer_sources_free(&m->sources);
+}
+
+void answer_source_free(struct answer_source *s)
+{
+	free(s->doc);
+	free(s->page);
+	free(s->heading);
+	free(s->text);
+}
+
+void answer_sources_free(struct answer_sources *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		answer_source_free(&s->at[i]);
+	free(s->at);
+	*s = (struct answer_sources){ 0 };
 }

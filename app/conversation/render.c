@@ -3,7 +3,6 @@
  *
  * Each turn renders the whole conversation, and timeline_sync() finds what the cache has of it. */
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 #include "engine/engine_view.h"
 
 #include <stdlib.h>
@@ -223,7 +222,7 @@ int conversation_render(struct conversation *t, int reply_head, struct tokens *o
 	unsigned flags = reply_head ? REPLY_HEAD : 0;
 	int rc;
 
-	t->growing.known = 0; /* its tokens in the rendering are overwritten */
+	companions_changed(t, CHANGE_RENDERED);
 	render_beginning(t);
 	if (!t->n_msg)
 		rc = render_prefix(t, &t->rendered, out, e);
@@ -294,7 +293,7 @@ static void prefill_grew(int32_t done, int32_t total, void *ud)
 
 	if (p->progress)
 		p->progress(done, total, p->ud);
-	emit(p->t, EVENT_PREFILL_GREW, 0);
+	conversation_emit(p->t, EVENT_PREFILL_GREW, 0);
 }
 
 int32_t conversation_sync(struct conversation *t, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
@@ -324,7 +323,7 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 			reused = timeline_sync(t->tl, want.id, want.n, prefill_grew, &prefill, e);
 			undo_uncached(t);
 			if (reused < 0)
-				emit(t, EVENT_PREFILL_ENDED, 0);
+				conversation_emit(t, EVENT_PREFILL_ENDED, 0);
 		}
 		*n = want.n;
 		if (reused >= 0 && (size_t)reused + 1 < same) /* the last token is computed again for its logits */

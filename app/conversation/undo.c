@@ -6,9 +6,6 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/reader/reader.h"
-#include "app/conversation/conversation.h"
 
 size_t conversation_undo(struct conversation *t, size_t n)
 {
@@ -27,20 +24,20 @@ size_t conversation_undo(struct conversation *t, size_t n)
 			while (t->n_msg > from + 1)
 				message_free(&t->msg[--t->n_msg]);
 			if (m->read < m->text.n) {
-				growing_reopen(t);
+				companions_changed(t, CHANGE_REOPENED);
 			} else {
+				companions_changed(t, CHANGE_CLOSED);
 				message_free(m);
 				t->n_msg--;
-				growing_close(t);
 			}
 		} else {
 			undo_keep_turns(t, from);
 		}
 		done++;
 	}
-	sources_forget(t);
+	companions_changed(t, CHANGE_MESSAGES);
 	if (done)
-		emit(t, EVENT_UNDONE, 0);
+		conversation_emit(t, EVENT_UNDONE, 0);
 	return done;
 }
 
@@ -48,7 +45,7 @@ void conversation_cut(struct conversation *t, size_t from)
 {
 	while (t->n_msg > from)
 		message_free(&t->msg[--t->n_msg]);
-	sources_forget(t);
+	companions_changed(t, CHANGE_MESSAGES);
 }
 
 static void put_message(struct conversation *t, struct message *m)
@@ -68,8 +65,8 @@ static int redo_stored(struct conversation *t, struct err *e)
 	if (rc > 0) {
 		put_message(t, &m[0]);
 		put_message(t, &m[1]);
-		sources_forget(t);
-		emit(t, EVENT_REDONE, 0);
+		companions_changed(t, CHANGE_MESSAGES);
+		conversation_emit(t, EVENT_REDONE, 0);
 	}
 	return rc;
 }
@@ -78,7 +75,7 @@ int conversation_redo(struct conversation *t, struct str *name, struct err *e)
 {
 	struct undone *k = t->n_undone ? &t->undone[t->n_undone - 1] : NULL;
 
-	if (t->growing.open)
+	if (t->grows)
 		return err_set(e, ERR_USAGE, "ask about the text that is being read before /redo");
 	if (!k)
 		return redo_stored(t, e);
@@ -97,8 +94,8 @@ int conversation_redo(struct conversation *t, struct str *name, struct err *e)
 		for (size_t i = 0; i < k->n_msg; i++)
 			put_message(t, &k->msg[i]);
 		free(k->msg);
-		sources_forget(t);
-		emit(t, EVENT_REDONE, 0);
+		companions_changed(t, CHANGE_MESSAGES);
+		conversation_emit(t, EVENT_REDONE, 0);
 	}
 	t->n_undone--;
 	return 1;

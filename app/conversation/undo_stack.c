@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
-#include "app/conversation/conversation.h"
 
 static struct undone *undone_new(struct conversation *t)
 {

@@ -268,13 +268,13 @@ int cmd_eval_ask(const struct options *o)
 			&e, ERR_USAGE,
 			"'weir eval ask' wants --questions FILE, a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}");
 	else
-		rc = conversation_open(&a.t, &a.o, &e);
+		rc = conversation_open(&a.t, &a.o, NULL, NULL, &e);
 	if (!rc) {
 		/* temperature 0 gives the same answer with any seed */
 		a.seeds = a.t.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
-		a.t.hooks.search = documents_search;
 		rc = passage_index_open(&a.index, NULL, &e);
-		a.t.hooks.search_ud = a.index;
+		retrieval_join(&a.t);
+		sources_search_by(&a.t, documents_search, a.index);
 		if (!rc)
 			rc = documents_ask(&a, &out, &e);
 		if (a.index)

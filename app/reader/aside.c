@@ -11,25 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "app/reader/reader.h"
 #include "app/reader/reader_private.h"
-#include "app/conversation/conversation.h"
 #include "engine/engine_snapshot.h"
 
-static void growing_copy(struct growing *to, const struct growing *from)
+void aside_forget(struct aside *a)
 {
-	struct tokens pending = to->pending;
-
-	*to = *from;
-	to->pending = pending;
-	to->pending.n = 0;
-	tokens_append(&to->pending, from->pending.id, from->pending.n);
-}
-
-void aside_forget(struct conversation *t)
-{
-	struct aside *a = &t->aside;
-
 	free(a->entries);
 	if (a->file_bytes)
 		close(a->file);
@@ -40,11 +26,10 @@ void aside_forget(struct conversation *t)
 }
 
 /* Entries to the file, or back, in pieces: where memory has no room for the cache it has none for a copy. */
-static int entries_by_file(struct conversation *t, int load, struct err *e)
+static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };
-	struct aside *a = &t->aside;
-	size_t bytes = (size_t)timeline_token_bytes(t->tl, 1);
+	size_t bytes = (size_t)timeline_token_bytes(tl, 1);
 	char *p = try_alloc(PIECE, bytes, "a copy of the cache", e);
 	int failed = !p;
 
@@ -54,37 +39,35 @@ static int entries_by_file(struct conversation *t, int load, struct err *e)
 		int32_t left = (windows ? a->n_entries : a->n_full) - at;
 
 		n = MIN(left, PIECE);
-		failed = !load && timeline_entries_save(t->tl, at, n, windows, p, e) < 0;
+		failed = !load && timeline_entries_save(tl, at, n, windows, p, e) < 0;
 		if (!failed && (load ? pread(a->file, p, bytes * (size_t)n, off)
 		                     : pwrite(a->file, p, bytes * (size_t)n, off)) != (ssize_t)(bytes * (size_t)n))
 			failed = err_set(e, ERR_FAIL, "the copy of the cache on disk cannot be %s",
 			                 load ? "read" : "written");
-		failed = failed || (load && timeline_entries_load(t->tl, at, n, windows, p, e) < 0);
+		failed = failed || (load && timeline_entries_load(tl, at, n, windows, p, e) < 0);
 	}
 	free(p);
 	return failed ? -1 : 0;
 }
 
-static int save_to_file(struct conversation *t, struct err *e)
+static int save_to_file(struct aside *a, struct timeline *tl, struct err *e)
 {
-	struct aside *a = &t->aside;
-	uint64_t bytes = timeline_token_bytes(t->tl, 1) * (uint64_t)a->n_entries;
+	uint64_t bytes = timeline_token_bytes(tl, 1) * (uint64_t)a->n_entries;
 
 	a->file = scratch_file("a copy of the cache", bytes, e);
 	if (a->file < 0)
 		return -1;
 	a->file_bytes = bytes;
-	return entries_by_file(t, 0, e);
+	return entries_by_file(a, tl, 0, e);
 }
 
-static int take_snapshot(struct conversation *t, struct err *e)
+static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 {
-	struct aside *a = &t->aside;
 	struct timeline_stats st;
 	uint64_t bytes;
 	size_t full;
 
-	timeline_stats(t->tl, &st);
+	timeline_stats(tl, &st);
 	/* Entries and head have the cache's size at most, and the head the numbers of all tokens. Entries that move are
 	 * the head's. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
@@ -94,63 +77,60 @@ static int take_snapshot(struct conversation *t, struct err *e)
 	if (bytes > engine_memory_free() / 2)
 		return err_set(e, ERR_FIT, "a copy of the cache, %.0f MiB, does not fit into memory",
 		               (double)bytes / (1 << 20));
-	a->n_entries = timeline_entries_ready(t->tl);
-	while (a->n_full < a->n_entries && !timeline_windows_hold(t->tl, a->n_full, 1))
+	a->n_entries = timeline_entries_ready(tl);
+	while (a->n_full < a->n_entries && !timeline_windows_hold(tl, a->n_full, 1))
 		a->n_full++;
 	if (a->n_entries && st.kv_disk_bytes) {
-		if (save_to_file(t, e) < 0)
+		if (save_to_file(a, tl, e) < 0)
 			return -1;
 	} else if (a->n_entries) {
-		full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
-		a->entries = try_alloc(full + timeline_token_bytes(t->tl, 1) * (size_t)(a->n_entries - a->n_full), 1,
+		full = timeline_token_bytes(tl, 0) * (size_t)a->n_full;
+		a->entries = try_alloc(full + timeline_token_bytes(tl, 1) * (size_t)(a->n_entries - a->n_full), 1,
 		                       "a copy of the cache", e);
-		if (!a->entries || timeline_entries_save(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
-		    timeline_entries_save(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0)
+		if (!a->entries || timeline_entries_save(tl, 0, a->n_full, 0, a->entries, e) < 0 ||
+		    timeline_entries_save(tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0)
 			return -1;
 	}
-	timeline_identity(t->tl, &a->identity);
-	return timeline_head_save(t->tl, &a->head, e);
+	timeline_identity(tl, &a->identity);
+	return timeline_head_save(tl, &a->head, e);
 }
 
-int aside_save(struct conversation *t, struct err *e)
+int aside_save(struct growth *g, const struct conversation *t, struct err *e)
 {
-	struct aside *a = &t->aside;
+	struct aside *a = &g->aside;
 	double start = now_seconds();
 	int wanted = a->wanted;
 
-	aside_forget(t);
-	if (!wanted || !t->growing.known)
+	aside_forget(a);
+	if (!wanted || !g->text.known)
 		return 0;
-	if (take_snapshot(t, e) < 0) {
-		aside_forget(t);
+	if (take_snapshot(a, t->tl, e) < 0) {
+		aside_forget(a);
 		return -1;
 	}
 	a->there = 1;
 	a->msg = t->n_msg - 1;
 	a->pinned = t->pinned;
-	growing_copy(&a->growing, &t->growing);
+	growing_copy(&a->growing, &g->text);
 	a->seconds = now_seconds() - start;
 	return 0;
 }
 
-static int load_snapshot(struct conversation *t, struct err *e)
+static int load_snapshot(const struct aside *a, struct timeline *tl, struct err *e)
 {
-	const struct aside *a = &t->aside;
-	size_t full = timeline_token_bytes(t->tl, 0) * (size_t)a->n_full;
+	size_t full = timeline_token_bytes(tl, 0) * (size_t)a->n_full;
 
 	if (a->file_bytes)
-		return entries_by_file(t, 1, e) < 0 ? -1 : timeline_head_load(t->tl, a->head.p, a->head.n, e);
-	if (a->entries &&
-	    (timeline_entries_load(t->tl, 0, a->n_full, 0, a->entries, e) < 0 ||
-	     timeline_entries_load(t->tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
+		return entries_by_file(a, tl, 1, e) < 0 ? -1 : timeline_head_load(tl, a->head.p, a->head.n, e);
+	if (a->entries && (timeline_entries_load(tl, 0, a->n_full, 0, a->entries, e) < 0 ||
+	                   timeline_entries_load(tl, a->n_full, a->n_entries - a->n_full, 1, a->entries + full, e) < 0))
 		return -1;
-	return timeline_head_load(t->tl, a->head.p, a->head.n, e);
+	return timeline_head_load(tl, a->head.p, a->head.n, e);
 }
 
-int aside_restore(struct conversation *t)
+int aside_restore(struct growth *g, struct conversation *t)
 {
-	struct aside *a = &t->aside;
-	struct growing *g = &t->growing;
+	struct aside *a = &g->aside;
 	struct str identity = { 0 };
 	struct err e = { 0 };
 	int same, rc = 0;
@@ -160,24 +140,26 @@ int aside_restore(struct conversation *t)
 	timeline_identity(t->tl, &identity);
 	same = identity.n == a->identity.n && !memcmp(identity.p, a->identity.p, identity.n);
 	str_free(&identity);
-	if (same && load_snapshot(t, &e) < 0) {
-		say("the text that is being read has to be recomputed: %s", e.msg);
+	if (same && load_snapshot(a, t->tl, &e) < 0) {
+		conversation_notice(t, "the text that is being read has to be recomputed: %s", e.msg);
 	} else if (same) {
-		growing_copy(g, &a->growing);
-		timeline_tokens(t->tl, &g->had);
+		growing_copy(&g->text, &a->growing);
+		timeline_tokens(t->tl, &g->text.had);
 		t->pinned = a->pinned;
 		rc = 1;
 	}
-	aside_forget(t);
+	aside_forget(a);
 	return rc;
 }
 
 void conversation_beside(struct conversation *t, int on)
 {
-	t->aside.wanted = on;
+	growth_of(t)->aside.wanted = on;
 }
 
 int conversation_is_beside(const struct conversation *t)
 {
-	return t->aside.there && !t->growing.open && t->aside.msg < t->n_msg;
+	const struct aside *a = &growth_of(t)->aside;
+
+	return a->there && !t->grows && a->msg < t->n_msg;
 }

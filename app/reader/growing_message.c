@@ -13,10 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation_private.h"
-#include "app/reader/reader.h"
 #include "app/reader/reader_private.h"
-#include "app/conversation/conversation.h"
 #include "engine/base/utf8.h"
 
 /* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
@@ -89,40 +86,68 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	return rc;
 }
 
+struct growth *growth_of(const struct conversation *t)
+{
+	return companion_find(t, "growing");
+}
+
+const struct growing *growing_of(const struct conversation *t)
+{
+	return &growth_of(t)->text;
+}
+
+void growing_copy(struct growing *to, const struct growing *from)
+{
+	struct tokens pending = to->pending;
+	uint64_t total = to->total;
+
+	*to = *from;
+	to->total = total;
+	to->pending = pending;
+	to->pending.n = 0;
+	tokens_append(&to->pending, from->pending.id, from->pending.n);
+}
+
+/* As if nothing of the message was cut yet. */
+static void growing_clear(struct growing *s)
+{
+	*s = (struct growing){ .pending = s->pending, .total = s->total };
+	s->pending.n = 0;
+}
+
 /* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed
  * the timeline. */
-static int sync_open(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+static int sync_open(struct growing *s, struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	struct tokens want = { 0 };
-	int rc = render_open(t, t->growing.at, &want, e);
+	int rc = render_open(t, s->at, &want, e);
 
 	if (!rc)
 		rc = conversation_pin(t, &want, e);
 	if (!rc && timeline_sync(t->tl, want.id, want.n, progress, ud, e) < 0)
 		rc = -1;
 	tokens_free(&want);
-	t->growing.pending.n = 0;
-	timeline_tokens(t->tl, &t->growing.had);
-	t->growing.known = !rc;
-	t->growing.rendered = t->growing.at;
+	s->pending.n = 0;
+	timeline_tokens(t->tl, &s->had);
+	s->known = !rc;
+	s->rendered = s->at;
 	return rc;
 }
 
 /* The byte of the message where the pending tokens begin. */
-static size_t pending_byte(const struct conversation *t)
+static size_t pending_byte(const struct growing *s, const struct engine *engine)
 {
-	const struct growing *s = &t->growing;
 	size_t n = 0;
 
 	for (size_t i = 0; i < s->pending.n; i++)
-		n += engine_piece(t->engine, s->pending.id[i], 0, NULL, 0);
+		n += engine_piece(engine, s->pending.id[i], 0, NULL, 0);
 	return n < s->at ? s->at - n : 0;
 }
 
 /* Prefill pending tokens in whole chunks; all: also the rest. */
-static int extend_open(struct conversation *t, int all, struct err *e)
+static int extend_open(struct growing *s, struct conversation *t, int all, struct err *e)
 {
-	struct tokens *p = &t->growing.pending;
+	struct tokens *p = &s->pending;
 	struct timeline_stats st;
 	int rc = 0;
 
@@ -131,12 +156,12 @@ static int extend_open(struct conversation *t, int all, struct err *e)
 		size_t n = p->n < (size_t)st.batch ? p->n : (size_t)st.batch, now;
 
 		if (t->o->surprise && !strcmp(t->o->surprise, "on"))
-			rc = surprise_extend(t, p->id, n, pending_byte(t), e);
+			rc = surprise_extend(t, p->id, n, pending_byte(s, t->engine), e);
 		else
 			rc = timeline_extend(t->tl, p->id, n, 0, NULL, NULL, e);
 		timeline_tokens(t->tl, &now);
-		n = now > t->growing.had ? now - t->growing.had : 0;
-		t->growing.had = now;
+		n = now > s->had ? now - s->had : 0;
+		s->had = now;
 		p->n -= n;
 		memmove(p->id, p->id + n, p->n * sizeof *p->id);
 	}
@@ -161,51 +186,59 @@ int conversation_may_grow(const struct conversation *t, struct err *e)
 int conversation_grow(struct conversation *t, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *e)
 {
-	struct growing *s = &t->growing;
+	struct growth *g = growth_of(t);
+	struct growing *s = &g->text;
 	struct str *text;
 	size_t had, cut, before = s->pending.n;
 
 	if (conversation_may_grow(t, e) < 0)
 		return -1;
-	if (!s->open) {
+	if (!t->grows) {
 		if (!n)
 			return 0;
-		aside_forget(t);
-		surprise_forget(t);
+		aside_forget(&g->aside);
+		surprise_forget(companion_find(t, "surprise"));
 		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
-		*s = (struct growing){ .open = 1, .pending = s->pending };
-		s->pending.n = before = 0;
+		growing_clear(s);
+		t->grows = 1;
+		before = 0;
 	}
 	text = &t->msg[t->n_msg - 1].text;
 	str_add(text, piece, n);
 	t->msg[t->n_msg - 1].read = text->n;
 	if (n)
-		emit(t, EVENT_TEXT_GREW, text->n - n);
+		conversation_emit(t, EVENT_TEXT_GREW, text->n - n);
 	cut = text_cut(text->p, s->at, text->n);
 	if (cut > s->at) {
 		if (text_tokens_behind(t->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
 			return -1;
-		t->total_grown += s->pending.n - before;
+		s->total += s->pending.n - before;
 		s->at = cut;
 	}
 	timeline_tokens(t->tl, &had);
 	if (!s->at)
 		return 0;
 	if (!s->known || !t->prefix_known || t->pinned < 0 || had != s->had)
-		return sync_open(t, progress, ud, e);
-	return extend_open(t, all, e);
+		return sync_open(s, t, progress, ud, e);
+	return extend_open(s, t, all, e);
 }
 
 uint64_t conversation_grown(const struct conversation *t)
 {
-	return t->total_grown - (t->growing.open ? t->growing.pending.n : 0);
+	const struct growing *s = growing_of(t);
+
+	return s->total - (t->grows ? s->pending.n : 0);
+}
+
+void growing_count_anew(struct conversation *t)
+{
+	growth_of(t)->text.total = 0;
 }
 
 /* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them
  * again. */
-static void keep_tokens(struct conversation *t)
+static void keep_tokens(const struct growing *s, struct conversation *t)
 {
-	struct growing *s = &t->growing;
 	const struct str *text = &t->msg[t->n_msg - 1].text;
 	struct tokens all = { 0 };
 	size_t n, had = t->rendered.id.n;
@@ -219,23 +252,24 @@ static void keep_tokens(struct conversation *t)
 	tokens_free(&all);
 }
 
-void growing_close(struct conversation *t)
+/* The last message grows no more. */
+static void growing_close(struct growing *s, struct conversation *t)
 {
-	if (t->growing.open && t->growing.known && t->tl)
-		keep_tokens(t);
-	t->growing.open = t->growing.known = 0;
+	if (t->grows && s->known && t->tl)
+		keep_tokens(s, t);
+	t->grows = s->known = 0;
 }
 
 /* The rendering ends with the text again, as far as it was cut. 0: what stands before the text has changed meanwhile (a
  * document, the system prompt). */
-static int render_back(struct conversation *t)
+static int render_back(const struct growing *s, struct conversation *t)
 {
 	struct tokens want = { 0 };
 	struct err e = { 0 };
 	size_t n, same = 0;
 	const int32_t *id = timeline_tokens(t->tl, &n);
 	int32_t first;
-	int rc = render_open(t, t->growing.at, &want, &e);
+	int rc = render_open(t, s->at, &want, &e);
 
 	n = MIN(n, want.n);
 	while (same < n && id[same] == want.id[same])
@@ -245,36 +279,105 @@ static int render_back(struct conversation *t)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-void growing_reopen(struct conversation *t)
+/* The last message grows again, without the question that had joined it. */
+static void growing_reopen(struct growth *g, struct conversation *t)
 {
 	struct message *m = &t->msg[t->n_msg - 1];
-	struct growing *s = &t->growing;
+	struct growing *s = &g->text;
 
 	m->text.n = m->read;
 	m->quoted = 0;
 	m->text.p[m->read] = 0;
 	m->stored = 0;
 	m->number = 0;
-	if (aside_restore(t)) {
-		s->known = render_back(t);
+	t->grows = 1;
+	if (aside_restore(g, t)) {
+		s->known = render_back(s, t);
 		s->rendered = s->at;
 		return;
 	}
-	*s = (struct growing){ .open = 1, .pending = s->pending };
-	s->pending.n = 0;
+	growing_clear(s);
 	s->at = text_cut(m->text.p, 0, m->text.n);
 }
 
 int conversation_return(struct conversation *t)
 {
-	size_t at = t->aside.msg;
+	struct growth *g = growth_of(t);
+	size_t at = g->aside.msg;
 
 	if (!conversation_is_beside(t))
 		return 0;
 	while (t->n_msg > at + 1)
 		message_free(&t->msg[--t->n_msg]);
 	undo_forget(t);
-	growing_reopen(t);
-	emit(t, EVENT_RETURNED, at);
+	growing_reopen(g, t);
+	conversation_emit(t, EVENT_RETURNED, at);
 	return 1;
+}
+
+/* ---- beside a conversation ---- */
+
+/* A question closes the message. */
+static int growing_before(void *self, struct conversation *t, const struct question *q, struct err *e)
+{
+	struct err why = { 0 };
+
+	(void)q, (void)e;
+	if (t->grows && aside_save(self, t, &why) < 0)
+		conversation_notice(t, "this question becomes part of the text that is read: %s", why.msg);
+	return 0;
+}
+
+static int32_t growing_prefill(void *self, struct conversation *t, timeline_progress_fn *progress, void *ud,
+                               struct err *e)
+{
+	struct timeline_stats st;
+
+	(void)self;
+	if (conversation_grow(t, "", 0, 1, progress, ud, e) < 0)
+		return -1;
+	timeline_stats(t->tl, &st);
+	return st.prefill_tokens;
+}
+
+static void growing_changed(void *self, struct conversation *t, enum companion_change what)
+{
+	struct growth *g = self;
+
+	switch (what) {
+	case CHANGE_RENDERED: g->text.known = 0; break; /* its tokens in the rendering are overwritten */
+	case CHANGE_CACHE: aside_forget(&g->aside); break;
+	case CHANGE_CLOSED: growing_close(&g->text, t); break;
+	case CHANGE_REOPENED: growing_reopen(g, t); break;
+	case CHANGE_MODEL:
+	case CHANGE_EMPTIED:
+		growing_close(&g->text, t);
+		aside_forget(&g->aside);
+		break;
+	case CHANGE_DOCUMENTS:
+	case CHANGE_MESSAGES: break;
+	}
+}
+
+static void growing_free(void *self)
+{
+	struct growth *g = self;
+
+	aside_forget(&g->aside);
+	tokens_free(&g->text.pending);
+	free(g);
+}
+
+const struct companion_ops growing_ops = {
+	.name = "growing",
+	.before = growing_before,
+	.prefill = growing_prefill,
+	.changed = growing_changed,
+	.free = growing_free,
+};
+
+void reader_join(struct conversation *t)
+{
+	companion_add(t, &growing_ops, xcalloc(1, sizeof(struct growth)));
+	companion_add(t, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
 }

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/reader/reader.h"
 #include "app/reader/reader_private.h"
-#include "app/conversation/conversation.h"
 
 enum {
 	SENTENCES_MOST = 4096, /* are kept; then the older half goes */
@@ -46,7 +44,7 @@ static void sentence_end(struct surprise *s, size_t end)
 	double nll = s->sum / s->tokens, over = nll - s->mean;
 
 	GROW(s->at, s->n, s->cap);
-	s->at[s->n++] = (struct sentence){ .end = end, .nll = (float)nll, .level = level_of(s, nll) };
+	s->at[s->n++] = (struct read_sentence){ .end = end, .nll = (float)nll, .level = level_of(s, nll) };
 	s->count++;
 	s->mean += over / (double)s->count;
 	s->squares += over * (nll - s->mean);
@@ -71,7 +69,7 @@ struct take {
 /* Token i is prefilled. */
 static void take_token(struct take *x, size_t i, double nll)
 {
-	struct surprise *s = &x->t->surprise;
+	struct surprise *s = companion_find(x->t, "surprise");
 	const struct str *text = &x->t->msg[x->t->n_msg - 1].text;
 
 	x->byte += engine_piece(x->t->engine, x->id[i], 0, NULL, 0);
@@ -105,8 +103,32 @@ int surprise_extend(struct conversation *t, const int32_t *id, size_t n, size_t 
 	return timeline_extend(t->tl, id, n, 0, on_logits, &x, e);
 }
 
-void surprise_forget(struct conversation *t)
+const struct surprise *surprise_of(const struct conversation *t)
 {
-	free(t->surprise.at);
-	t->surprise = (struct surprise){ .n = 0 };
+	return companion_find(t, "surprise");
 }
+
+void surprise_forget(struct surprise *s)
+{
+	free(s->at);
+	*s = (struct surprise){ .n = 0 };
+}
+
+static void surprise_changed(void *self, struct conversation *t, enum companion_change what)
+{
+	(void)t;
+	if (what == CHANGE_EMPTIED)
+		surprise_forget(self);
+}
+
+static void surprise_free(void *self)
+{
+	surprise_forget(self);
+	free(self);
+}
+
+const struct companion_ops surprise_ops = {
+	.name = "surprise",
+	.changed = surprise_changed,
+	.free = surprise_free,
+};

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/retrieval/retrieval.h"
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 
 /* Words between blanks, in lower case; with * the beginning of one. parts: what "the summary" may be beside, and what
  * may be summarized alone. */

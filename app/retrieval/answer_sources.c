@@ -1,16 +1,14 @@
 /* app/retrieval/answer_sources.c - the numbered sources of an answer, which are kept with it (retrieval.h).
  *
- *     found      the passages that answer the question (t->sources)
- *     attended   the passages that the answer attended to (t->evidence)
+ *     found      the passages that answer the question (sources.c)
+ *     attended   the passages that the answer attended to (evidence.c)
  *
  * Both are one list. A passage that was found keeps its number, and the attention only adds its share; others get the
  * next numbers. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 
 enum {
 	FOUND_MOST = 3, /* most passages of the search that are listed, unless the model is sent more */
@@ -62,9 +60,11 @@ static struct answer_source *add(const struct conversation *t, size_t doc, const
 
 void answer_sources_found(const struct conversation *t, struct answer_sources *out)
 {
+	const struct sources *last = sources_of(t);
+
 	*out = (struct answer_sources){ 0 };
-	for (size_t i = 0; i < t->sources.n; i++) {
-		const struct source *s = &t->sources.at[i];
+	for (size_t i = 0; i < last->n; i++) {
+		const struct source *s = &last->at[i];
 		struct str text = { 0 };
 		int known = 0;
 
@@ -83,7 +83,7 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 			    .found = 1,
 			    .score = s->score,
 			    /* of the nearest none is sent: no mark tells them apart */
-			    .sent = source_sent(t, s) || !t->sources.found,
+			    .sent = source_sent(t, s) || !last->found,
 			    .share = -1,
 		    },
 		    out);
@@ -103,25 +103,27 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
  * of earlier questions that the list does not have: of a document that was read whole all others were. */
 static int shares_say_something(const struct conversation *t, const struct answer_sources *list)
 {
+	int compared = evidence_of(t)->compared;
 	size_t sent = 0;
 
 	for (size_t i = 0; i < t->n_doc; i++)
 		if (t->doc[i].whole)
-			return t->compared;
+			return compared;
 	for (size_t i = 0; i < list->n; i++)
 		sent += list->at[i].sent != 0;
-	return t->compared && sent > 1;
+	return compared && sent > 1;
 }
 
 void answer_sources_attended(const struct conversation *t, struct answer_sources *out)
 {
+	const struct evidence_list *evidence = evidence_of(t);
 	size_t n = out->n, new = 0;
 
-	if (t->n_evidence)
+	if (evidence->n)
 		for (size_t i = 0; i < n; i++)
 			out->at[i].share = out->at[i].sent ? 0 : -1;
-	for (size_t i = 0; i < t->n_evidence && t->evidence[i].share >= ATTENDED_LEAST; i++) {
-		const struct evidence *v = &t->evidence[i];
+	for (size_t i = 0; i < evidence->n && evidence->at[i].share >= ATTENDED_LEAST; i++) {
+		const struct evidence *v = &evidence->at[i];
 		const struct document *d = &t->doc[v->doc];
 		struct answer_source *s = NULL;
 
@@ -174,8 +176,10 @@ size_t answer_source_document(const struct conversation *t, const struct answer_
 
 int sources_restore(struct conversation *t, const struct answer_sources *from)
 {
+	struct sources *last = &search_of(t)->last;
+
 	sources_forget(t);
-	for (size_t i = 0; i < from->n && from->at[i].found && t->sources.n < SOURCES_MOST; i++) {
+	for (size_t i = 0; i < from->n && from->at[i].found && last->n < SOURCES_MOST; i++) {
 		const struct answer_source *s = &from->at[i];
 		size_t doc = answer_source_document(t, s);
 
@@ -183,8 +187,8 @@ int sources_restore(struct conversation *t, const struct answer_sources *from)
 			sources_forget(t);
 			return 0;
 		}
-		t->sources.at = xrealloc(t->sources.at, (t->sources.n + 1) * sizeof *t->sources.at);
-		t->sources.at[t->sources.n++] = (struct source){
+		last->at = xrealloc(last->at, (last->n + 1) * sizeof *last->at);
+		last->at[last->n++] = (struct source){
 			.doc = doc,
 			.from = s->from,
 			.to = s->to,
@@ -194,8 +198,8 @@ int sources_restore(struct conversation *t, const struct answer_sources *from)
 			.chosen = s->sent && !t->doc[doc].whole,
 		};
 	}
-	t->sources.found = t->sources.n > 0;
-	return t->sources.found;
+	last->found = last->n > 0;
+	return last->found;
 }
 
 /* ---- beside a stored message ---- */

@@ -5,10 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 #include "engine/base/base.h"
 #include "engine/engine_view.h"
 
@@ -130,28 +127,27 @@ static double mass_of_question(const struct conversation *t, const float *weight
 	return all;
 }
 
-int evidence_begin(struct conversation *t)
+/* Observe attention while the answer is generated, if there are documents and it can be observed. */
+static void evidence_begin(void *self, struct conversation *t, const struct answer_hooks *h)
 {
+	struct evidence_list *list = self;
 	struct err e = { 0 };
-
 	int there = 0;
 
-	t->n_evidence = 0;
-	t->compared = t->unattended = 0;
+	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < t->n_doc; i++)
 		there |= !t->doc[i].grows; /* what is quoted of that stands in the text of the message */
-	if (!there)
-		return 0;
+	if (!h->evidence || !there)
+		return;
 	if (!t->tl)
 		err_set(&e, ERR_USAGE, "a server does not show its attention");
 	else if (timeline_evidence_begin(t->tl, &e) == 0)
-		return 1;
-	if (t->o->json)
-		say("no evidence: %s", e.msg);
-	return 0;
+		list->attends = 1;
+	if (!list->attends && t->o->json)
+		conversation_notice(t, "no evidence: %s", e.msg);
 }
 
-void evidence_end(struct conversation *t)
+static void evidence_take(const struct conversation *t, struct evidence_list *list)
 {
 	struct looked_at best[BEST + 1] = { { .d = NULL } };
 	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
@@ -172,11 +168,11 @@ void evidence_end(struct conversation *t)
 		if (t->msg[i].context.n)
 			all += add_quoted(t, &t->msg[i], weight, n, best);
 	beside = all + mass_of_question(t, weight, n);
-	t->unattended = all < BESIDE_LEAST * beside;
-	t->compared = best[1].weight > 0;
+	list->unattended = all < BESIDE_LEAST * beside;
+	list->compared = best[1].weight > 0;
 	for (int i = 0;
 	     i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
-		t->evidence[t->n_evidence++] = (struct evidence){
+		list->at[list->n++] = (struct evidence){
 			.doc = (size_t)(best[i].d - t->doc),
 			.from = best[i].p.from,
 			.to = best[i].p.to,
@@ -186,13 +182,26 @@ void evidence_end(struct conversation *t)
 	free(weight);
 }
 
+static void evidence_ended(void *self, struct conversation *t, struct message *answer)
+{
+	struct evidence_list *list = self;
+
+	if (list->attends)
+		evidence_take(t, list);
+	list->attends = 0;
+	if (answer)
+		answer_sources_attended(t, &answer->sources);
+}
+
 /* ---- for programs ---- */
 
-void evidence_json(const struct conversation *t, struct str *out)
+static void evidence_json(void *self, const struct conversation *t, struct str *out)
 {
+	const struct evidence_list *list = self;
+
 	json_open(out, "evidence", '[');
-	for (size_t i = 0; i < t->n_evidence; i++) {
-		const struct evidence *v = &t->evidence[i];
+	for (size_t i = 0; i < list->n; i++) {
+		const struct evidence *v = &list->at[i];
 		const struct document *d = &t->doc[v->doc];
 		const char *text = d->text.p + d->body + v->from;
 		size_t n = v->to - v->from;
@@ -201,7 +210,7 @@ void evidence_json(const struct conversation *t, struct str *out)
 		json_open(out, NULL, '{');
 		json_string(out, "doc", d->name);
 		document_place(d, v->from, v->to, &place);
-		place_json(&place, out);
+		document_place_json(&place, out);
 		json_open(out, "bytes", '[');
 		json_uint(out, NULL, v->from);
 		json_uint(out, NULL, v->to);
@@ -212,3 +221,11 @@ void evidence_json(const struct conversation *t, struct str *out)
 	}
 	json_close(out, ']');
 }
+
+const struct companion_ops evidence_ops = {
+	.name = "evidence",
+	.begin = evidence_begin,
+	.ended = evidence_ended,
+	.json = evidence_json,
+	.free = free,
+};

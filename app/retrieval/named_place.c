@@ -7,7 +7,6 @@
 
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/utf8.h"
-#include "app/conversation/conversation.h"
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 

@@ -2,7 +2,7 @@
  *
  * One walk over the text gives every place between two characters a rank as the end of a passage. When a passage is
  * full it ends at the place of the highest rank in its second half, and the walk continues from there. */
-#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
 
 #include <stdlib.h>
 #include <string.h>

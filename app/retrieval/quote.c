@@ -7,11 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation_private.h"
 #include "engine/base/utf8.h"
-#include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 
 enum {
 	SHARE_OF_CTX = 3,   /* the passages of a question take at most this part of the context, */
@@ -124,7 +121,7 @@ static size_t room_for_passages(const struct conversation *t)
 	size_t room, left;
 
 	conversation_stats(t, &st);
-	room = context_size(t) / SHARE_OF_CTX;
+	room = conversation_context_size(t) / SHARE_OF_CTX;
 	left = st.endless || st.n_tokens > st.ctx ? room : (size_t)(st.ctx - st.n_tokens) / SHARE_OF_FREE;
 	return MIN(left, room);
 }
@@ -139,15 +136,16 @@ static size_t passages_most(const struct conversation *t)
 /* The best passages of documents that are not read whole. */
 void sources_choose(struct conversation *t)
 {
+	const struct sources *last = sources_of(t);
 	size_t room = room_for_passages(t), most = passages_most(t), chosen = 0;
 
-	for (size_t i = 0; i < t->sources.n && chosen < most && chosen < SOURCES_MOST; i++) {
-		struct source *s = &t->sources.at[i];
+	for (size_t i = 0; i < last->n && chosen < most && chosen < SOURCES_MOST; i++) {
+		struct source *s = &last->at[i];
 		size_t n;
 
 		if (t->doc[s->doc].whole || (s->weak && t->o->passages < 0))
 			continue;
-		n = t->by->count(t, body_of(t, s) + s->from, s->to - s->from);
+		n = conversation_count(t, body_of(t, s) + s->from, s->to - s->from);
 		if (n > room)
 			continue;
 		room -= n;
@@ -158,8 +156,9 @@ void sources_choose(struct conversation *t)
 
 void sources_chosen_before(struct conversation *t, const struct str *context)
 {
-	for (size_t k = 0; k < t->sources.n; k++) {
-		struct source *s = &t->sources.at[k];
+	const struct sources *last = sources_of(t);
+	for (size_t k = 0; k < last->n; k++) {
+		struct source *s = &last->at[k];
 		const char *text = body_of(t, s) + s->from;
 		size_t n = s->to - s->from;
 
@@ -172,13 +171,14 @@ void sources_chosen_before(struct conversation *t, const struct str *context)
 
 int source_sent(const struct conversation *t, const struct source *s)
 {
+	const struct sources *last = sources_of(t);
 	const char *text = body_of(t, s) + s->from;
 	size_t n = s->to - s->from;
 
 	if (t->doc[s->doc].whole)
 		return 1;
-	return t->sources.found && (s->chosen || s == t->sources.at || sent_before(t, text, n) ||
-	                            (t->doc[s->doc].grows && read_before(t, text, n)));
+	return last->found && (s->chosen || s == last->at || sent_before(t, text, n) ||
+	                       (t->doc[s->doc].grows && read_before(t, text, n)));
 }
 
 #define SAYS "The document says: \""
@@ -220,12 +220,13 @@ static void add_quotation(const struct conversation *t, const struct source *s, 
 
 void question_context(struct conversation *t, struct str *out)
 {
+	const struct sources *last = sources_of(t);
 	struct source chosen[SOURCES_MOST];
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->sources.n && n < SOURCES_MOST; i++)
-		if (t->sources.at[i].chosen)
-			chosen[n++] = t->sources.at[i];
+	for (size_t i = 0; i < last->n && n < SOURCES_MOST; i++)
+		if (last->at[i].chosen)
+			chosen[n++] = last->at[i];
 	qsort(chosen, n, sizeof *chosen, by_place);
 	for (size_t i = 0; i < n; i++) {
 		const struct source *s = &chosen[i];
@@ -247,9 +248,9 @@ void question_context(struct conversation *t, struct str *out)
 		str_add(out, text, s->to - s->from);
 		str_adds(out, "\n\n");
 	}
-	if (!t->sources.n)
+	if (!last->n)
 		return;
-	add_quotation(t, &t->sources.at[0], out);
+	add_quotation(t, &last->at[0], out);
 	str_adds(out, "\n\n");
 }
 
@@ -262,31 +263,15 @@ static int quotes_first(const struct conversation *t)
 	       !i->channels;
 }
 
-/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, without "que" and "come", which
- * requests have as well. */
-static const char interrogatives[] =
-	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
-	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
-	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 quanto quanti quem qual quais onde porque quantos "
-	"wat wie welk welke wanneer waar waarom hoe hoeveel ";
-
-/* 1 if the text asks for something that a sentence can tell; "Write a poem about plum cake." does not. */
-static int is_question(const char *text, size_t n)
-{
-	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* question marks */
-
-	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
-	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, NULL);
-}
-
 void quotation_given(const struct conversation *t, const char *question, size_t n, struct tokens *out)
 {
+	const struct sources *last = sources_of(t);
 	struct str text = { 0 };
 	struct err none = { 0 };
 
-	if (!t->sources.n || !quotes_first(t) || !is_question(question, n))
+	if (!last->n || !quotes_first(t) || !question_asks(question, n))
 		return;
-	add_quotation(t, &t->sources.at[0], &text);
+	add_quotation(t, &last->at[0], &text);
 	engine_tokenize(t->engine, text.p, text.n, 0, out, &none);
 	str_free(&text);
 }
@@ -298,10 +283,11 @@ int context_is_searched(const struct str *context)
 
 size_t context_quotes(const struct conversation *t, const struct str *context, struct quoted out[QUOTED_MOST])
 {
+	const struct sources *last = sources_of(t);
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->sources.n && i < SOURCES_MOST; i++) {
-		const struct source *s = &t->sources.at[i];
+	for (size_t i = 0; i < last->n && i < SOURCES_MOST; i++) {
+		const struct source *s = &last->at[i];
 		const char *passage = memmem(context->p, context->n, body_of(t, s) + s->from, s->to - s->from), *says;
 		struct str sentence = { 0 };
 
@@ -322,16 +308,18 @@ size_t context_quotes(const struct conversation *t, const struct str *context, s
 
 void passages_json(const struct conversation *t, struct str *out)
 {
+	const struct sources *last = sources_of(t);
+
 	json_open(out, "passages", '[');
-	for (size_t i = 0; i < t->sources.n; i++) {
-		const struct source *s = &t->sources.at[i];
+	for (size_t i = 0; i < last->n; i++) {
+		const struct source *s = &last->at[i];
 		struct document_place at;
 		struct str quote = { 0 };
 
 		json_open(out, NULL, '{');
 		json_string(out, "doc", t->doc[s->doc].name);
 		document_place(&t->doc[s->doc], s->quote, s->quote_end, &at);
-		place_json(&at, out);
+		document_place_json(&at, out);
 		json_open(out, "bytes", '[');
 		json_uint(out, NULL, s->from);
 		json_uint(out, NULL, s->to);

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "app/retrieval/recall.h"
-#include "app/retrieval/retrieval_private.h"
 
 enum {
 	CANDIDATES = 4,   /* sentences, of as many turns, that are scored by the model */
@@ -210,11 +209,14 @@ static size_t count_tokens(const struct conversation *t, const struct recalled *
 	return n;
 }
 
-void recall_context(const struct conversation *t, struct str *out)
+static void recall_context(void *self, struct conversation *t, struct str *out)
 {
-	for (size_t i = t->n_recalled; i--;) /* the best one next to the question */
-		add_turn(&t->recalled[i], out);
-	if (t->n_recalled)
+	const struct recall *r = self;
+
+	(void)t;
+	for (size_t i = r->last.n; i--;) /* the best one next to the question */
+		add_turn(&r->last.at[i], out);
+	if (r->last.n)
 		str_adds(out, "\n");
 }
 
@@ -228,64 +230,90 @@ static int evicts(const struct conversation *t)
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
-/* Into t->recalled. */
-static int recall(struct conversation *t, const char *question, size_t n, struct memory *m, struct err *e)
+/* Into r->last. */
+static int recall(struct recall *r, struct conversation *t, const struct question *q, struct memory *m, struct err *e)
 {
+	struct recalls *last = &r->last;
 	struct candidate c[CANDIDATES];
 	size_t n_c, left = TOKENS_MOST;
 	int count;
 
-	if (memory_search(t, question, n, m, e) < 0)
+	if (memory_search(t, r, q->text, q->n, m, e) < 0)
 		return -1;
 	n_c = choose(t, m, c);
-	count = accept(t, question, n, c, n_c, e);
+	count = accept(t, q->text, q->n, c, n_c, e);
 	if (count < 0)
 		return -1;
-	t->recalled = xcalloc(RECALLED_MOST + 1, sizeof *t->recalled);
-	for (int i = 0; i < count && t->n_recalled < RECALLED_MOST; i++) {
-		struct recalled *r = &t->recalled[t->n_recalled];
+	last->at = xcalloc(RECALLED_MOST + 1, sizeof *last->at);
+	for (int i = 0; i < count && last->n < RECALLED_MOST; i++) {
+		struct recalled *one = &last->at[last->n];
 		size_t tokens;
 
-		quote_turn(t, c[i].turn, r);
-		tokens = count_tokens(t, r);
-		if (t->n_recalled && tokens > left) {
-			recalled_free(r);
+		quote_turn(t, c[i].turn, one);
+		tokens = count_tokens(t, one);
+		if (last->n && tokens > left) {
+			recalled_free(one);
 			continue;
 		}
 		left -= MIN(tokens, left);
-		t->n_recalled++;
+		last->n++;
 	}
 	return 0;
 }
 
-int conversation_recall(struct conversation *t, const char *question, size_t n, struct err *e)
+/* Find the evicted turns that a question asks about. */
+static int recall_before(void *self, struct conversation *t, const struct question *q, struct err *e)
 {
+	struct recall *r = self;
 	double start = now_seconds();
 	struct memory m = { 0 };
 	struct err why = { 0 };
 	int rc;
 
-	recall_forget(t);
-	t->recall_seconds = 0;
-	if ((t->o->recall && !strcmp(t->o->recall, "off")) || !t->hooks.add_message || !t->n_msg || !evicts(t))
+	recalls_free(&r->last);
+	if ((t->o->recall && !strcmp(t->o->recall, "off")) || !r->add_message || !t->n_msg || !evicts(t))
 		return 0;
-	rc = recall(t, question, n, &m, &why);
+	rc = recall(r, t, q, &m, &why);
 	memory_free(&m);
-	t->recall_seconds = now_seconds() - start;
-	if (rc >= 0)
-		return 0;
-	recall_forget(t);
-	if (why.code == ERR_CANCELLED)
+	if (rc < 0)
+		recalls_free(&r->last);
+	r->last.seconds = now_seconds() - start;
+	if (rc < 0 && why.code == ERR_CANCELLED)
 		return err_set(e, why.code, "%s", why.msg);
-	say("earlier turns cannot be searched: %s", why.msg);
+	if (rc < 0)
+		conversation_notice(t, "earlier turns cannot be searched: %s", why.msg);
+	else if (r->last.n)
+		conversation_emit(t, EVENT_RECALLED, 0);
 	return 0;
+}
+
+static void recall_close(void *self)
+{
+	struct recall *r = self;
+
+	recalls_free(&r->last);
+	free(r);
+}
+
+const struct companion_ops recall_ops = {
+	.name = "recall",
+	.before = recall_before,
+	.context = recall_context,
+	.free = recall_close,
+};
+
+struct recall *recall_new(void)
+{
+	return xcalloc(1, sizeof(struct recall));
 }
 
 void recalled_json(const struct conversation *t, struct str *out)
 {
+	const struct recalls *last = recalls_of(t);
+
 	json_open(out, "recalled", '[');
-	for (size_t i = 0; i < t->n_recalled; i++) {
-		const struct recalled *r = &t->recalled[i];
+	for (size_t i = 0; i < last->n; i++) {
+		const struct recalled *r = &last->at[i];
 
 		json_open(out, NULL, '{');
 		json_uint(out, "turn", r->turn);
@@ -294,5 +322,5 @@ void recalled_json(const struct conversation *t, struct str *out)
 		json_close(out, '}');
 	}
 	json_close(out, ']');
-	json_real(out, "recall_s", t->recall_seconds, "%.4f");
+	json_real(out, "recall_s", last->seconds, "%.4f");
 }

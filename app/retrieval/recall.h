@@ -3,7 +3,7 @@
 #ifndef WEIR_RECALL_H
 #define WEIR_RECALL_H
 
-#include "app/conversation/conversation.h"
+#include "app/retrieval/retrieval_private.h"
 
 enum {
 	RECALL_WORDS = 64,      /* of a question */
@@ -38,9 +38,19 @@ struct memory {
 	double weight[RECALL_WORDS], whole; /* idf of the question's words, and their sum */
 };
 
+/* What recall has besides its result. */
+struct recall {
+	struct recalls last; /* for the last question */
+	add_message_fn *add_message;
+	find_sentences_fn *find_sentences;
+	void *search_ud;
+};
+
 /* Search the messages; turn[] is sorted, the best first.  Call memory_free() after -1, too. */
-int memory_search(struct conversation *, const char *question, size_t n, struct memory *, struct err *);
+int memory_search(struct conversation *, const struct recall *, const char *question, size_t n, struct memory *,
+                  struct err *);
 void memory_free(struct memory *);
 void recalled_free(struct recalled *);
+void recalls_free(struct recalls *);
 
 #endif

@@ -9,13 +9,11 @@
 #include "app/retrieval/recall.h"
 #include "engine/base/base.h"
 #include "sessions/store/store.h"
-#include "app/retrieval/retrieval.h"
 
 enum { WORD_BYTES = 6 }; /* of a word with its blank: turns are counted in words */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
 /* ---- what was said ---- */
-
 
 void memory_free(struct memory *m)
 {
@@ -42,9 +40,9 @@ static int says_something(const struct str *text)
 }
 
 /* Index the messages that are not yet; a text that still grows is left out. */
-static int add_messages(struct conversation *t, struct err *e)
+static int add_messages(struct conversation *t, const struct recall *r, struct err *e)
 {
-	size_t n = t->n_msg - (size_t)(t->growing.open != 0);
+	size_t n = t->n_msg - (size_t)(t->grows != 0);
 	int anew = 1;
 
 	for (size_t i = 0; i < t->n_msg && anew; i++)
@@ -54,7 +52,7 @@ static int add_messages(struct conversation *t, struct err *e)
 
 		if (m->number || !says_something(&m->text))
 			continue;
-		if (t->hooks.add_message(m->text.p, m->text.n, anew, &m->number, t->hooks.messages_ud, e) < 0)
+		if (r->add_message(m->text.p, m->text.n, anew, &m->number, r->search_ud, e) < 0)
 			return -1;
 		anew = 0;
 	}
@@ -236,14 +234,14 @@ static void score_turns(const struct conversation *t, struct memory *m)
 	qsort(m->turn, m->n_turn, sizeof *m->turn, by_score);
 }
 
-int memory_search(struct conversation *t, const char *question, size_t n, struct memory *m, struct err *e)
+int memory_search(struct conversation *t, const struct recall *r, const char *question, size_t n, struct memory *m,
+                  struct err *e)
 {
 	struct found_sentence *found = NULL;
 	size_t n_found;
 	uint64_t words;
 
-	if (add_messages(t, e) < 0 ||
-	    t->hooks.find_sentences(question, n, &found, &n_found, &words, t->hooks.messages_ud, e) < 0)
+	if (add_messages(t, r, e) < 0 || r->find_sentences(question, n, &found, &n_found, &words, r->search_ud, e) < 0)
 		return -1;
 	memory_open(t, m);
 	weigh_words(m, found, n_found, words);
@@ -251,20 +249,4 @@ int memory_search(struct conversation *t, const char *question, size_t n, struct
 	score_turns(t, m);
 	free(found);
 	return 0;
-}
-
-/* ---- what was recalled ---- */
-
-void recalled_free(struct recalled *r)
-{
-	str_free(&r->said);
-	str_free(&r->answered);
-}
-
-void recall_forget(struct conversation *t)
-{
-	while (t->n_recalled)
-		recalled_free(&t->recalled[--t->n_recalled]);
-	free(t->recalled);
-	t->recalled = NULL;
 }

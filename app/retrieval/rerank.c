@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
 /* Multiply-adds for one question: about 0.4 s of two cores with AVX-512.  A device has more, plain C less. */
@@ -21,11 +19,11 @@ static const double SECONDS_MOST = 10; /* a machine that takes this long is in t
 #define HEAD "Passage:"                /* all of them begin with it: it is computed once */
 #define ASK  "\n\nQuestion:"
 
-void rerank_close(struct conversation *t)
+void rerank_close(struct rerank *r)
 {
-	timeline_close(t->rerank.tl);
-	t->rerank.tl = NULL;
-	t->rerank.tokens = 0; /* another model may come */
+	timeline_close(r->tl);
+	r->tl = NULL;
+	r->tokens = 0; /* another model may come */
 }
 
 /* ---- one passage ---- */
@@ -49,14 +47,15 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out,
                       struct err *e)
 {
+	struct timeline *tl = search_of(t)->rerank.tl;
 	struct scoring s = { .id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab };
-	int32_t reused = timeline_sync(t->rerank.tl, want->id, want->n, NULL, NULL, e);
+	int32_t reused = timeline_sync(tl, want->id, want->n, NULL, NULL, e);
 	const float *logits;
 
-	if (reused < 0 || !(logits = timeline_logits(t->rerank.tl)))
+	if (reused < 0 || !(logits = timeline_logits(tl)))
 		return -1;
 	on_logits(0, logits, &s);
-	if (s.n > 1 && timeline_extend(t->rerank.tl, s.id, s.n - 1, 0, on_logits, &s, e) < 0)
+	if (s.n > 1 && timeline_extend(tl, s.id, s.n - 1, 0, on_logits, &s, e) < 0)
 		return -1;
 	*out = s.sum;
 	return 0;
@@ -98,7 +97,8 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 {
 	struct tokens head = { 0 }, ask = { 0 }, want = { 0 };
 	double until = now_seconds() + SECONDS_MOST, none, with;
-	size_t left = t->rerank.tokens > 0 ? (size_t)t->rerank.tokens : 0;
+	int32_t most = search_of(t)->rerank.tokens;
+	size_t left = most > 0 ? (size_t)most : 0;
 	int rc = engine_tokenize(t->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
 
 	if (!rc)
@@ -131,6 +131,7 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain,
                  int *scored, struct err *e)
 {
+	struct rerank *r = &search_of(t)->rerank;
 	struct timeline_options o = { .ctx = CTX, .kv = "full" };
 	struct err why = { 0 };
 	struct tokens question = { 0 };
@@ -140,13 +141,13 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	*scored = 0;
 	if (!t->engine) /* a server gives no likelihoods of a prompt */
 		return 0;
-	if (!t->rerank.tokens)
-		t->rerank.tokens = tokens_for(t);
-	if (t->rerank.tokens <= 0)
+	if (!r->tokens)
+		r->tokens = tokens_for(t);
+	if (r->tokens <= 0)
 		return 0;
 	/* Without room for it the passages stay in the order of the index. */
-	if (!t->rerank.tl && timeline_open(&t->rerank.tl, t->engine, &o, &why) < 0) {
-		t->rerank.tl = NULL;
+	if (!r->tl && timeline_open(&r->tl, t->engine, &o, &why) < 0) {
+		r->tl = NULL;
 		return 0;
 	}
 	str_adds(&asked, " ");
@@ -156,11 +157,11 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	if (question.n > QUESTION_TOKENS)
 		question.n = QUESTION_TOKENS;
 	if (!rc && question.n) {
-		timeline_resume(t->rerank.tl);
-		signals_watch(t->rerank.tl);
+		timeline_resume(r->tl);
+		signals_watch(r->tl);
 		rc = gains(t, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
-		timeline_resume(t->rerank.tl);
+		timeline_resume(r->tl);
 		/* What the user stopped is stopped; any other failure costs the model's opinion alone. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}

@@ -6,7 +6,13 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-enum { SOURCES_MOST = 10 };
+struct indexed_text; /* a text that is searched, and what was found in it: sessions/store/store.h */
+struct found_passage;
+struct found_sentence;
+
+/* Add what retrieval has to accompany the questions of a conversation: recall, sources, evidence.  Once, behind
+ * conversation_open(). */
+void retrieval_join(struct conversation *);
 
 /* ---- a text without an end (sources.c) ---- */
 
@@ -16,25 +22,48 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
 
+enum { SOURCES_MOST = 10 };
+
+/* A passage that answers a question: bytes of the body of document `doc`. */
+struct source {
+	size_t doc;
+	size_t from, to;         /* the passage */
+	size_t quote, quote_end; /* its best sentence */
+	size_t title, title_end; /* the document's title goes along with the passage; 0 and 0: it does not */
+	double score;
+	/* far below the best one: not shown to people, and sent to the model only where a number of passages is set */
+	int weak;
+	/* the passage goes along with the question; where it is 0, the sentence of the first one does */
+	int chosen;
+};
+struct sources {
+	struct source *at;
+	size_t n; /* distinct passages, the best first; also where none is good enough */
+	/* 0: nothing is good enough; those that are nearest stay until the next question */
+	int found;
+	double seconds;
+};
+
+/* The passages of the documents that fit a question, the best first: how many (0 .. most), or -1. */
+typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
+                      struct found_passage *out, size_t most, void *ud, struct err *);
+/* From now on the documents are searched by this function; NULL: they are not. */
+void sources_search_by(struct conversation *, search_fn *, void *ud);
 /* Find what the documents say about a question, which may lean on the messages so far. No message is added, and the
  * conversation's timeline is not touched. signals_watch() watches nothing afterwards. Without documents, or without an
- * index of them (hooks.search), nothing is found. After -1 (ERR_CANCELLED) *out is empty. */
+ * index of them, nothing is found. After -1 (ERR_CANCELLED) *out is empty. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 void sources_free(struct sources *);
-/* 'report.pdf, page 12, "Methods"': where bytes [from, to) of document i's body stand; appended. */
-void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
-/* The best sentence of a source, on one line; appended. */
-void source_quote(const struct conversation *, const struct source *, struct str *out);
-/* The model is sent it: the passage, or at least its sentence. */
-int source_sent(const struct conversation *, const struct source *);
+/* Those of the last question. */
+const struct sources *sources_of(const struct conversation *);
 
 /* ---- the sources of an answer (answer_sources.c) ---- */
 
 enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
-/* What people are shown of t->sources: what the model is sent, and of the others the best few that are not far below
- * the first. No sentence twice. Freed by answer_sources_free(). */
+/* What people are shown of the sources of the last question: what the model is sent, and of the others the best few that are not far below
+ * the first. No sentence twice. The caller frees them with
+ * answer_sources_free(). */
 void answer_sources_found(const struct conversation *, struct answer_sources *out);
-void answer_sources_free(struct answer_sources *);
 /* The document that a source is in: its index, or SIZE_MAX: it is none of the conversation's any more, or has another
  * text. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
@@ -62,72 +91,46 @@ enum whole_question asks_for_whole(const struct conversation *, const char *ques
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 
-/* Find them: t->recalled, which is empty where nothing is evicted, --recall is off or nothing is clearly about the
- * question. Needs hooks.add_message and hooks.find_sentences. 0, or -1 with ERR_CANCELLED. */
-int conversation_recall(struct conversation *, const char *question, size_t n, struct err *);
+/* An evicted turn that was recalled for a question: its number, from 1 on, and what was found in its question and its
+ * answer, each on one line; empty: nothing. */
+struct recalled {
+	size_t turn;
+	struct str said, answered;
+};
+struct recalls {
+	struct recalled *at; /* the best first */
+	size_t n;
+	double seconds; /* that finding them took */
+};
 
-/* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
+/* Index the text of a message; *number: the same text has the same one.  anew: forget all others first. */
+typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
+/* The sentences of all indexed texts with a word of the question (free *out). *words: bit i = word i is not too common
+ * to be looked for. */
+typedef int find_sentences_fn(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
+                              uint64_t *words, void *ud, struct err *);
+/* From now on the messages are searched by these functions; NULL: they are not. */
+void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn *, void *ud);
+/* Those for the last question: none where nothing is evicted, --recall is off or nothing is clearly about it. */
+const struct recalls *recalls_of(const struct conversation *);
 
-struct passage {
-	size_t from, to;
-}; /* bytes of the text; no white space at its ends */
+/* ---- evidence (evidence.c): what an answer rests on ---- */
 
-/* Tokens of a passage. It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD,
- * and where else it can at PASSAGE_MOST; where a page or a section begins in any case. */
-enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
-
-/* The passages of a text in UTF-8, in order; free *out. end[n_token]: the byte behind each of its tokens, ascending. */
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark,
-                    struct passage **out);
-
-/* ---- sources.c ---- */
-
-/* The documents are numbered anew, or another question is the last one: t->sources and t->evidence are empty. */
-void sources_forget(struct conversation *);
-
-/* ---- answer_sources.c ---- */
-
-/* t->evidence counts for the sources of the answer; what it attended to besides becomes another one. */
-void answer_sources_attended(const struct conversation *, struct answer_sources *);
-/* t->sources again, from those of an answer: 1; 0: its documents are not all there, or it has none. */
-int sources_restore(struct conversation *, const struct answer_sources *);
-
-/* ---- quote.c ---- */
-
-/* Choose which passages of t->sources go along with the question. */
-void sources_choose(struct conversation *);
-/* They are those that this context has, or that of an earlier question. */
-void sources_chosen_before(struct conversation *, const struct str *context);
-/* The chosen passages and the best sentence, as they stand in front of the question; appended. */
-void question_context(struct conversation *, struct str *out);
-/* The tokens that the answer begins with: of a model of few parameters the best sentence, as the question quotes it,
- * else none. */
-void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
-/* Was the question sent with what a search of the documents found? */
-int context_is_searched(const struct str *context);
-/* "passages": the sources of the last question. */
-void passages_json(const struct conversation *, struct str *out);
-
-/* ---- evidence.c: what an answer rests on ---- */
-
-/* Observe attention while the answer is generated: 1; 0 where there are no documents, or it cannot be observed.
- * evidence_end() then fills t->evidence. */
-int evidence_begin(struct conversation *);
-void evidence_end(struct conversation *);
-/* "evidence": t->evidence. */
-void evidence_json(const struct conversation *, struct str *out);
-
-/* ---- recall.c ---- */
-
-/* t->recalled as it stands in front of the question; appended. */
-void recall_context(const struct conversation *, struct str *out);
-void recall_forget(struct conversation *);
-/* "recalled": the turns that were recalled for the last question. */
-void recalled_json(const struct conversation *, struct str *out);
-
-/* ---- rerank.c: how well passages explain a question ---- */
-
-/* Before the model is closed. */
-void rerank_close(struct conversation *);
+/* A passage that the last answer attended to: bytes of the body of document `doc`. */
+struct evidence {
+	size_t doc, from, to;
+	double share; /* of the attention mass on all passages of the documents */
+};
+enum { EVIDENCE_MOST = 5 };
+struct evidence_list {
+	struct evidence at[EVIDENCE_MOST]; /* the largest share first */
+	size_t n;
+	int attends;  /* attention is observed */
+	int compared; /* the answer could attend to several passages, so their shares say something */
+	/* its attention was on the question, hardly on the documents: there is no evidence */
+	int unattended;
+};
+/* That of the last answer, where answer_hooks.evidence asked for it. */
+struct evidence_list *evidence_of(const struct conversation *);
 
 #endif

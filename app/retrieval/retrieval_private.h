@@ -2,10 +2,31 @@
 #ifndef WEIR_RETRIEVAL_PRIVATE_H
 #define WEIR_RETRIEVAL_PRIVATE_H
 
-#include "app/conversation/conversation_private.h"
+#include "app/conversation/companion.h"
 #include "app/retrieval/retrieval.h"
 
+/* ---- companions ---- */
+
+extern const struct companion_ops recall_ops, sources_ops, evidence_ops;
+/* recall.c; its companion frees it. */
+struct recall *recall_new(void);
+
 /* ---- sources.c ---- */
+
+/* What the search of documents has besides its result. */
+struct source_search {
+	struct sources last; /* of the last question */
+	search_fn *search;
+	void *search_ud;
+	/* rerank.c; tokens that it may take for a question: 0 = not known yet, -1 = none */
+	struct rerank {
+		struct timeline *tl;
+		int32_t tokens;
+	} rerank;
+};
+struct source_search *search_of(const struct conversation *);
+/* Another question is the last one: there are no sources and no evidence. */
+void sources_forget(struct conversation *);
 
 /* The page, chapter or section that a question names, where one document has it: 1 and its beginning, *end: where it
  * ends; or 0 (named_place.c). */
@@ -17,7 +38,35 @@ size_t cut_end(const char *body, size_t from, size_t to, size_t most);
  * (about_document.c). */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
+/* ---- answer_sources.c ---- */
+
+/* Evidence counts for the sources of the answer; what it attended to besides becomes another one. */
+void answer_sources_attended(const struct conversation *, struct answer_sources *);
+/* The sources of the last question again, from those of its answer: 1; 0: its documents are not all there, or it has
+ * none. */
+int sources_restore(struct conversation *, const struct answer_sources *);
+
 /* ---- quote.c ---- */
+
+/* 'report.pdf, page 12, "Methods"': where bytes [from, to) of document i's body stand; appended. */
+void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
+/* The best sentence of a source, on one line; appended. */
+void source_quote(const struct conversation *, const struct source *, struct str *out);
+/* The model is sent it: the passage, or at least its sentence. */
+int source_sent(const struct conversation *, const struct source *);
+/* Choose which passages go along with the question. */
+void sources_choose(struct conversation *);
+/* They are those that this context has, or that of an earlier question. */
+void sources_chosen_before(struct conversation *, const struct str *context);
+/* The chosen passages and the best sentence, as they stand in front of the question; appended. */
+void question_context(struct conversation *, struct str *out);
+/* The tokens that the answer begins with: of a model of few parameters the best sentence, as the question quotes it,
+ * else none. */
+void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
+/* Was the question sent with what a search of the documents found? */
+int context_is_searched(const struct str *context);
+/* "passages": the sources of the last question. */
+void passages_json(const struct conversation *, struct str *out);
 
 /* Text on one line: a line break in the middle of a sentence is a blank.  Appended. */
 void text_on_one_line(const char *p, size_t n, struct str *out);
@@ -28,9 +77,32 @@ struct quoted {
 };
 enum { QUOTED_MOST = 2 * SOURCES_MOST };
 size_t context_quotes(const struct conversation *, const struct str *context, struct quoted out[QUOTED_MOST]);
-/* 1 if the text has one of the words, which stand between blanks and in lower case, or begins with one of first (NULL:
- * none). sources.c */
-int text_has_word(const char *text, size_t n, const char *words, const char *first);
+
+/* ---- question.c ---- */
+
+/* 1 if the question refers to what was said before. */
+int question_refers(const char *question, size_t n);
+/* 1 if the text asks for something that a sentence can tell; "Write a poem about plum cake." does not. */
+int question_asks(const char *text, size_t n);
+
+/* ---- recall.c ---- */
+
+/* "recalled": the turns that were recalled for the last question. */
+void recalled_json(const struct conversation *, struct str *out);
+
+/* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
+
+struct passage {
+	size_t from, to;
+}; /* bytes of the text; no white space at its ends */
+
+/* Tokens of a passage. It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD,
+ * and where else it can at PASSAGE_MOST; where a page or a section begins in any case. */
+enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
+
+/* The passages of a text in UTF-8, in order; free *out. end[n_token]: the byte behind each of its tokens, ascending. */
+size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark,
+                    struct passage **out);
 
 /* ---- rerank.c: how well passages explain a question ---- */
 
@@ -43,5 +115,7 @@ struct quote {
  * Signals stop it: -1, ERR_CANCELLED. */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
+/* Before the model is closed. */
+void rerank_close(struct rerank *);
 
 #endif

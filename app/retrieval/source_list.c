@@ -3,30 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/conversation/conversation_private.h"
-#include "app/retrieval/retrieval.h"
-#include "app/conversation/conversation.h"
+#include "app/retrieval/retrieval_private.h"
 
 enum {
 	BEGINNING_MOST = 80, /* bytes of a passage that are shown where it has no share */
 	STORED_MOST = 4000,  /* of each text that is read back */
 };
-
-static void source_free(struct answer_source *s)
-{
-	free(s->doc);
-	free(s->page);
-	free(s->heading);
-	free(s->text);
-}
-
-void answer_sources_free(struct answer_sources *s)
-{
-	for (size_t i = 0; i < s->n; i++)
-		source_free(&s->at[i]);
-	free(s->at);
-	*s = (struct answer_sources){ 0 };
-}
 
 void answer_source_place(const struct answer_source *s, struct str *out)
 {
@@ -117,7 +99,7 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 
 		json_open(out, NULL, '{');
 		json_string(out, "doc", s->doc);
-		place_json(&(struct document_place){ .page = s->page, .heading = s->heading }, out);
+		document_place_json(&(struct document_place){ .page = s->page, .heading = s->heading }, out);
 		if (s->line)
 			range_json("lines", s->line, s->last_line, out);
 		range_json("bytes", s->from, s->to, out);
@@ -181,7 +163,7 @@ void answer_sources_read(struct jv list, struct answer_sources *out)
 		s.found = jv_number(jv_get(it, "score"), &s.score) == 0;
 		jv_number(jv_get(it, "share"), &s.share);
 		if (!s.doc || !s.text) {
-			source_free(&s);
+			answer_source_free(&s);
 			continue;
 		}
 		out->at = xrealloc(out->at, (out->n + 1) * sizeof *out->at);

@@ -4,14 +4,11 @@
  * passage's best sentence and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size
  * allows. What a passage must reach to count as found was calibrated by tests/measure/sources on one half of its
  * questions. A page or section that is named needs no index (named_place.c). */
-#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
-#include "app/conversation/conversation.h"
 #include "engine/base/base.h"
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
@@ -39,19 +36,6 @@ enum {
 	BEGINNINGS = 3, /* of so many documents, where the question names none */
 };
 
-void sources_free(struct sources *s)
-{
-	free(s->at);
-	*s = (struct sources){ 0 };
-}
-
-void sources_forget(struct conversation *t)
-{
-	sources_free(&t->sources);
-	t->n_evidence = 0;
-	t->compared = t->unattended = 0;
-}
-
 /* ---- what was said before ---- */
 
 /* Without a cut through a character. */
@@ -61,41 +45,6 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 		n = utf8_back(text, most);
 	str_adds(out, " ");
 	str_add(out, text, n);
-}
-
-/* Words that stand for something said before, and those that begin a question which goes on: English, German, French,
- * Spanish, Italian, Portuguese, Dutch. */
-static const char pronouns[] =
-	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
-	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7"
-	"a celui celle \xc3\xa9l ella ellos ellas su sus eso "
-	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
-static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
-
-int text_has_word(const char *text, size_t n, const char *words, const char *first)
-{
-	char word[16] = " ";
-
-	for (size_t i = 0; i < n; first = NULL) {
-		size_t len = 1;
-
-		while (i < n && ((unsigned char)text[i] <= ' ' || ispunct((unsigned char)text[i])))
-			i++;
-		for (; i < n && (unsigned char)text[i] > ' ' && !ispunct((unsigned char)text[i]); i++)
-			if (len < sizeof word - 2)
-				word[len++] = (char)tolower((unsigned char)text[i]);
-		word[len] = ' ';
-		word[len + 1] = 0;
-		if (len > 1 && (strstr(words, word) || (first && strstr(first, word))))
-			return 1;
-	}
-	return 0;
-}
-
-/* 1 if the question refers to what was said before. */
-static int refers(const char *question, size_t n)
-{
-	return text_has_word(question, n, pronouns, beginnings);
 }
 
 /* The question, and the last turn, which it may lean on: 1; 0 where there is none. */
@@ -211,10 +160,11 @@ static int search(const struct conversation *t, const char *words, size_t n_word
 	struct {
 		size_t doc, at;
 	} * part;
+	const struct source_search *s = search_of(t);
 	size_t n = 0, most_parts = t->n_doc;
 	int count;
 
-	if (!t->n_doc || !t->hooks.search)
+	if (!t->n_doc || !s->search)
 		return 0;
 	for (size_t i = 0; i < t->n_doc; i++)
 		most_parts += t->doc[i].grows ? t->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
@@ -233,7 +183,7 @@ static int search(const struct conversation *t, const char *words, size_t n_word
 				break;
 		}
 	}
-	count = t->hooks.search(text, n, words ? words : "", n_words, out, most, t->hooks.search_ud, e);
+	count = s->search(text, n, words ? words : "", n_words, out, most, s->search_ud, e);
 	for (int i = 0; i < count; i++) {
 		size_t at = part[out[i].text].at;
 
@@ -273,7 +223,8 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
                 const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
 	struct found_passage with[LOOKED_AT];
-	double added[2 * SOURCES_MOST], most = 0, worth = (refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(t);
+	double added[2 * SOURCES_MOST], most = 0,
+					worth = (question_refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(t);
 	int n_with = search(t, words->p, words->n, with, LOOKED_AT, e), first = count, all = count, judged = 0;
 
 	if (n_with < 0)
@@ -419,4 +370,144 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 		put_beginnings(t, question, n, out);
 	out->seconds = now_seconds() - start;
 	return 0;
+}
+
+/* ---- beside a conversation ---- */
+
+/* Find the passages that answer the question. context: what it was sent with before, or NULL. 0; 1 = nothing in the
+ * documents clearly answers it, and none of them is read whole; -1. */
+static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context, struct err *e)
+{
+	struct source_search *s = search_of(t);
+	int whole = 0;
+
+	sources_forget(t);
+	if (!t->n_doc || !s->search)
+		return 0;
+	if (conversation_sources(t, text, n, &s->last, e) < 0)
+		return -1;
+	for (size_t i = 0; i < t->n_doc; i++)
+		whole |= t->doc[i].whole || t->doc[i].grows;
+	if (signals_stopped()) /* between two timelines */
+		return err_set(e, ERR_CANCELLED, "stopped");
+	if (!s->last.found && !whole && !recalls_of(t)->n)
+		return 1; /* the nearest ones stay */
+	if (!s->last.found) {
+		sources_free(&s->last);
+		return 0;
+	}
+	if (context)
+		sources_chosen_before(t, context);
+	else
+		sources_choose(t);
+	conversation_emit(t, EVENT_SOURCES, 0);
+	return 0;
+}
+
+static int sources_before(void *self, struct conversation *t, const struct question *q, struct err *e)
+{
+	(void)self;
+	if (!q->hooks->without_documents)
+		return find_sources(t, q->text, q->n, NULL, e);
+	sources_forget(t);
+	return 0;
+}
+
+static void sources_context(void *self, struct conversation *t, struct str *out)
+{
+	(void)self;
+	question_context(t, out);
+}
+
+static void sources_given(void *self, const struct conversation *t, const struct question *q, struct tokens *out)
+{
+	(void)self;
+	quotation_given(t, q->text, q->n, out);
+}
+
+/* Tell the sources of the last question once more. Where they are forgotten, because the session was resumed or a turn
+ * undone, its old answer has them, or they are searched for again. The question keeps its context, so a search that
+ * fails only leaves them unnamed. */
+static int sources_again(void *self, struct conversation *t, const struct message *old, int goes_on, struct err *e)
+{
+	const struct message *m = &t->msg[t->n_msg - 1];
+	struct source_search *s = self;
+	struct err why = { 0 };
+	int rc = 0;
+
+	if (!s->last.found && goes_on)
+		sources_forget(t);
+	else if (!s->last.found) /* those of a question that was not answered */
+		sources_free(&s->last);
+	if (goes_on) {
+		if (!s->last.n)
+			sources_restore(t, &old->sources);
+		return 0;
+	}
+	if (s->last.n || sources_restore(t, &old->sources))
+		conversation_emit(t, EVENT_SOURCES, 0);
+	else if (context_is_searched(&m->context))
+		rc = find_sources(t, m->text.p, m->text.n, &m->context, &why);
+	if (!s->last.found)
+		sources_free(&s->last);
+	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
+}
+
+/* The answer keeps them, unless it goes on and has them. */
+static void sources_began(void *self, struct conversation *t, struct message *answer)
+{
+	(void)self;
+	if (!answer->sources.n)
+		answer_sources_found(t, &answer->sources);
+}
+
+static void sources_changed(void *self, struct conversation *t, enum companion_change what)
+{
+	struct source_search *s = self;
+
+	switch (what) {
+	case CHANGE_DOCUMENTS:
+	case CHANGE_MESSAGES:
+	case CHANGE_EMPTIED: sources_forget(t); break;
+	case CHANGE_MODEL: rerank_close(&s->rerank); break;
+	case CHANGE_RENDERED:
+	case CHANGE_CACHE:
+	case CHANGE_CLOSED:
+	case CHANGE_REOPENED: break;
+	}
+}
+
+static void sources_json(void *self, const struct conversation *t, struct str *out)
+{
+	(void)self;
+	passages_json(t, out);
+	recalled_json(t, out); /* behind the passages, although turns are recalled before */
+}
+
+static void sources_close(void *self)
+{
+	struct source_search *s = self;
+
+	sources_free(&s->last);
+	rerank_close(&s->rerank);
+	free(s);
+}
+
+const struct companion_ops sources_ops = {
+	.name = "sources",
+	.before = sources_before,
+	.context = sources_context,
+	.given = sources_given,
+	.again = sources_again,
+	.began = sources_began,
+	.changed = sources_changed,
+	.json = sources_json,
+	.free = sources_close,
+};
+
+void retrieval_join(struct conversation *t)
+{
+	companion_add(t, &recall_ops, recall_new());
+	companion_add(t, &sources_ops, xcalloc(1, sizeof(struct source_search)));
+	companion_add(t, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
 }

@@ -1,6 +1,7 @@
 /* app/tui/worker_front.c - the calls of the chat's front become events; changed messages and documents are sent
  * again. */
 #include "app/tui/worker_private.h"
+#include "app/reader/reader.h"
 #include "app/retrieval/retrieval.h"
 
 #include <stdio.h>
@@ -232,7 +233,11 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED:
 	case EVENT_SETTINGS:
 	case EVENT_PREFILL_GREW:
-	case EVENT_PREFILL_ENDED: break;
+	case EVENT_PREFILL_ENDED:
+	case EVENT_NOTICE:
+	case EVENT_OPENING:
+	case EVENT_RECALLED:
+	case EVENT_SOURCES: break;
 	}
 }
 
@@ -374,7 +379,7 @@ static void on_came_back(struct chat *c)
 /* Post the surprise of the sentences that were read since the last call. */
 static void send_surprise(struct worker *w)
 {
-	const struct surprise *s = &w->c->t.surprise;
+	const struct surprise *s = surprise_of(&w->c->t);
 	uint64_t end = s->first + s->n, from = w->surprises > end ? 0 : w->surprises;
 	size_t i = from > s->first ? (size_t)(from - s->first) : 0;
 	struct event *e;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "sessions/import/import.h"
 #include "tests/lib/test.h"
@@ -172,13 +172,14 @@ static void ask(struct options *o, const char *doc, size_t n, struct tokens *id,
 	struct doc in;
 	struct err e = { 0 };
 
-	CHECK_MSG(conversation_open(&t, o, &e) == 0, "%s", e.msg);
+	CHECK_MSG(conversation_open(&t, o, NULL, NULL, &e) == 0, "%s", e.msg);
+	retrieval_join(&t);
 	CHECK_MSG(doc_decode("a.md", doc, n, &in, &e) == 0 && conversation_add_document(&t, &in, &e) == 0, "%s", e.msg);
 	doc_free(&in);
 	CHECK_MSG(conversation_ask(&t, "What?", 5, &hooks, &turn, &e) == 0, "%s", e.msg);
 	tokens_append(id, conversation_answer(&t)->id.id, conversation_answer(&t)->id.n);
-	if (t.n_evidence)
-		evidence_json(&t, evidence);
+	if (evidence_of(&t)->n)
+		evidence_ops.json(evidence_of(&t), &t, evidence);
 	conversation_close(&t);
 }
 
@@ -244,7 +245,8 @@ TEST(places_are_those_of_the_first_word)
 	struct conversation t;
 	struct err e = { 0 };
 
-	CHECK_MSG(conversation_open(&t, &o, &e) == 0 && conversation_add_document(&t, &in, &e) == 0, "%s", e.msg);
+	CHECK_MSG(conversation_open(&t, &o, NULL, NULL, &e) == 0 && conversation_add_document(&t, &in, &e) == 0, "%s",
+	          e.msg);
 	CHECK_INT(t.doc[0].n_mark, 4);
 	document_place(&t.doc[0], 0, 5, &at);
 	CHECK(at.page && !strcmp(at.page, "xii") && !at.heading);

@@ -1,7 +1,7 @@
 /* tests/app/t_patterns_answers.c - parsers of servers' answers, reasoning and the passages of documents over repeating
  * patterns take time in proportion to the text (tests/lib/patterns.h). */
 #include "app/conversation/conversation.h"
-#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
 #include "app/remote/remote.h"
 #include "engine/base/json.h"
 #include "tests/lib/patterns.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "app/chat/chat_private.h"
-#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
 #include "tests/lib/scene.h"
 
@@ -38,7 +38,7 @@ static void open_towers(struct scene *s, const char *words)
 	do_line(s, line);
 	CHECK_INT(s->c.t.n_doc, 1);
 	/* The tiny model judges nothing well: as on a machine that is too slow, the order of the index stays. */
-	s->c.t.rerank.tokens = -1;
+	search_of(&s->c.t)->rerank.tokens = -1;
 }
 
 static const struct message *question_of(const struct scene *s)
@@ -102,7 +102,7 @@ TEST(a_quoted_item_has_no_mark)
 		CHECK(f != NULL && fprintf(f, "# Notes\n\n%s\n", all[i].line) > 0 && !fclose(f));
 		snprintf(line, sizeof line, "/read %s", path);
 		do_line(&s, line);
-		s.c.t.rerank.tokens = -1;
+		search_of(&s.c.t)->rerank.tokens = -1;
 		do_line(&s, all[i].question);
 		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s",
 		          question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
@@ -178,8 +178,8 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(!has(&s.said, "attention"));
 	CHECK(!has(&s.said, "[2]"));
 	/* As after an answer that looked at nothing but its question. */
-	s.c.t.n_evidence = 0;
-	s.c.t.unattended = 1;
+	evidence_of(&s.c.t)->n = 0;
+	evidence_of(&s.c.t)->unattended = 1;
 	sources_below(&s.c);
 	CHECK(has(&s.said, "attention: hardly on the documents"));
 	do_line(&s, "/source 1");
@@ -256,10 +256,10 @@ TEST(what_an_earlier_question_brought_was_sent)
 	 * nothing to compare. */
 	do_line(&s, "Which brothers have built Tower17?");
 	CHECK_MSG(has(&s.said, "[1] towers.txt, line 35: \"Tower17"), "%s", s.said.p);
-	CHECK_INT(s.c.t.compared, 1);
-	CHECK_INT(s.c.t.n_evidence, 2);
-	s.c.t.evidence[0].share = 0.97;
-	s.c.t.evidence[1].share = 0.03;
+	CHECK_INT(evidence_of(&s.c.t)->compared, 1);
+	CHECK_INT(evidence_of(&s.c.t)->n, 2);
+	evidence_of(&s.c.t)->at[0].share = 0.97;
+	evidence_of(&s.c.t)->at[1].share = 0.03;
 	answer_sources_found(&s.c.t, &list);
 	answer_sources_attended(&s.c.t, &list);
 	answer_attended_lines(&list, &lines);
@@ -320,8 +320,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	int searched = 0;
 
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages");
-	s.c.t.hooks.search = stopping_search;
-	s.c.t.hooks.search_ud = &searched;
+	sources_search_by(&s.c.t, stopping_search, &searched);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(searched, 1);
 	CHECK_INT(s.turns, 1);
@@ -329,7 +328,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	CHECK(!has(&s.said, "nothing in the documents"));
 	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn; Up brings it back]"));
 	/* The next one runs. */
-	s.c.t.hooks.search = NULL;
+	sources_search_by(&s.c.t, NULL, NULL);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(s.c.t.n_msg, 2);
 	close_scene(&s);
@@ -469,7 +468,7 @@ static void reopen(struct scene *s, const char *words)
 	close_scene(s);
 	open_scene(s, words);
 	s->c.o.quiet = 0;
-	s->c.t.rerank.tokens = -1;
+	search_of(&s->c.t)->rerank.tokens = -1;
 }
 
 TEST(a_resumed_answer_is_regenerated_with_its_sources)

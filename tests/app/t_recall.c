@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "app/chat/chat.h"
+#include "app/retrieval/retrieval.h"
 #include "tests/lib/test.h"
 
 enum { WORDS_MOST = 24, FILLERS = 7 };
@@ -151,9 +152,10 @@ static const struct message *last_question(const struct scene *s)
 static int recalls(const struct scene *s, size_t turn, const char *words)
 {
 	const struct conversation *t = &s->c.t;
+	const struct recalls *list = recalls_of(t);
 
-	for (size_t i = 0; i < t->n_recalled; i++)
-		if (t->recalled[i].turn == turn && t->recalled[i].said.n && strstr(t->recalled[i].said.p, words))
+	for (size_t i = 0; i < list->n; i++)
+		if (list->at[i].turn == turn && list->at[i].said.n && strstr(list->at[i].said.p, words))
 			return last_question(s)->context.n && strstr(last_question(s)->context.p, words) != NULL;
 	return 0;
 }
@@ -163,7 +165,7 @@ static void tell_facts(struct scene *s)
 	tell(s, "My sister Henrietta works as a plumber in Lisbon.");
 	tell(s, "The code of my bicycle lock is 4711, in case I forget it.");
 	tell(s, "I keep the spare key of the garage under the yellow flowerpot.");
-	CHECK(!s->c.t.n_recalled && !last_question(s)->context.n); /* nothing is evicted yet */
+	CHECK(!recalls_of(&s->c.t)->n && !last_question(s)->context.n); /* nothing is evicted yet */
 	fill(s);
 }
 
@@ -187,14 +189,14 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	/* What the context quotes is not said again by the question's own text. */
 	CHECK(!strcmp(last_question(&s)->text.p, "What was the code of my bicycle lock?"));
 	tell(&s, "Why?");
-	CHECK(!s.c.t.n_recalled && !last_question(&s)->context.n);
+	CHECK(!recalls_of(&s.c.t)->n && !last_question(&s)->context.n);
 	tell(&s, "Can you explain that in simpler words?");
-	CHECK(!s.c.t.n_recalled);
+	CHECK(!recalls_of(&s.c.t)->n);
 	tell(&s, "What is the capital of Australia?");
-	CHECK(!s.c.t.n_recalled);
+	CHECK(!recalls_of(&s.c.t)->n);
 	tell(&s, "/set recall off");
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
-	CHECK(!s.c.t.n_recalled && !last_question(&s)->context.n);
+	CHECK(!recalls_of(&s.c.t)->n && !last_question(&s)->context.n);
 	tell(&s, "/undo");
 	tell(&s, "/set recall on");
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
@@ -203,7 +205,7 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	tell(&s, "/new");
 	fill(&s);
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
-	CHECK(!s.c.t.n_recalled);
+	CHECK(!recalls_of(&s.c.t)->n);
 	close_scene(&s);
 }
 

@@ -132,7 +132,7 @@ TEST(a_question_may_lean_on_what_was_said)
 	struct talk k;
 
 	talk_open(&k);
-	k.c.t.rerank.tokens = -1; /* the order of the index */
+	search_of(&k.c.t)->rerank.tokens = -1; /* the order of the index */
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Did he?", NULL), "");
@@ -166,7 +166,7 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	for (int model = 0; model < 2; model++) {
-		k.c.t.rerank.tokens = model ? 0 : -1;
+		search_of(&k.c.t)->rerank.tokens = model ? 0 : -1;
 		for (size_t i = 0; i < N; i++) {
 			alone[i] = strdup(quoted(&k, question[i], &found));
 			is_found[i] = found;
@@ -211,7 +211,7 @@ TEST(the_last_turn_decides_between_equals)
 	int found;
 
 	talk_open(&k);
-	k.c.t.rerank.tokens = -1;
+	search_of(&k.c.t)->rerank.tokens = -1;
 	add(&k, "repairs.txt", repairs);
 	for (size_t i = 0; i < 4; i++) {
 		const char *const *turn = said[i / 2];
@@ -372,12 +372,12 @@ TEST(searching_leaves_the_conversation_as_it_is)
 	add(&k, "ferry.txt", ferry);
 	timeline_stats(k.c.t.tl, &before);
 	quoted(&k, "When does the ferry sail?", NULL);
-	CHECK(k.c.t.rerank.tl != NULL && k.c.t.rerank.tokens > 0);
+	CHECK(search_of(&k.c.t)->rerank.tl != NULL && search_of(&k.c.t)->rerank.tokens > 0);
 	timeline_stats(k.c.t.tl, &after);
 	CHECK_INT(after.n_tokens, before.n_tokens);
 	CHECK_INT(k.c.t.n_msg, 0);
 	/* A machine that is too slow leaves the order to the index. */
-	k.c.t.rerank.tokens = -1;
+	search_of(&k.c.t)->rerank.tokens = -1;
 	CHECK(strstr(quoted(&k, "When does the ferry sail?", NULL), "The ferry sails at nine"));
 	CHECK_INT(conversation_sources(&k.c.t, "", 0, &s, &e), 0);
 	CHECK_INT(s.found, 0);

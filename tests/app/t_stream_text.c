@@ -155,11 +155,12 @@ static int reader_open(struct reader *r, const char *model, const char *kv, cons
 	failed = options_parse(&r->o, template ? 12 : 10, (char **)(uintptr_t)argv, &r->e) < 0;
 
 	r->o.kv_memory = reader_memory;
-	if (failed || conversation_open(&r->t, &r->o, &r->e) < 0) {
+	if (failed || conversation_open(&r->t, &r->o, NULL, NULL, &r->e) < 0) {
 		CHECK_MSG(0, "%s", r->e.msg);
 		options_free(&r->o);
 		return -1;
 	}
+	reader_join(&r->t);
 	timeline_stats(r->t.tl, &st);
 	CHECK_INT(st.kv_disk_bytes > 0, reader_memory > 0);
 	return 0;
@@ -327,7 +328,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 	CHECK_INT(conversation_undo(&a.t, 1), 1);
 	CHECK_INT(a.t.n_msg, 1);
 	CHECK_INT(a.t.msg[0].text.n, 400);
-	CHECK(a.t.growing.open);
+	CHECK(a.t.grows);
 	feed(&a, text.p + 400, 400, 90);
 	CHECK_INT(a.t.n_msg, 1);
 	ask(&a, "Who?", &turn);
@@ -337,7 +338,7 @@ TEST(a_question_is_taken_back_and_the_text_stays)
 	/* Twice: the text goes, too. */
 	CHECK_INT(conversation_undo(&a.t, 2), 2);
 	CHECK_INT(a.t.n_msg, 0);
-	CHECK(!a.t.growing.open);
+	CHECK(!a.t.grows);
 	CHECK(conversation_regenerate(&a.t, &(struct answer_hooks){ .text = NULL }, &turn, &(struct err){ 0 }) < 0);
 	str_free(&text);
 	reader_close(&a);
@@ -483,7 +484,7 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 	case 2: /* the question is undone, and asked otherwise */
 		ask(a, "What?", &turn);
 		CHECK_INT(conversation_undo(&a->t, 1), 1);
-		CHECK(a->t.growing.open && a->t.growing.known);
+		CHECK(a->t.grows && growing_of(&a->t)->known);
 		ask(a, "Where was it?", &turn);
 		break;
 	case 3: /* the answer is generated again */
@@ -495,19 +496,41 @@ static void interrupt(struct reader *a, int i, const char *piece, size_t n)
 		                       &(struct answer_hooks){ .progress = stop_it, .progress_ud = a->t.tl }, &turn,
 		                       &e) < 0);
 		CHECK_INT(e.code, ERR_CANCELLED);
-		CHECK(!turn.answered && a->t.growing.known);
+		CHECK(!turn.answered && growing_of(&a->t)->known);
 		break;
 	}
 	conversation_return(&a->t);
-	CHECK(a->t.growing.open);
+	CHECK(a->t.grows);
 	CHECK_INT(a->t.n_msg, messages);
 	conversation_grow(&a->t, piece, n, 0, NULL, NULL, &a->e);
+}
+
+/* The growing message itself is undone, with tokens that the rendering lacks; the next one begins anew. */
+TEST(a_growing_message_is_undone)
+{
+	struct reader a;
+	struct turn turn;
+	struct str text = { 0 };
+
+	words(&text, 4000);
+	if (reader_open(&a, test_file(TINY), "cascade:size=64,stride=64", "chatml") < 0)
+		return;
+	feed(&a, text.p, 2000, 300);
+	CHECK(growing_of(&a.t)->known && growing_of(&a.t)->rendered < growing_of(&a.t)->at);
+	CHECK_INT(conversation_undo(&a.t, 1), 1);
+	CHECK(!a.t.grows && !a.t.n_msg);
+	feed(&a, text.p + 2000, 2000, 300);
+	ask(&a, "Who?", &turn);
+	CHECK(turn.answered);
+	CHECK_INT(a.t.n_msg, 2);
+	str_free(&text);
+	reader_close(&a);
 }
 
 /* Sentences end in order, behind a full stop or the like. */
 static void check_sentences(const struct reader *r, size_t bytes)
 {
-	const struct surprise *s = &r->t.surprise;
+	const struct surprise *s = surprise_of(&r->t);
 	const struct str *text = &r->t.msg[r->t.n_msg - 1].text;
 
 	CHECK_MSG(s->n > bytes / 400, "%zu sentences", s->n);
@@ -601,7 +624,7 @@ TEST(a_document_that_is_added_beside_the_text)
 	ask(&a, "Who?", &turn);
 	add_document(&a, "The mill burned.");
 	CHECK(conversation_return(&a.t));
-	CHECK(!a.t.growing.known); /* all is recomputed behind the document */
+	CHECK(!growing_of(&a.t)->known); /* all is recomputed behind the document */
 	feed(&a, text.p + 2000, 2000, 300);
 	CHECK_INT(a.t.n_msg, 1);
 	timeline_tokens(a.t.tl, &had);

@@ -15,6 +15,7 @@
 #include <sqlite3.h>
 
 #include "app/chat/cache_view.h"
+#include "app/retrieval/retrieval_private.h"
 #include "app/tui/tui.h"
 #include "app/tui/tui_private.h"
 #include "app/tui/worker.h"
@@ -732,7 +733,7 @@ TEST(answers_come_back_with_their_sources)
 	char *first, *second;
 
 	opened(args);
-	p.c.t.rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.t)->rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "What does the tenant pay?\r", 26);
@@ -785,7 +786,7 @@ TEST(a_regenerated_answer_has_its_sources)
 	size_t n = 0;
 
 	opened((const char *const[]){ "--private", "-n", "4", "tests/screens/document.md", NULL });
-	p.c.t.rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.t)->rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	for (int i = 0; i < 2; i++) {

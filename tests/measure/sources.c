@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "app/conversation/conversation.h"
-#include "app/retrieval/retrieval.h"
+#include "app/retrieval/retrieval_private.h"
 #include "sessions/store/store.h"
 
 struct asked {
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 	n = questions(table, &asked);
 	for (int i = skip; i < argc && n_arg < 31; i++)
 		args[n_arg++] = argv[i];
-	if (options_parse(&o, n_arg, args, &e) < 0 || conversation_open(&t, &o, &e) < 0 ||
+	if (options_parse(&o, n_arg, args, &e) < 0 || conversation_open(&t, &o, NULL, NULL, &e) < 0 ||
 	    passage_index_open(&passages, NULL, &e) < 0)
 		return fprintf(stderr, "sources: %s\n", e.msg), 1;
 	/* The document is searched, not read: it need not fit. */
@@ -192,8 +192,8 @@ int main(int argc, char **argv)
 	str_add(&t.doc[0].text, text, n_text);
 	t.doc[0].n_body = n_text;
 	whole = (struct indexed_text){ text, n_text };
-	t.hooks.search = search;
-	t.hooks.search_ud = passages;
+	retrieval_join(&t);
+	sources_search_by(&t, search, passages);
 	times = xcalloc(n + 1, sizeof *times);
 	start = now_seconds();
 	passages_find(passages, &whole, 1, "x", 1, found, 1, &e);
@@ -214,7 +214,7 @@ int main(int argc, char **argv)
 			continue;
 		say_before(&t, asked, i);
 		if (getenv("SOURCES_INDEX"))
-			t.rerank.tokens = -1;
+			search_of(&t)->rerank.tokens = -1;
 		if (conversation_sources(&t, q->text, strlen(q->text), &s, &e) < 0)
 			return fprintf(stderr, "sources: %s\n", e.msg), 1;
 		times[n_time++] = s.seconds;
