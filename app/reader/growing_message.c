@@ -19,16 +19,6 @@
 /* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
-/* The character that ends at p[end], end > 0; where it begins in *from. */
-static int32_t char_before(const char *p, size_t end, size_t *from)
-{
-	size_t at = utf8_prev(p, 0, end);
-	int32_t cp;
-
-	*from = at;
-	return utf8_decode(p + at, end - at, &cp) == (int)(end - at) ? cp : -1;
-}
-
 static int is_mark(int32_t cp)
 {
 	return cp == 0x3001 || cp == 0x3002 || cp == 0xff01 || cp == 0xff0c || cp == 0xff1a || cp == 0xff1b ||
@@ -43,7 +33,7 @@ size_t text_cut(const char *p, size_t from, size_t n)
 		size_t left, before;
 		int32_t cp, next;
 
-		cp = char_before(p, at, &left);
+		cp = utf8_before(p, 0, at, &left);
 		at = left;
 		if (left <= from)
 			break;
@@ -56,7 +46,7 @@ size_t text_cut(const char *p, size_t from, size_t n)
 		} else if (!marks || !is_mark(cp)) {
 			continue;
 		}
-		if (utf8_is_letter(char_before(p, left, &before)))
+		if (utf8_is_letter(utf8_before(p, 0, left, &before)))
 			return left;
 	}
 	if (n - from <= CARRY_MOST)

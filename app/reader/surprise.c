@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "app/reader/reader_private.h"
+#include "engine/base/sentences.h"
 
 enum {
 	SENTENCES_MOST = 4096, /* are kept; then the older half goes */
@@ -15,20 +16,10 @@ enum {
 	LEVELS_FROM = 8,       /* the first sentences have no level: there is too little to compare them with */
 };
 
-/* Does a sentence end with p[0 .. end) of p[0 .. n)? Behind a full stop or the like, quotation marks and brackets
- * included, before a blank; with an empty line; behind a full stop of Chinese or Japanese. */
-static int ends_sentence(const char *p, size_t end, size_t n)
+/* 1 if a sentence, or a paragraph, ends with p[0 .. end) of p[0 .. n). */
+static int ends_here(const char *p, size_t end, size_t n)
 {
-	size_t at = end;
-
-	if (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n')
-		return 1;
-	if (end >= 3 && (!memcmp(p + end - 3, "\xe3\x80\x82", 3) || !memcmp(p + end - 3, "\xef\xbc\x81", 3) ||
-	                 !memcmp(p + end - 3, "\xef\xbc\x9f", 3)))
-		return 1;
-	while (at && end - at < 4 && strchr("\"')]", p[at - 1]) && p[at - 1])
-		at--;
-	return at && strchr(".!?", p[at - 1]) && p[at - 1] && (end == n || strchr(" \n\t", p[end]));
+	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
 
 /* How far above the mean of all sentences so far: 0 to SURPRISE_LEVELS. */
@@ -77,7 +68,7 @@ static void take_token(struct take *x, size_t i, double nll)
 		s->sum += nll;
 		s->tokens++;
 	}
-	if (s->tokens && x->byte <= text->n && (s->tokens >= SENTENCE_MOST || ends_sentence(text->p, x->byte, text->n)))
+	if (s->tokens && x->byte <= text->n && (s->tokens >= SENTENCE_MOST || ends_here(text->p, x->byte, text->n)))
 		sentence_end(s, x->byte);
 }
 

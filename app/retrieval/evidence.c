@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
-#include "engine/base/base.h"
+#include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
 /* Attention sinks are skipped: they draw attention whatever they contain. A passage with less than SHARE_LEAST of it
@@ -57,7 +57,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 
 	for (size_t i = 0; i < n_token; i++)
 		body[i] = end[i] > d->body ? end[i] - d->body : 0;
-	n = passages_cut(d->text.p + d->body, d->n_body, body, n_token, d->mark, d->n_mark, &p);
+	n = passages_cut(d->text.p + d->body, d->n_body, &p);
 	for (size_t i = 0; i < n; i++) {
 		struct looked_at *last = &best[BEST];
 

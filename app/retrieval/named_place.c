@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
@@ -159,12 +160,6 @@ static int find_in(const struct document *d, const struct place_name *want, size
 	return found && *from < *to;
 }
 
-/* 1 if a sentence ends in front of p, which has three bytes in front of it. */
-static int ends_sentence(const char *p)
-{
-	return ((*p == ' ' || *p == '\n') && (p[-1] == '.' || p[-1] == '!' || p[-1] == '?')) || !memcmp(p - 3, "。", 3);
-}
-
 size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 {
 	size_t end;
@@ -173,7 +168,7 @@ size_t cut_end(const char *body, size_t from, size_t to, size_t most)
 		return to;
 	for (int lines = 0; lines < 2; lines++)
 		for (end = from + most; end > from + most / 3; end--)
-			if (lines ? body[end] == '\n' : ends_sentence(body + end))
+			if (lines ? body[end] == '\n' : sentence_ends(body, to, end))
 				return end;
 	return from + utf8_complete(body + from, most);
 }

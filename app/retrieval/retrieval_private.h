@@ -90,20 +90,6 @@ int question_asks(const char *text, size_t n);
 /* "recalled": the turns that were recalled for the last question. */
 void recalled_json(const struct conversation *, struct str *out);
 
-/* ---- passages (passages.c): a document cut into passages that can be quoted ---- */
-
-struct passage {
-	size_t from, to;
-}; /* bytes of the text; no white space at its ends */
-
-/* Tokens of a passage. It ends with a paragraph once it has PASSAGE_LEAST, with a sentence once it has PASSAGE_GOOD,
- * and where else it can at PASSAGE_MOST; where a page or a section begins in any case. */
-enum { PASSAGE_LEAST = 40, PASSAGE_GOOD = 80, PASSAGE_MOST = 120 };
-
-/* The passages of a text in UTF-8, in order; free *out. end[n_token]: the byte behind each of its tokens, ascending. */
-size_t passages_cut(const char *text, size_t n, const size_t *end, size_t n_token, const struct mark *, size_t n_mark,
-                    struct passage **out);
-
 /* ---- rerank.c: how well passages explain a question ---- */
 
 struct quote {

@@ -1,11 +1,11 @@
 /* app/summary/sections.c - cuts texts into sections (summarize.h). */
 #include "app/summary/summary.h"
+#include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum place { PLACE_NONE, PLACE_CHAR, PLACE_WORD, PLACE_LINE, PLACE_SENTENCE, PLACE_PARAGRAPH, PLACE_HEADING };
 enum {
 	LEVELS = 7, /* of headings; a lower one ranks higher */
 	TRIES = 12, /* of sizes, until one has the tokens that are asked for */
@@ -15,39 +15,6 @@ enum {
 static int is_text_blank(char c)
 {
 	return byte_is_blank(c) && c != '\v';
-}
-
-static int is_stop(const char *text, size_t end)
-{
-	/* the full stops of Chinese and Japanese */
-	static const char *const wide[] = { "\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f" };
-
-	for (size_t i = 0; end >= 3 && i < LEN(wide); i++)
-		if (!memcmp(text + end - 3, wide[i], 3))
-			return 1;
-	while (end && strchr("\"')]*_", text[end - 1]) && text[end - 1])
-		end--;
-	return end && (text[end - 1] == '.' || text[end - 1] == '!' || text[end - 1] == '?');
-}
-
-/* What ends between two bytes of the text. */
-static enum place place_at(const char *s, size_t at)
-{
-	size_t end = at, lines = 0;
-
-	if (utf8_continues(s[at]))
-		return PLACE_NONE;
-	while (end && is_text_blank(s[end - 1]))
-		lines += s[--end] == '\n';
-	if (end == at)
-		return is_stop(s, at) && (unsigned char)s[at - 1] >= 0x80 ? PLACE_SENTENCE : PLACE_CHAR;
-	if (is_text_blank(s[at]))
-		return PLACE_CHAR;
-	if (lines > 1)
-		return PLACE_PARAGRAPH;
-	if (is_stop(s, end))
-		return PLACE_SENTENCE;
-	return lines ? PLACE_LINE : PLACE_WORD;
 }
 
 /* The first heading at or behind a byte. */
@@ -74,11 +41,11 @@ size_t section_end(const struct summary_text *t, size_t from, size_t least, size
 	if (t->n - from <= most)
 		return t->n;
 	for (size_t at = from + (least ? least : 1); at <= from + most; at++) {
-		int rank = (int)place_at(t->text, at);
+		int rank = (int)text_break(t->text, t->n, at);
 
 		for (; next < t->n_heading && t->heading[next].at <= at; next++)
 			if (t->heading[next].at == at && rank)
-				rank = PLACE_HEADING + LEVELS - t->heading[next].level;
+				rank = BREAK_PARAGRAPH + 1 + LEVELS - t->heading[next].level;
 		if (rank && rank >= best_rank) {
 			best = at;
 			best_rank = rank;

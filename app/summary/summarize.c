@@ -1,6 +1,7 @@
 /* app/summary/summarize.c - summarizes sections, then their summaries, until one is left (summarize.h). */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
+#include "engine/base/sentences.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,15 +175,14 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* The end of the last sentence in s[0 .. n); 0: there is none. */
+/* The end of the last sentence in s[0 .. n); 0: there is none. A number at the end may go on. */
 static size_t last_sentence(const char *s, size_t n)
 {
-	for (; n; n--) {
-		if (strchr(".!?", s[n - 1]) && s[n - 1] && (n < 2 || s[n - 2] < '0' || s[n - 2] > '9'))
-			return n;
-		if (n >= 3 && (!memcmp(s + n - 3, "\xe3\x80\x82", 3) || !memcmp(s + n - 3, "\xef\xbc\x81", 3)))
-			return n;
-	}
+	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
+
+	for (size_t end = n - (size_t)number; end; end--)
+		if (sentence_ends(s, n, end))
+			return end;
 	return 0;
 }
 

@@ -340,6 +340,18 @@ int utf8_encode(int32_t cp, char out[4])
 	return 4;
 }
 
+int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from)
+{
+	size_t at = utf8_prev(s, begin, end);
+	int32_t cp;
+
+	*from = at;
+	if (at + (size_t)utf8_decode(s + at, end - at, &cp) == end)
+		return cp;
+	*from = end - 1;
+	return -1;
+}
+
 size_t utf8_complete(const char *s, size_t n)
 {
 	/* An incomplete sequence is a lead byte and up to two more bytes, at the end. */

@@ -99,6 +99,9 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
  * invalid bytes (overlong, surrogate, > U+10FFFF, truncated) set *cp = -1 and return the length of the maximal
  * invalid subpart (>= 1). */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
+/* Return the code point of the character that ends in front of s[end], begin < end, and its first byte in *from. -1:
+ * the byte in front is part of no character. */
+int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from);
 /* Write cp as UTF-8 and return the length (1-4). An invalid cp is written as U+FFFD. */
 int utf8_encode(int32_t cp, char out[4]);
 /* Return the length of s[0..n) without an incomplete UTF-8 sequence at the end. Invalid bytes at the end count. */

@@ -1,6 +1,6 @@
-/* sessions/store/passages.h - the index of sentences of documents, private to this room.
+/* sessions/store/passages.h - the index of sentences of documents, private to this room. Texts are cut by
+ * engine/base/sentences.c.
  *
- *     passages.c         cuts a text into sentences and passages
  *     passage_words.c    tokenizes a text for the index
  *     passage_index.c    adds texts, deletes them, repairs the index
  *     passage_search.c   finds passages
@@ -12,24 +12,8 @@
 #ifndef WEIR_SESSIONS_PASSAGES_H
 #define WEIR_SESSIONS_PASSAGES_H
 
+#include "engine/base/sentences.h"
 #include "sessions/store/store_private.h"
-
-/* ---- passages.c ---- */
-
-enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 }; /* first sentence of a passage; part of a heading */
-
-/* Bytes from .. to of the text, without white space at its ends.  12 bytes, stored in the database as they are. */
-struct sentence {
-	uint32_t from, to;
-	uint16_t words, flags;
-};
-
-/* Cut a text into sentences: ascending, not overlapping, together all bytes but white space.  The first one has
- * SENTENCE_FIRST. Returns their number; the caller frees *out.  SIZE_MAX: watch(0, n) returned nonzero (watch may
- * be NULL). */
-size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud);
-/* 1 if cp is a letter of a script without blanks between words.  Such letters are indexed in pairs. */
-int script_spaceless(int32_t cp);
 
 /* ---- passage_words.c ---- */
 

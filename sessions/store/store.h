@@ -166,7 +166,7 @@ struct found {
 typedef int found_fn(const struct found *, void *ud);
 int store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
-/* ---- passages (passages.c, passage_index.c, passage_search.c): find the parts of texts that answer a question ----
+/* ---- passages (passage_index.c, passage_search.c): find the parts of texts that answer a question ----
  *
  * A text is cut into passages of about a paragraph, a passage into sentences; a full text index in chat.db holds the
  * sentences. A text is indexed once, under its SHA-256, and leaves the index with the last document that has it. */

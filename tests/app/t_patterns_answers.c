@@ -1,24 +1,25 @@
 /* tests/app/t_patterns_answers.c - parsers of servers' answers, reasoning and the passages of documents over repeating
  * patterns take time in proportion to the text (tests/lib/patterns.h). */
 #include "app/conversation/conversation.h"
-#include "app/retrieval/retrieval_private.h"
 #include "app/remote/remote.h"
 #include "engine/base/json.h"
+#include "engine/base/sentences.h"
 #include "tests/lib/patterns.h"
 
 /* ---- passes ---- */
 
-/* A token for each three bytes. */
 static void pass_passages(const char *p, size_t n)
 {
-	struct passage *out = NULL;
-	size_t k = n / 3, *end = xmalloc((k + 1) * sizeof *end);
+	struct passage *out;
 
-	for (size_t i = 0; i < k; i++)
-		end[i] = i + 1 == k ? n : 3 * (i + 1);
-	passages_cut(p, n, end, k, NULL, 0, &out);
+	passages_cut(p, n, &out);
 	free(out);
-	free(end);
+}
+
+static void pass_places(const char *p, size_t n)
+{
+	for (size_t at = 1; at < n; at++)
+		text_break(p, n, at);
 }
 
 static int on_event(const char *data, size_t n, void *ud, struct err *e)
@@ -102,7 +103,8 @@ static void pass_reasoning(const char *p, size_t n)
 }
 
 static const struct pass passes[] = {
-	{ "passages by tokens", pass_passages, 2 },
+	{ "passages", pass_passages, 2 },
+	{ "places", pass_places, 2 },
 	{ "events of a server", pass_events, 2 },
 	{ "JSON", pass_json, 2 },
 	{ "reasoning", pass_reasoning, 2 },

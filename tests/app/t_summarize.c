@@ -33,6 +33,10 @@ TEST(a_section_ends_at_the_best_place)
 	t = plain("\xe4\xbd\xa0\xe5\xa5\xbd\xe3\x80\x82\xe4\xbd\xa0\xe5\xa5\xbd\xe5\x90\x97");
 	CHECK_INT(section_end(&t, 0, 1, 16), 9); /* behind a full stop without blanks */
 	CHECK_INT(section_end(&t, 9, 1, 5), 12); /* never within a character */
+	t = plain("यह पहला है। यह दूसरा है");
+	CHECK_INT(section_end(&t, 0, 1, 40), (int)strlen("यह पहला है। ")); /* a sentence of any script, */
+	t = plain("They met Mr. Bell there by night");
+	CHECK_INT(section_end(&t, 0, 1, 20), 18); /* and none at an abbreviation */
 	t = plain("\xff\xfe\x80\x80\x80\x80\x80\x80\x80\x80");
 	CHECK_INT(section_end(&t, 2, 1, 3), 5); /* bytes that are no text end somewhere, too */
 }

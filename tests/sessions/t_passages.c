@@ -1,5 +1,4 @@
-/* tests/sessions/t_passages.c - the passages of texts: cutting (sessions/store/passages.c), the index
- * (passage_index.c), finding (passage_search.c). */
+/* tests/sessions/t_passages.c - the passages of texts: cutting (engine/base/sentences.c), the index (passage_index.c), finding (passage_search.c). */
 #include "tests/lib/storedir.h"
 
 #include "sessions/store/passages.h"
@@ -45,6 +44,40 @@ TEST(sentences_end_where_readers_end_them)
 	CHECK_STR(cut(" \n\n\t "), "");
 	CHECK_STR(cut(""), "");
 	CHECK_STR(cut("."), ".");
+}
+
+/* A sentence ends at single places where it ends in the whole text, in every script. */
+TEST(single_places_end_as_sentences_do)
+{
+	static const char *const all[] = {
+		"Dr. Smith met J. S. Bach. He left.",
+		"It cost 3.5 million. The U.S. Senate agreed.",
+		"\"Is it?\" she asked. \"No!\" He went.",
+		"彼は東京に住む。「本当？」と聞いた。終",
+		"यह पहला है। यह दूसरा है।",
+		"هل هذا صحيح؟ نعم. انتهى",
+		"Yahoo! has grown. (So it was.) Next",
+	};
+
+	for (size_t i = 0; i < LEN(all); i++) {
+		size_t len = strlen(all[i]), n, k = 0;
+		struct sentence *s;
+
+		n = sentences_cut(all[i], len, &s, NULL, NULL);
+		for (size_t at = 1; at < len; at++) {
+			int ends = k < n && s[k].to == at;
+
+			CHECK_MSG(sentence_ends(all[i], len, at) == ends, "%s: byte %zu", all[i], at);
+			k += ends != 0;
+		}
+		free(s);
+	}
+	CHECK_INT(text_break("One. Two", 8, 5), BREAK_SENTENCE);
+	CHECK_INT(text_break("One\n\nTwo", 8, 5), BREAK_PARAGRAPH);
+	CHECK_INT(text_break("One\nTwo", 7, 4), BREAK_LINE);
+	CHECK_INT(text_break("Mr. Two", 7, 4), BREAK_WORD);
+	CHECK_INT(text_break("One", 3, 1), BREAK_CHAR);
+	CHECK_INT(text_break("\xc3\xa9", 2, 1), BREAK_NONE);
 }
 
 static void add_words(struct str *s, int n, const char *last)

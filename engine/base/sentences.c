@@ -1,11 +1,12 @@
-/* sessions/store/passages.c - cuts a text into sentences and groups sentences into passages (store.h).
+/* engine/base/sentences.c - cuts a text into sentences and groups sentences into passages (sentences.h).
  *
  * Blocks end at blank lines, page breaks and headings. Inside a block a sentence ends: after a full stop that is not
  * part of an abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at a
  * new list item; at SENTENCE_MOST words. A long block is cut into passages of about PASSAGE_WORDS; a short one, for
  * example a heading, is joined with the next. Input may be any bytes: malformed UTF-8 is neither a letter nor the end
  * of a sentence. */
-#include "sessions/store/passages.h"
+#include "engine/base/sentences.h"
+#include "engine/base/base.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
@@ -48,16 +49,6 @@ int script_spaceless(int32_t cp)
 static int is_thai(int32_t cp)
 {
 	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
-}
-
-/* Decode the character before byte `at`; *from = its first byte.  -1: malformed. */
-static int32_t char_before(const struct cutter *c, size_t begin, size_t at, size_t *from)
-{
-	int32_t cp;
-	size_t i = utf8_prev(c->p, begin, at);
-
-	*from = i;
-	return i + (size_t)utf8_decode(c->p + i, at - i, &cp) == at ? cp : (*from = at - 1, -1);
 }
 
 /* 1 for full stops of scripts that write no blank after them. */
@@ -128,14 +119,14 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 }
 
 /* 1 if the sentence from begin ends before the blank at `at`.  next: first byte after the blanks. */
-static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t next, size_t end)
+static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
 	int32_t cp = -1, after = -1;
 	int closed = 0;
 
 	while (i > begin) {
-		cp = char_before(c, begin, i, &from);
+		cp = utf8_before(p, begin, i, &from);
 		if (!is_closer(cp))
 			break;
 		closed = 1;
@@ -144,13 +135,13 @@ static int ends_sentence(const struct cutter *c, size_t begin, size_t at, size_t
 	if (i == begin || !is_stop(cp))
 		return 0;
 	if (next < end)
-		utf8_decode(c->p + next, end - next, &after);
+		utf8_decode(p + next, end - next, &after);
 	if (after >= 'a' && after <= 'z')
 		return 0; /* "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
 	/* A bracket or quotation mark after the full stop ends the sentence even after an abbreviation. */
-	return closed || !(is_abbreviation(c->p, begin, from) || is_item_number(c->p, begin, from));
+	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
 /* 1 if the text before `at` ends with punctuation that may precede a new list item. */
@@ -163,7 +154,7 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 		at--;
 	if (at == begin)
 		return 1;
-	cp = char_before(c, begin, at, &from);
+	cp = utf8_before(c->p, begin, at, &from);
 	return is_stop(cp) || is_wide_stop(cp) || is_closer(cp) || cp == ':' || cp == ';' || cp == ',' ||
 	       cp == 0xff1a || cp == 0xff1b;
 }
@@ -264,8 +255,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 				}
 			if (!cut && at > begin) {
 				size_t ignored;
-				cut = ends_sentence(c, begin, at, next, end) ||
-				      (at - begin >= THAI_LEAST && is_thai(char_before(c, begin, at, &ignored)));
+				cut = ends_sentence(c->p, begin, at, next, end) ||
+				      (at - begin >= THAI_LEAST && is_thai(utf8_before(c->p, begin, at, &ignored)));
 			}
 		} else {
 			next = at + len;
@@ -333,7 +324,7 @@ static int is_heading(const struct cutter *c, size_t from, size_t to)
 		return 1;
 	if (to - from > 100 || memchr(c->p + from, '\n', to - from))
 		return 0;
-	cp = char_before(c, from, to, &last);
+	cp = utf8_before(c->p, from, to, &last);
 	return !is_stop(cp) && !is_wide_stop(cp) && cp != ':' && cp != ';' && cp != ',';
 }
 
@@ -383,7 +374,7 @@ static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *nex
 	return MIN(next->newline, next->page);
 }
 
-size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing_fn *watch, void *ud)
+size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentences_watch_fn *watch, void *ud)
 {
 	struct cutter c = { .p = text, .n = MIN(n, UINT32_MAX) };
 	struct line_ends next = { 0 };
@@ -420,4 +411,64 @@ size_t sentences_cut(const char *text, size_t n, struct sentence **out, indexing
 	end_passage(&c);
 	*out = c.out;
 	return c.count;
+}
+
+size_t passages_cut(const char *text, size_t n, struct passage **out)
+{
+	struct sentence *at;
+	size_t count = sentences_cut(text, n, &at, NULL, NULL), made = 0;
+
+	*out = xcalloc(count + 1, sizeof **out);
+	for (size_t i = 0; i < count; i++) {
+		if (!i || at[i].flags & SENTENCE_FIRST)
+			(*out)[made++].from = at[i].from;
+		(*out)[made - 1].to = at[i].to;
+	}
+	free(at);
+	return made;
+}
+
+/* ---- single places ---- */
+
+enum { LINE_BEFORE = 64 }; /* bytes in front of a place where the beginning of its line is looked for */
+
+int sentence_ends(const char *text, size_t n, size_t at)
+{
+	size_t begin = at > LINE_BEFORE ? at - LINE_BEFORE : 0, end = at, next = at, from;
+	int32_t cp = -1;
+
+	if (at > n)
+		return 0;
+	while (end > begin && is_closer(cp = utf8_before(text, begin, end, &from)))
+		end = from;
+	if (end > begin && is_wide_stop(cp)) {
+		utf8_decode(text + at, n - at, &cp);
+		return at == n || !(is_closer(cp) || is_wide_stop(cp));
+	}
+	if (end == begin || !is_stop(cp) || (at < n && !byte_is_blank(text[at])))
+		return 0;
+	for (size_t i = end; i > begin; i--)
+		if (text[i - 1] == '\n')
+			begin = i;
+	while (next < n && byte_is_blank(text[next]))
+		next++;
+	return ends_sentence(text, begin, at, next, n);
+}
+
+enum text_break text_break(const char *text, size_t n, size_t at)
+{
+	size_t end = at;
+	int lines = 0;
+
+	if (utf8_continues(text[at]))
+		return BREAK_NONE;
+	while (end && byte_is_blank(text[end - 1]))
+		lines += text[--end] == '\n';
+	if (byte_is_blank(text[at]))
+		return BREAK_CHAR;
+	if (lines > 1)
+		return BREAK_PARAGRAPH;
+	if (sentence_ends(text, n, end))
+		return BREAK_SENTENCE;
+	return lines ? BREAK_LINE : end < at ? BREAK_WORD : BREAK_CHAR;
 }
