@@ -47,6 +47,38 @@ static int by_weight(const void *a, const void *b)
 	return x->d != y->d ? (x->d < y->d ? -1 : 1) : x->p.from < y->p.from ? -1 : 1;
 }
 
+/* Leave out white space at both ends. */
+static void passage_trim(const char *text, struct passage *p)
+{
+	while (p->from < p->to && (unsigned char)text[p->from] <= ' ')
+		p->from++;
+	while (p->to > p->from && (unsigned char)text[p->to - 1] <= ' ')
+		p->to--;
+}
+
+/* The passages of a document that the search indexes, cut where a page begins: evidence names its page.  Returns their
+ * number; the caller frees *out. */
+static size_t page_passages(const struct document *d, struct passage **out)
+{
+	struct passage *whole, *part;
+	size_t n = passages_cut(d->text.p + d->body, d->n_body, &whole), made = 0, k = 0;
+
+	part = xcalloc(n + d->n_mark + 1, sizeof *part);
+	for (size_t i = 0; i < n; i++) {
+		part[made++] = whole[i];
+		for (; k < d->n_mark && d->mark[k].at < whole[i].to; k++)
+			if (d->mark[k].kind == MARK_PAGE && d->mark[k].at > part[made - 1].from) {
+				part[made - 1].to = d->mark[k].at;
+				part[made++] = (struct passage){ d->mark[k].at, whole[i].to };
+			}
+	}
+	free(whole);
+	for (size_t i = 0; i < made; i++)
+		passage_trim(d->text.p + d->body, &part[i]);
+	*out = part;
+	return made;
+}
+
 /* Add one document's passages to best[], which keeps those with the most mass; returns the mass of them all. */
 static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
                            struct looked_at *best)
@@ -57,7 +89,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 
 	for (size_t i = 0; i < n_token; i++)
 		body[i] = end[i] > d->body ? end[i] - d->body : 0;
-	n = passages_cut(d->text.p + d->body, d->n_body, &p);
+	n = page_passages(d, &p);
 	for (size_t i = 0; i < n; i++) {
 		struct looked_at *last = &best[BEST];
 

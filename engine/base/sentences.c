@@ -462,10 +462,10 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
+	if (byte_is_blank(text[at])) /* before the scan: a run of blanks is scanned once */
+		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))
 		lines += text[--end] == '\n';
-	if (byte_is_blank(text[at]))
-		return BREAK_CHAR;
 	if (lines > 1)
 		return BREAK_PARAGRAPH;
 	if (sentence_ends(text, n, end))

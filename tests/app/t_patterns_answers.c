@@ -103,11 +103,8 @@ static void pass_reasoning(const char *p, size_t n)
 }
 
 static const struct pass passes[] = {
-	{ "passages", pass_passages, 2 },
-	{ "places", pass_places, 2 },
-	{ "events of a server", pass_events, 2 },
-	{ "JSON", pass_json, 2 },
-	{ "reasoning", pass_reasoning, 2 },
+	{ "passages", pass_passages, 2 }, { "places", pass_places, 2 },       { "events of a server", pass_events, 2 },
+	{ "JSON", pass_json, 2 },         { "reasoning", pass_reasoning, 2 },
 };
 
 TEST(twice_the_text_takes_no_more_than_three_times_as_long)

@@ -179,7 +179,11 @@ static void words(struct str *out, size_t n)
 	static const char *const word[] = { "water", "wheel", "a", "miller", "went", "over", "stone", "by", "river" };
 
 	while (out->n < n) {
+		size_t at = out->n;
+
 		str_adds(out, word[test_rand() % 9]);
+		if (at > 1 && out->p[at - 2] == '.') /* a sentence begins with a capital */
+			out->p[at] = (char)(out->p[at] - 'a' + 'A');
 		str_adds(out, test_rand() % 12 ? " " : test_rand() % 2 ? ".\n" : ", ");
 	}
 }
