@@ -52,12 +52,12 @@ __attribute__((format(printf, 6, 0))) static void means_json(struct str *out, co
 
 /* ---- sets ---- */
 
-void set_sums_write(const struct timeline *t, int k, int32_t n_layer, struct str *out)
+void set_sums_write(const struct timeline *tl, int k, int32_t n_layer, struct str *out)
 {
 	struct recovered_ages ages;
 	double n[RECOVERY_AGES], all = 0, *tokens, *selected;
 
-	if (timeline_recovery_ages(t, k, &ages) < 0)
+	if (timeline_recovery_ages(tl, k, &ages) < 0)
 		return;
 	tokens = xcalloc(2 * (size_t)n_layer, sizeof *tokens);
 	selected = tokens + n_layer;
@@ -68,7 +68,7 @@ void set_sums_write(const struct timeline *t, int k, int32_t n_layer, struct str
 	for (int32_t i = 0; i < n_layer; i++) {
 		struct recovered_layer l;
 
-		if (timeline_recovery_layer(t, k, i, &l) < 0)
+		if (timeline_recovery_layer(tl, k, i, &l) < 0)
 			continue;
 		tokens[i] = (double)l.tokens;
 		selected[i] = (double)l.selected;
@@ -132,13 +132,13 @@ void set_sums_json(const struct set_sums *s, int32_t n_layer, struct str *out)
 
 /* ---- queries ---- */
 
-void query_sums_write(const struct timeline *t, int32_t n_layer, int32_t n_head, struct str *out)
+void query_sums_write(const struct timeline *tl, int32_t n_layer, int32_t n_head, struct str *out)
 {
 	double *cosine = xcalloc((size_t)n_layer * (size_t)n_head, sizeof *cosine),
 	       *pairs = xcalloc((size_t)n_layer, sizeof *pairs);
 
 	for (int32_t i = 0; i < n_layer; i++) {
-		int64_t n = timeline_query_cosine(t, i, cosine + (size_t)i * (size_t)n_head);
+		int64_t n = timeline_query_cosine(tl, i, cosine + (size_t)i * (size_t)n_head);
 
 		pairs[i] = n > 0 ? (double)n : 0;
 	}

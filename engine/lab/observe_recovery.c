@@ -511,49 +511,49 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	return &w->base;
 }
 
-int timeline_watch(struct timeline *t, const char *const *kv, int n, struct err *err)
+int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err *err)
 {
 	struct policy watch[WATCH_MAX];
 
-	if (strcmp(t->cache.policy.def->name, "full"))
+	if (strcmp(tl->cache.policy.def->name, "full"))
 		return err_set(err, ERR_USAGE, "policies are watched under 'full', not under '%s'",
-		               t->cache.policy.def->name);
+		               tl->cache.policy.def->name);
 	if (n < 1 || n > WATCH_MAX)
 		return err_set(err, ERR_USAGE, "%d policies cannot be watched at once, the limit is %d", n, WATCH_MAX);
-	if (t->tokens.n)
+	if (tl->tokens.n)
 		return err_set(err, ERR_USAGE, "policies are watched from the first token on, not behind %zu tokens",
-		               t->tokens.n);
+		               tl->tokens.n);
 	for (int i = 0; i < n; i++)
 		if (policy_parse(&watch[i], kv[i], err))
 			return -1;
-	pthread_mutex_lock(&t->e->lock);
-	timeline_lab_close(t);
-	t->lab = fit_check(&t->cache, watch, n, err) ? NULL : recovery_open(&t->cache, watch, n, err);
-	t->lab_close = recovery_close;
-	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
-	pthread_mutex_unlock(&t->e->lock);
-	return t->lab ? 0 : -1;
+	pthread_mutex_lock(&tl->e->lock);
+	timeline_lab_close(tl);
+	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
+	tl->lab_close = recovery_close;
+	tl->e->be->ops->sync(tl->e->be); /* clears a failure, which is in err */
+	pthread_mutex_unlock(&tl->e->lock);
+	return tl->lab ? 0 : -1;
 }
 
 /* ---- results ---- */
 
 /* NULL: nothing is watched. */
-static const struct observe_recovery *recovery_of(const struct timeline *t)
+static const struct observe_recovery *recovery_of(const struct timeline *tl)
 {
-	return t->lab && t->lab->ops == &recovery_ops ? (const struct observe_recovery *)t->lab : NULL;
+	return tl->lab && tl->lab->ops == &recovery_ops ? (const struct observe_recovery *)tl->lab : NULL;
 }
 
 /* NULL: no policy i is watched. */
-static const struct watched *watched_at(const struct timeline *t, int i)
+static const struct watched *watched_at(const struct timeline *tl, int i)
 {
-	const struct observe_recovery *w = recovery_of(t);
+	const struct observe_recovery *w = recovery_of(tl);
 
 	return w && i >= 0 && i < w->n ? &w->one[i] : NULL;
 }
 
-int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
+int timeline_recovery(const struct timeline *tl, int i, struct recovered *out)
 {
-	const struct watched *one = watched_at(t, i);
+	const struct watched *one = watched_at(tl, i);
 
 	if (!one)
 		return -1;
@@ -561,9 +561,9 @@ int timeline_recovery(const struct timeline *t, int i, struct recovered *out)
 	return 0;
 }
 
-int timeline_recovery_ages(const struct timeline *t, int i, struct recovered_ages *out)
+int timeline_recovery_ages(const struct timeline *tl, int i, struct recovered_ages *out)
 {
-	const struct watched *one = watched_at(t, i);
+	const struct watched *one = watched_at(tl, i);
 
 	if (!one || !one->sel.ops->status)
 		return -1;
@@ -571,19 +571,19 @@ int timeline_recovery_ages(const struct timeline *t, int i, struct recovered_age
 	return 0;
 }
 
-int timeline_recovery_layer(const struct timeline *t, int i, int32_t layer, struct recovered_layer *out)
+int timeline_recovery_layer(const struct timeline *tl, int i, int32_t layer, struct recovered_layer *out)
 {
-	const struct watched *one = watched_at(t, i);
+	const struct watched *one = watched_at(tl, i);
 
-	if (!one || !one->sel.ops->status || layer < 0 || layer >= t->cache.hp->n_layer)
+	if (!one || !one->sel.ops->status || layer < 0 || layer >= tl->cache.hp->n_layer)
 		return -1;
 	*out = one->layer[layer].sum;
 	return 0;
 }
 
-int64_t timeline_query_cosine(const struct timeline *t, int32_t layer, double *cosine)
+int64_t timeline_query_cosine(const struct timeline *tl, int32_t layer, double *cosine)
 {
-	const struct observe_recovery *w = recovery_of(t);
+	const struct observe_recovery *w = recovery_of(tl);
 	size_t n;
 
 	if (!w || layer < 0 || layer >= w->c->hp->n_layer)

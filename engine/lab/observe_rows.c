@@ -160,24 +160,24 @@ static struct observer *rows_open(struct cache *c, int32_t block, int32_t last, 
 	return &o->base;
 }
 
-int timeline_rows_begin(struct timeline *t, int32_t block, int32_t last, int32_t most, struct err *err)
+int timeline_rows_begin(struct timeline *tl, int32_t block, int32_t last, int32_t most, struct err *err)
 {
-	if (timeline_settle(t, err))
+	if (timeline_settle(tl, err))
 		return -1;
-	if (!cache_keeps_all(&t->cache) || t->cache.selects.def)
+	if (!cache_keeps_all(&tl->cache) || tl->cache.selects.def)
 		return err_set(err, ERR_USAGE, "rows of attention are kept under the cache policy 'full' alone");
-	pthread_mutex_lock(&t->e->lock);
-	timeline_lab_close(t);
-	t->lab = rows_open(&t->cache, block, last, most, err);
-	t->lab_close = rows_close;
-	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
-	pthread_mutex_unlock(&t->e->lock);
-	return t->lab ? 0 : -1;
+	pthread_mutex_lock(&tl->e->lock);
+	timeline_lab_close(tl);
+	tl->lab = rows_open(&tl->cache, block, last, most, err);
+	tl->lab_close = rows_close;
+	tl->e->be->ops->sync(tl->e->be); /* clears a failure, which is in err */
+	pthread_mutex_unlock(&tl->e->lock);
+	return tl->lab ? 0 : -1;
 }
 
-const struct observe_rows *timeline_rows(const struct timeline *t)
+const struct observe_rows *timeline_rows(const struct timeline *tl)
 {
-	return t->lab && t->lab->ops == &rows_ops ? (const struct observe_rows *)t->lab : NULL;
+	return tl->lab && tl->lab->ops == &rows_ops ? (const struct observe_rows *)tl->lab : NULL;
 }
 
 void observe_rows_shape(const struct observe_rows *o, struct rows_shape *out)

@@ -122,9 +122,9 @@ void engine_identity(const struct engine *e, struct str *out)
 }
 
 /* Append the lines of policy, type and chunks, and earlier policies whose entries are kept. */
-static void policy_lines(const struct timeline *t, struct str *out)
+static void policy_lines(const struct timeline *tl, struct str *out)
 {
-	const struct cache *c = &t->cache;
+	const struct cache *c = &tl->cache;
 
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
@@ -139,138 +139,138 @@ static void policy_lines(const struct timeline *t, struct str *out)
 	/* Old snapshots, in which the cascade had the layers with a window, lack this line and do not fit. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
-	if (t->mixed_from >= 0)
-		str_addf(out, "generated under %s\n", t->mixed.p);
+	if (tl->mixed_from >= 0)
+		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
 /* Append the lines that decide all entries beside the policy. */
-static void lines_of_entries(const struct timeline *t, struct str *out)
+static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
-	if (t->cache.read_share > 0)
-		str_addf(out, "prefill share %.9g\n", (double)t->cache.read_share);
-	if (rope_is_long(&t->cache.rope))
+	if (tl->cache.read_share > 0)
+		str_addf(out, "prefill share %.9g\n", (double)tl->cache.read_share);
+	if (rope_is_long(&tl->cache.rope))
 		str_adds(out, "rotation long\n");
-	if (t->begun_n)
-		str_addf(out, "begun by %s until %d\n", t->begun.p, t->begun_n);
+	if (tl->begun_n)
+		str_addf(out, "begun by %s until %d\n", tl->begun.p, tl->begun_n);
 }
 
-void timeline_entries_identity(const struct timeline *t, struct str *out)
+void timeline_entries_identity(const struct timeline *tl, struct str *out)
 {
-	str_addf(out, "rows %s\n", dtype_info(t->cache.type)->name);
-	lines_of_entries(t, out);
+	str_addf(out, "rows %s\n", dtype_info(tl->cache.type)->name);
+	lines_of_entries(tl, out);
 }
 
-void timeline_identity(const struct timeline *t, struct str *out)
+void timeline_identity(const struct timeline *tl, struct str *out)
 {
-	policy_lines(t, out);
-	lines_of_entries(t, out);
+	policy_lines(tl, out);
+	lines_of_entries(tl, out);
 }
 
-void timeline_begun(struct timeline *t, const char *by, size_t n_by, int32_t n)
+void timeline_begun(struct timeline *tl, const char *by, size_t n_by, int32_t n)
 {
 	struct str text = { 0 };
 
-	timeline_settle(t, &(struct err){ 0 });
-	/* Copied first, because `by` may point into t->begun. */
+	timeline_settle(tl, &(struct err){ 0 });
+	/* Copied first, because `by` may point into tl->begun. */
 	str_add(&text, by, n_by);
-	str_free(&t->begun);
-	t->begun = text;
-	t->begun_n = n_by && n > 0 ? MIN(n, t->n_past) : 0;
+	str_free(&tl->begun);
+	tl->begun = text;
+	tl->begun_n = n_by && n > 0 ? MIN(n, tl->n_past) : 0;
 }
 
 /* ---- fixed entries ---- */
 
-uint64_t timeline_token_bytes(const struct timeline *t, int windows)
+uint64_t timeline_token_bytes(const struct timeline *tl, int windows)
 {
-	return (windows ? kv_token_bytes : kv_full_token_bytes)(t->cache.hp, t->cache.type);
+	return (windows ? kv_token_bytes : kv_full_token_bytes)(tl->cache.hp, tl->cache.type);
 }
 
-int timeline_windows_hold(struct timeline *t, int32_t first, int32_t n)
+int timeline_windows_hold(struct timeline *tl, int32_t first, int32_t n)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	return kv_windows_hold(&t->cache.kv, first, n);
+	timeline_settle(tl, &(struct err){ 0 });
+	return kv_windows_hold(&tl->cache.kv, first, n);
 }
 
-int32_t timeline_entries_ready(struct timeline *t)
+int32_t timeline_entries_ready(struct timeline *tl)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	return t->lab ? 0 : cache_ready(&t->cache, t->n_past);
+	timeline_settle(tl, &(struct err){ 0 });
+	return tl->lab ? 0 : cache_ready(&tl->cache, tl->n_past);
 }
 
-const uint8_t *timeline_marks(struct timeline *t, size_t *n)
+const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	*n = t->marks.n;
-	return (const uint8_t *)t->marks.p;
+	timeline_settle(tl, &(struct err){ 0 });
+	*n = tl->marks.n;
+	return (const uint8_t *)tl->marks.p;
 }
 
 /* 1 if no observer of the laboratory is open, which has to see all tokens; else 0 and the error. */
-static int can_be_saved(const struct timeline *t, struct err *err)
+static int can_be_saved(const struct timeline *tl, struct err *err)
 {
-	if (!t->lab)
+	if (!tl->lab)
 		return 1;
 	err_set(err, ERR_USAGE, "a sequence cannot be saved or loaded while selection policies are watched beside it");
 	return 0;
 }
 
 /* Wait for the backend and release the lock; -1 = the backend's work failed. */
-static int backend_done(struct timeline *t, struct err *err)
+static int backend_done(struct timeline *tl, struct err *err)
 {
-	int failed = timeline_backend_sync(t, err);
+	int failed = timeline_backend_sync(tl, err);
 
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_unlock(&tl->e->lock);
 	return failed;
 }
 
-int timeline_entries_save(struct timeline *t, int32_t first, int32_t n, int windows, void *out, struct err *err)
+int timeline_entries_save(struct timeline *tl, int32_t first, int32_t n, int windows, void *out, struct err *err)
 {
-	int32_t ready = timeline_entries_ready(t);
+	int32_t ready = timeline_entries_ready(tl);
 
-	if (!can_be_saved(t, err))
+	if (!can_be_saved(tl, err))
 		return -1;
 	if (first < 0 || n < 0 || first > ready || n > ready - first)
 		return err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be saved, there are %d", n,
 		               first, ready);
-	pthread_mutex_lock(&t->e->lock);
-	(windows ? kv_entries_read : kv_full_read)(&t->cache.kv, first, n, out);
-	return backend_done(t, err);
+	pthread_mutex_lock(&tl->e->lock);
+	(windows ? kv_entries_read : kv_full_read)(&tl->cache.kv, first, n, out);
+	return backend_done(tl, err);
 }
 
 /* Empty the timeline. The lock is held. */
-static void timeline_empty(struct timeline *t)
+static void timeline_empty(struct timeline *tl)
 {
-	timeline_forget(t, cache_rewind(&t->cache, 0, NULL));
-	t->logits_at = t->kept_at = t->read_end = -1;
-	t->adopted = t->loaded = 0;
+	timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
+	tl->logits_at = tl->kept_at = tl->read_end = -1;
+	tl->adopted = tl->loaded = 0;
 }
 
-int timeline_entries_load(struct timeline *t, int32_t first, int32_t n, int windows, const void *entries,
+int timeline_entries_load(struct timeline *tl, int32_t first, int32_t n, int windows, const void *entries,
                           struct err *err)
 {
-	struct kv_store *kv = &t->cache.kv;
+	struct kv_store *kv = &tl->cache.kv;
 
-	if (!can_be_saved(t, err) || timeline_settle(t, err))
+	if (!can_be_saved(tl, err) || timeline_settle(tl, err))
 		return -1;
-	pthread_mutex_lock(&t->e->lock);
-	if (first == 0 || first != t->loaded || t->tokens.n)
-		timeline_empty(t);
+	pthread_mutex_lock(&tl->e->lock);
+	if (first == 0 || first != tl->loaded || tl->tokens.n)
+		timeline_empty(tl);
 	if (first == 0)
 		kv_clear(kv);
-	if (first != t->loaded || n < 0)
+	if (first != tl->loaded || n < 0)
 		err_set(err, ERR_USAGE, "KV entries of %d tokens from token %d cannot be loaded behind those of %d", n,
-		        first, t->loaded);
+		        first, tl->loaded);
 	else if (n > kv->cap - first)
 		err_set(err, ERR_FIT, "KV entries of %d tokens do not fit the context of %d; start with a larger -c",
 		        first > INT32_MAX - n ? INT32_MAX : first + n, kv->cap);
 	else {
 		(windows ? kv_entries_write : kv_entries_write_full)(kv, first, n, entries);
-		t->loaded = first + n;
-		if (!backend_done(t, err))
+		tl->loaded = first + n;
+		if (!backend_done(tl, err))
 			return 0;
-		pthread_mutex_lock(&t->e->lock);
+		pthread_mutex_lock(&tl->e->lock);
 	}
-	timeline_empty(t);
-	pthread_mutex_unlock(&t->e->lock);
+	timeline_empty(tl);
+	pthread_mutex_unlock(&tl->e->lock);
 	return -1;
 }
 
@@ -282,16 +282,16 @@ struct frame {
 };
 
 /* Save or check the properties that both timelines must share. */
-static void shape_archive(struct timeline *t, struct serializer *a)
+static void shape_archive(struct timeline *tl, struct serializer *a)
 {
-	const struct hparams *hp = t->cache.hp;
+	const struct hparams *hp = tl->cache.hp;
 	struct str text = { 0 };
-	int32_t none = -1, mixed = t->mixed_from;
+	int32_t none = -1, mixed = tl->mixed_from;
 
 	/* The timeline that loads is empty and has no entries of another policy: a snapshot with such entries does
 	 * not fit. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
-	policy_lines(t, &text);
+	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
 	str_free(&text);
 	serialize_expect(a, (uint64_t)hp->n_layer << 32 | (uint32_t)hp->n_kv_head, "the number of layers");
@@ -299,10 +299,10 @@ static void shape_archive(struct timeline *t, struct serializer *a)
 }
 
 /* Save or load tokens, marks and logits. *past: tokens with KV entries. Loading needs an empty timeline. */
-static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *past)
+static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *past)
 {
-	int32_t limit = t->cache.limit, n_vocab = t->cache.hp->n_vocab, waits = t->tokens.n > (size_t)t->n_past;
-	int32_t at = t->logits_at;
+	int32_t limit = tl->cache.limit, n_vocab = tl->cache.hp->n_vocab, waits = tl->tokens.n > (size_t)tl->n_past;
+	int32_t at = tl->logits_at;
 	size_t n;
 
 	serialize_i32(a, past, 0, limit, "the number of tokens");
@@ -313,12 +313,12 @@ static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *pa
 			serialize_fail(a, "the number of tokens");
 			return;
 		}
-		if (n > t->tokens.cap) {
-			t->tokens.id = xrealloc(t->tokens.id, n * sizeof *t->tokens.id);
-			t->tokens.cap = n;
+		if (n > tl->tokens.cap) {
+			tl->tokens.id = xrealloc(tl->tokens.id, n * sizeof *tl->tokens.id);
+			tl->tokens.cap = n;
 		}
 	}
-	serialize_i32s(a, t->tokens.id, n, 0, n_vocab - 1, "a token");
+	serialize_i32s(a, tl->tokens.id, n, 0, n_vocab - 1, "a token");
 	if (serialize_loading(a) && !a->bad) {
 		if ((uint64_t)*past > a->left) {
 			serialize_fail(a, "the marks of tokens");
@@ -327,87 +327,87 @@ static void tokens_archive(struct timeline *t, struct serializer *a, int32_t *pa
 		for (int32_t i = 0; i < *past; i++)
 			if (a->at[i] > MARK_MOST || (a->at[i] & 3) == 3)
 				serialize_fail(a, "the mark of a token");
-		str_clear(&t->marks);
-		str_add(&t->marks, a->at, (size_t)*past);
+		str_clear(&tl->marks);
+		str_add(&tl->marks, a->at, (size_t)*past);
 	}
-	serialize_bytes(a, t->marks.p, (uint64_t)*past);
+	serialize_bytes(a, tl->marks.p, (uint64_t)*past);
 	serialize_i32(a, &at, -1, *past, "the place of the logits");
 	if (at >= 0)
-		serialize_bytes(a, t->logits, (uint64_t)n_vocab * sizeof *t->logits);
+		serialize_bytes(a, tl->logits, (uint64_t)n_vocab * sizeof *tl->logits);
 	if (!serialize_loading(a) || a->bad)
 		return;
-	t->tokens.n = n;
-	t->n_past = *past;
-	t->logits_at = at;
+	tl->tokens.n = n;
+	tl->n_past = *past;
+	tl->logits_at = at;
 }
 
 /* Save or load the points to which a rollback needs no prefill. */
-static void points_archive(struct timeline *t, struct serializer *a)
+static void points_archive(struct timeline *tl, struct serializer *a)
 {
-	int32_t kept = t->kept_at, end = t->read_end;
+	int32_t kept = tl->kept_at, end = tl->read_end;
 
-	serialize_i32(a, &end, -1, t->n_past, "the end of the prefill");
-	serialize_i32(a, &kept, -1, t->n_past, "the place of the logits after the prefill");
+	serialize_i32(a, &end, -1, tl->n_past, "the end of the prefill");
+	serialize_i32(a, &kept, -1, tl->n_past, "the place of the logits after the prefill");
 	if (kept >= 0)
-		serialize_bytes(a, t->kept_logits, (uint64_t)t->cache.hp->n_vocab * sizeof *t->kept_logits);
+		serialize_bytes(a, tl->kept_logits, (uint64_t)tl->cache.hp->n_vocab * sizeof *tl->kept_logits);
 	if (!a->bad)
-		cache_points_archive(&t->cache, a);
+		cache_points_archive(&tl->cache, a);
 	if (!serialize_loading(a) || a->bad)
 		return;
-	t->read_end = end;
-	t->kept_at = kept;
+	tl->read_end = end;
+	tl->kept_at = kept;
 }
 
 /* Save or load all of the head behind its frame. */
-static void head_archive(struct timeline *t, struct serializer *a)
+static void head_archive(struct timeline *tl, struct serializer *a)
 {
-	int32_t past = t->n_past, ready = serialize_loading(a) ? t->loaded : timeline_entries_ready(t),
-		adopted = t->adopted;
+	int32_t past = tl->n_past, ready = serialize_loading(a) ? tl->loaded : timeline_entries_ready(tl),
+		adopted = tl->adopted;
 
-	shape_archive(t, a);
+	shape_archive(tl, a);
 	serialize_i32(a, &ready, ready, ready, "the number of tokens whose entries were loaded");
 	serialize_i32(a, &adopted, 0, 1, "whether the cache policy was changed");
-	tokens_archive(t, a, &past);
+	tokens_archive(tl, a, &past);
 	serialize_expect(a, 'P', "the part before the cache policy's");
 	if (!a->bad)
-		cache_archive(&t->cache, a, past);
+		cache_archive(&tl->cache, a, past);
 	serialize_expect(a, 'E', "its end");
 	/* Heads written before version 0.2 end here. */
 	if (!serialize_loading(a) || (!a->bad && a->left))
-		points_archive(t, a);
+		points_archive(tl, a);
 	if (!serialize_loading(a) || a->bad)
 		return;
 	if (a->left)
 		serialize_fail(a, "its length");
-	if (timeline_entries_ready(t) != ready)
+	if (timeline_entries_ready(tl) != ready)
 		serialize_fail(a, "the number of tokens whose entries were loaded");
-	t->adopted = adopted;
+	tl->adopted = adopted;
 }
 
-int timeline_head_save(struct timeline *t, struct str *out, struct err *err)
+int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 {
 	struct serializer a = { .mode = SERIALIZE_MEASURE };
 	struct frame f = { .magic = HEAD_MAGIC, .version = HEAD_VERSION };
 	uint64_t need;
 	char *p;
 
-	if (timeline_settle(t, err))
+	if (timeline_settle(tl, err))
 		return -1;
-	if (!can_be_saved(t, err))
+	if (!can_be_saved(tl, err))
 		return -1;
-	pthread_mutex_lock(&t->e->lock);
-	head_archive(t, &a);
+	pthread_mutex_lock(&tl->e->lock);
+	head_archive(tl, &a);
 	f.bytes = a.bytes;
 	if (a.bad || size_add(f.bytes, sizeof f + 1, &need) || size_add(need, out->n, &need) || need > SIZE_MAX / 2 ||
 	    !(p = realloc(out->p, need))) {
-		pthread_mutex_unlock(&t->e->lock);
+		pthread_mutex_unlock(&tl->e->lock);
 		return err_set(err, ERR_FIT, "no memory for %.0f MiB of a saved sequence", (double)f.bytes / (1 << 20));
 	}
 	out->p = p;
 	out->cap = MAX(out->cap, need);
 	a = (struct serializer){ .mode = SERIALIZE_SAVE, .at = (uint8_t *)p + out->n + sizeof f, .left = f.bytes };
-	head_archive(t, &a);
-	if (backend_done(t, err))
+	head_archive(tl, &a);
+	if (backend_done(tl, err))
 		return -1;
 	if (a.bad || a.left)
 		return err_set(err, ERR_FAIL, "the sequence cannot be saved: %s changed meanwhile",
@@ -439,68 +439,68 @@ static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 	return NULL;
 }
 
-int timeline_head_load(struct timeline *t, const void *head, size_t n, struct err *err)
+int timeline_head_load(struct timeline *tl, const void *head, size_t n, struct err *err)
 {
 	struct serializer a = { .mode = SERIALIZE_LOAD };
 	const uint8_t *p;
-	int32_t loaded = t->loaded;
+	int32_t loaded = tl->loaded;
 
-	if (!can_be_saved(t, err))
+	if (!can_be_saved(tl, err))
 		return -1;
 	p = head_open(head, n, err);
-	pthread_mutex_lock(&t->e->lock);
-	timeline_empty(t);
-	t->loaded = loaded;
+	pthread_mutex_lock(&tl->e->lock);
+	timeline_empty(tl);
+	tl->loaded = loaded;
 	if (!loaded)
-		kv_clear(&t->cache.kv);
+		kv_clear(&tl->cache.kv);
 	if (p) {
 		a.at = (uint8_t *)(uintptr_t)p;
 		a.left = n - sizeof(struct frame);
-		head_archive(t, &a);
-		t->loaded = 0;
+		head_archive(tl, &a);
+		tl->loaded = 0;
 		if (!a.bad) {
-			if (!backend_done(t, err))
+			if (!backend_done(tl, err))
 				return 0;
-			pthread_mutex_lock(&t->e->lock);
+			pthread_mutex_lock(&tl->e->lock);
 		} else {
 			err_set(err, ERR_FAIL, "the snapshot of a sequence does not fit: %s is not what it must be",
 			        a.bad);
 		}
 	}
-	timeline_empty(t);
-	pthread_mutex_unlock(&t->e->lock);
+	timeline_empty(tl);
+	pthread_mutex_unlock(&tl->e->lock);
 	return -1;
 }
 
 /* ---- entries without a head ---- */
 
-int32_t timeline_adopt(struct timeline *t, const int32_t *id, const uint8_t *marks, size_t n, struct err *err)
+int32_t timeline_adopt(struct timeline *tl, const int32_t *id, const uint8_t *marks, size_t n, struct err *err)
 {
-	int32_t kept = t->loaded;
+	int32_t kept = tl->loaded;
 	int bad = 0;
 
-	if (!can_be_saved(t, err))
+	if (!can_be_saved(tl, err))
 		return -1;
-	pthread_mutex_lock(&t->e->lock);
-	timeline_empty(t);
+	pthread_mutex_lock(&tl->e->lock);
+	timeline_empty(tl);
 	for (size_t i = 0; i < n && n == (size_t)kept; i++)
-		bad |= id[i] < 0 || id[i] >= t->cache.hp->n_vocab ||
+		bad |= id[i] < 0 || id[i] >= tl->cache.hp->n_vocab ||
 		       (marks && (marks[i] > MARK_MOST || (marks[i] & 3) == 3));
-	if (bad || n != (size_t)kept || kept > t->cache.limit) {
-		pthread_mutex_unlock(&t->e->lock);
+	if (bad || n != (size_t)kept || kept > tl->cache.limit) {
+		pthread_mutex_unlock(&tl->e->lock);
 		return err_set(err, ERR_USAGE,
 		               "%zu tokens cannot be those of the entries of %d tokens that were loaded", n, kept);
 	}
-	kept = cache_take(&t->cache, kept);
-	if (backend_done(t, err)) {
-		pthread_mutex_lock(&t->e->lock);
-		timeline_empty(t);
-		pthread_mutex_unlock(&t->e->lock);
+	kept = cache_take(&tl->cache, kept);
+	if (backend_done(tl, err)) {
+		pthread_mutex_lock(&tl->e->lock);
+		timeline_empty(tl);
+		pthread_mutex_unlock(&tl->e->lock);
 		return -1;
 	}
-	tokens_append(&t->tokens, id, (size_t)kept);
+	tokens_append(&tl->tokens, id, (size_t)kept);
 	for (int32_t i = 0; i < kept; i++)
-		str_add(&t->marks, marks ? (const char *)marks + i : "", 1);
-	t->n_past = kept;
+		str_add(&tl->marks, marks ? (const char *)marks + i : "", 1);
+	tl->n_past = kept;
 	return kept;
 }

@@ -13,54 +13,54 @@
 
 /* ---- computing ---- */
 
-void timeline_backend_take(struct timeline *t)
+void timeline_backend_take(struct timeline *tl)
 {
-	pthread_mutex_lock(&t->e->lock);
-	t->e->be->cancel = &t->cancel;
+	pthread_mutex_lock(&tl->e->lock);
+	tl->e->be->cancel = &tl->cancel;
 }
 
-int timeline_backend_sync(struct timeline *t, struct err *err)
+int timeline_backend_sync(struct timeline *tl, struct err *err)
 {
-	struct backend *be = t->e->be;
+	struct backend *be = tl->e->be;
 
 	if (be->ops->sync(be))
 		return err_set(err, ERR_FAIL, "computation failed: %s", be->err);
-	return gguf_check_there(t->e->gguf, err) || kv_check_there(&t->cache.kv, err) ? -1 : 0;
+	return gguf_check_there(tl->e->gguf, err) || kv_check_there(&tl->cache.kv, err) ? -1 : 0;
 }
 
 /* Wait for the backend; -1 also after a cancel. The lock is held. */
-static int backend_result(struct timeline *t, struct err *err)
+static int backend_result(struct timeline *tl, struct err *err)
 {
-	int failed = timeline_backend_sync(t, err);
+	int failed = timeline_backend_sync(tl, err);
 
-	t->e->be->cancel = NULL;
-	return atomic_load(&t->cancel) ? err_set(err, ERR_CANCELLED, "stopped") : failed;
+	tl->e->be->cancel = NULL;
+	return atomic_load(&tl->cancel) ? err_set(err, ERR_CANCELLED, "stopped") : failed;
 }
 
-int timeline_backend_give(struct timeline *t, struct err *err)
+int timeline_backend_give(struct timeline *tl, struct err *err)
 {
-	int failed = backend_result(t, err);
+	int failed = backend_result(tl, err);
 
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_unlock(&tl->e->lock);
 	return failed;
 }
 
 /* Set nll[i] = -ln p of token i of the step, from the logits after its predecessor, head_rows tokens at a time. */
-static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct err *err)
+static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
-	size_t n_vocab = (size_t)t->e->model.hp.n_vocab;
-	int32_t most = t->forward.head_rows;
+	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
+	int32_t most = tl->forward.head_rows;
 	float *rows = NULL; /* [most][n_vocab] */
 
-	t->nll[0] = t->logits_at == t->n_past ? (float)-engine_logprob(t->logits, (int32_t)n_vocab, id[0]) : NAN;
+	tl->nll[0] = tl->logits_at == tl->n_past ? (float)-engine_logprob(tl->logits, (int32_t)n_vocab, id[0]) : NAN;
 	if (n > 1 && !(rows = try_alloc((size_t)most * n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
 	for (int32_t row = 0; row < n - 1; row += most) {
 		int32_t k = n - 1 - row < most ? n - 1 - row : most;
 
-		forward_logits(&t->forward, row, k, rows);
+		forward_logits(&tl->forward, row, k, rows);
 		for (int32_t i = 0; i < k; i++)
-			t->nll[row + i + 1] =
+			tl->nll[row + i + 1] =
 				(float)-engine_logprob(rows + (size_t)i * n_vocab, (int32_t)n_vocab, id[row + i + 1]);
 	}
 	if (n > 1)
@@ -68,34 +68,34 @@ static int chunk_nll(struct timeline *t, const int32_t *id, int32_t n, struct er
 	return 0;
 }
 
-void timeline_forget(struct timeline *t, int32_t n)
+void timeline_forget(struct timeline *tl, int32_t n)
 {
-	t->ahead = 0;
-	t->n_past = MIN(n, t->n_past);
-	draft_index_cut(&t->drafts, t->tokens.id, (size_t)t->n_past);
-	if (t->tokens.n > (size_t)t->n_past)
-		t->tokens.n = (size_t)t->n_past;
-	if (t->marks.n > (size_t)t->n_past)
-		t->marks.n = (size_t)t->n_past;
-	if (t->logits_at > t->n_past)
-		t->logits_at = -1;
-	if (t->kept_at > t->n_past)
-		t->kept_at = -1;
-	if (t->read_end > t->n_past)
-		t->read_end = -1;
-	t->draft.n = 0;
-	if (t->begun_n > t->n_past)
-		t->begun_n = t->n_past;
-	if (t->mixed_from < t->n_past)
+	tl->ahead = 0;
+	tl->n_past = MIN(n, tl->n_past);
+	draft_index_cut(&tl->drafts, tl->tokens.id, (size_t)tl->n_past);
+	if (tl->tokens.n > (size_t)tl->n_past)
+		tl->tokens.n = (size_t)tl->n_past;
+	if (tl->marks.n > (size_t)tl->n_past)
+		tl->marks.n = (size_t)tl->n_past;
+	if (tl->logits_at > tl->n_past)
+		tl->logits_at = -1;
+	if (tl->kept_at > tl->n_past)
+		tl->kept_at = -1;
+	if (tl->read_end > tl->n_past)
+		tl->read_end = -1;
+	tl->draft.n = 0;
+	if (tl->begun_n > tl->n_past)
+		tl->begun_n = tl->n_past;
+	if (tl->mixed_from < tl->n_past)
 		return;
-	t->mixed_from = -1;
-	str_clear(&t->mixed);
+	tl->mixed_from = -1;
+	str_clear(&tl->mixed);
 }
 
 /* Append the marks (enum token_mark) of a committed step, before n_past changes. */
-static void marks_add(struct timeline *t, const struct step *st)
+static void marks_add(struct timeline *tl, const struct step *st)
 {
-	const struct cache *c = &t->cache;
+	const struct cache *c = &tl->cache;
 	int apart = c->marked || (c->be->prompts_apart && c->type != DT_F32);
 
 	for (int32_t i = 0; i < st->n; i++) {
@@ -105,101 +105,101 @@ static void marks_add(struct timeline *t, const struct step *st)
 			m = MARK_READ_END;
 		if (c->marked && st->pos + i == c->region)
 			m |= MARK_STREAM;
-		str_add(&t->marks, &m, 1);
+		str_add(&tl->marks, &m, 1);
 	}
 }
 
-void timeline_step_run(struct timeline *t, const int32_t *id, const struct step *st, enum want want)
+void timeline_step_run(struct timeline *tl, const int32_t *id, const struct step *st, enum want want)
 {
-	t->loaded = 0;
-	t->draft.n = 0;
-	t->in_cache = t->in_attention = 0;
-	t->forward.clock = t->measure && step_generates(st) ? &t->in_cache : NULL;
-	t->cache.kv.clock = t->forward.clock ? &t->in_attention : NULL;
-	forward_run(&t->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
+	tl->loaded = 0;
+	tl->draft.n = 0;
+	tl->in_cache = tl->in_attention = 0;
+	tl->forward.clock = tl->measure && step_generates(st) ? &tl->in_cache : NULL;
+	tl->cache.kv.clock = tl->forward.clock ? &tl->in_attention : NULL;
+	forward_run(&tl->forward, id, st, want == WANT_ALL ? st->n : want == WANT_LAST);
 }
 
-int timeline_step_keep(struct timeline *t, const struct step *st, int32_t n, struct err *err)
+int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, struct err *err)
 {
 	struct step kept = *st;
 	double start = now_seconds();
 
 	kept.n = n;
-	t->e->be->cancel = NULL;
-	cache_commit(&t->cache, n, t->cache.wants_nll ? t->nll : NULL);
-	t->in_cache += now_seconds() - start;
-	if (timeline_backend_sync(t, err)) {
-		timeline_forget(t, cache_rewind(&t->cache, 0, NULL)); /* the KV entries are lost: some have moved */
+	tl->e->be->cancel = NULL;
+	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
+	tl->in_cache += now_seconds() - start;
+	if (timeline_backend_sync(tl, err)) {
+		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL)); /* the KV entries are lost: some have moved */
 		return -1;
 	}
-	if (t->forward.clock)
-		t->stats.policy_seconds += t->in_cache - t->in_attention;
-	marks_add(t, &kept);
-	t->n_past += n;
+	if (tl->forward.clock)
+		tl->stats.policy_seconds += tl->in_cache - tl->in_attention;
+	marks_add(tl, &kept);
+	tl->n_past += n;
 	return 0;
 }
 
-void timeline_keep_read_logits(struct timeline *t)
+void timeline_keep_read_logits(struct timeline *tl)
 {
-	float *logits = t->logits;
+	float *logits = tl->logits;
 
-	if (t->logits_at != t->n_past || t->n_past != t->read_end)
+	if (tl->logits_at != tl->n_past || tl->n_past != tl->read_end)
 		return;
-	t->logits = t->kept_logits;
-	t->kept_logits = logits;
-	t->kept_at = t->n_past;
-	t->logits_at = -1;
+	tl->logits = tl->kept_logits;
+	tl->kept_logits = logits;
+	tl->kept_at = tl->n_past;
+	tl->logits_at = -1;
 }
 
-int timeline_run_step(struct timeline *t, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want,
+int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum step_kind kind, int last, enum want want,
                       struct err *err)
 {
-	struct step st = { .kind = kind, .pos = t->n_past, .n = n, .last = last };
-	struct cache *c = &t->cache;
+	struct step st = { .kind = kind, .pos = tl->n_past, .n = n, .last = last };
+	struct cache *c = &tl->cache;
 	int failed = 0;
 
 	if (c->wants_nll)
 		want = WANT_ALL; /* -ln p of the next step's first token needs the last logits */
-	timeline_backend_take(t);
-	timeline_step_run(t, id, &st, want);
-	if (c->wants_nll && !atomic_load(&t->cancel))
-		failed = chunk_nll(t, id, n, err);
+	timeline_backend_take(tl);
+	timeline_step_run(tl, id, &st, want);
+	if (c->wants_nll && !atomic_load(&tl->cancel))
+		failed = chunk_nll(tl, id, n, err);
 	if (step_generates(&st))
-		timeline_keep_read_logits(t);
+		timeline_keep_read_logits(tl);
 	if (want) {
-		t->logits_at = -1; /* a cancel may leave them half written */
-		forward_logits(&t->forward, n - 1, 1, t->logits);
+		tl->logits_at = -1; /* a cancel may leave them half written */
+		forward_logits(&tl->forward, n - 1, 1, tl->logits);
 	}
 	if (!failed)
-		failed = backend_result(t, err);
+		failed = backend_result(tl, err);
 	if (failed)
 		cache_rollback(c);
 	else
-		failed = timeline_step_keep(t, &st, n, err);
-	t->e->be->cancel = NULL;
-	pthread_mutex_unlock(&t->e->lock);
+		failed = timeline_step_keep(tl, &st, n, err);
+	tl->e->be->cancel = NULL;
+	pthread_mutex_unlock(&tl->e->lock);
 	if (failed)
 		return -1;
 	if (kind == STEP_READ)
-		t->read_end = last ? t->n_past : -1;
+		tl->read_end = last ? tl->n_past : -1;
 	if (want)
-		t->logits_at = t->n_past;
+		tl->logits_at = tl->n_past;
 	return 0;
 }
 
 /* Compute the logits [n][n_vocab] after tokens row .. row + n of the last step. */
-static int run_logits(struct timeline *t, int32_t row, int32_t n, float *out, struct err *err)
+static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
-	timeline_backend_take(t);
-	forward_logits(&t->forward, row, n, out);
-	return timeline_backend_give(t, err);
+	timeline_backend_take(tl);
+	forward_logits(&tl->forward, row, n, out);
+	return timeline_backend_give(tl, err);
 }
 
 /* Return the tokens of the next prefill step when `left` are left. The last step gets all tokens that the policy
  * observes (cache.tail). */
-static int32_t chunk_of(const struct timeline *t, int32_t left)
+static int32_t chunk_of(const struct timeline *tl, int32_t left)
 {
-	const struct cache *c = &t->cache;
+	const struct cache *c = &tl->cache;
 
 	if (left <= c->chunk)
 		return left;
@@ -211,91 +211,91 @@ enum { MESSAGES_KEPT = 16 }; /* last messages at whose ends recurrent states are
 /* Return the tokens of the next step, m or fewer, of a prefill up to token n. With recurrent layers a step ends where
  * one of the last messages ends, so that a rollback to there finds their states. If results depend on the cut into
  * steps (steps_matter), the answer is m. */
-static int32_t cut_at_message(const struct timeline *t, int32_t n, int32_t m)
+static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
-	const struct cache *c = &t->cache;
+	const struct cache *c = &tl->cache;
 	int32_t cut = m, ends = 0;
 
-	for (int32_t i = n - (MAX(c->tail, 1)); c->model && !c->steps_matter && i > t->n_past && ends < MESSAGES_KEPT;
+	for (int32_t i = n - (MAX(c->tail, 1)); c->model && !c->steps_matter && i > tl->n_past && ends < MESSAGES_KEPT;
 	     i--) {
-		if (!vocab_is_end(t->e->vocab, t->tokens.id[i - 1]))
+		if (!vocab_is_end(tl->e->vocab, tl->tokens.id[i - 1]))
 			continue;
 		ends++;
-		if (i - t->n_past < m)
-			cut = i - t->n_past;
+		if (i - tl->n_past < m)
+			cut = i - tl->n_past;
 	}
 	return cut;
 }
 
-int timeline_check_ids(const struct timeline *t, const int32_t *id, size_t n, size_t at, struct err *err)
+int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, size_t at, struct err *err)
 {
 	/* The suggested -c includes an answer of 256 tokens. */
-	if (at + n > (size_t)t->cache.limit)
+	if (at + n > (size_t)tl->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
-		               at + n, t->cache.limit, (at + n + 511) / 256 * 256);
+		               at + n, tl->cache.limit, (at + n + 511) / 256 * 256);
 	for (size_t i = 0; i < n; i++)
-		if (id[i] < 0 || id[i] >= t->e->model.hp.n_vocab)
+		if (id[i] < 0 || id[i] >= tl->e->model.hp.n_vocab)
 			return err_set(err, ERR_USAGE, "token %zu is %d, the vocabulary has 0 to %d", at + i, id[i],
-			               t->e->model.hp.n_vocab - 1);
+			               tl->e->model.hp.n_vocab - 1);
 	return 0;
 }
 
 /* Drop all tokens behind the first n, or behind fewer, if the cache cannot rewind to n. Return how many of the next
  * tokens were generated: they have to be decoded again one by one, if the new sequence has them. */
-static int32_t truncate_to(struct timeline *t, int32_t n)
+static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
-	int32_t keep = MIN(n, t->n_past), replay = 0;
+	int32_t keep = MIN(n, tl->n_past), replay = 0;
 
-	if (t->n_past > n || t->adopted) {
-		pthread_mutex_lock(&t->e->lock); /* rewinding may use the backend */
-		keep = cache_rewind(&t->cache, keep, &replay);
-		pthread_mutex_unlock(&t->e->lock);
+	if (tl->n_past > n || tl->adopted) {
+		pthread_mutex_lock(&tl->e->lock); /* rewinding may use the backend */
+		keep = cache_rewind(&tl->cache, keep, &replay);
+		pthread_mutex_unlock(&tl->e->lock);
 	}
-	timeline_forget(t, keep);
-	t->adopted = 0;
+	timeline_forget(tl, keep);
+	tl->adopted = 0;
 	return replay;
 }
 
 /* Return how many first tokens of want[0 .. n) the sequence has, too. */
-static int32_t tokens_in_common(const struct timeline *t, const int32_t *want, size_t n)
+static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
 
-	while (same < t->n_past && (size_t)same < n && t->tokens.id[same] == want[same])
+	while (same < tl->n_past && (size_t)same < n && tl->tokens.id[same] == want[same])
 		same++;
 	return same;
 }
 
 /* After a rollback to the end of the last prefill: restore the logits there. */
-static void restore_read_logits(struct timeline *t)
+static void restore_read_logits(struct timeline *tl)
 {
-	float *logits = t->logits;
+	float *logits = tl->logits;
 
-	if (t->kept_at != t->n_past || t->logits_at == t->n_past)
+	if (tl->kept_at != tl->n_past || tl->logits_at == tl->n_past)
 		return;
-	t->logits = t->kept_logits;
-	t->kept_logits = logits;
-	t->logits_at = t->n_past;
-	t->kept_at = -1;
+	tl->logits = tl->kept_logits;
+	tl->kept_logits = logits;
+	tl->logits_at = tl->n_past;
+	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past .. n of t->tokens: decode the first `replay` one by one, prefill the others. */
-static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
+/* Compute tokens n_past .. n of tl->tokens: decode the first `replay` one by one, prefill the others. */
+static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {
-	int32_t from = t->n_past;
+	int32_t from = tl->n_past;
 
-	while (t->n_past < n) {
-		int32_t left = n - t->n_past, m = replay > 0 ? 1 : chunk_of(t, left),
-			cut = replay > 0 ? m : cut_at_message(t, n, m);
+	while (tl->n_past < n) {
+		int32_t left = n - tl->n_past, m = replay > 0 ? 1 : chunk_of(tl, left),
+			cut = replay > 0 ? m : cut_at_message(tl, n, m);
 
 		if (progress)
-			progress(t->n_past - from, n - from, ud);
-		if (timeline_run_step(t, t->tokens.id + t->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ,
+			progress(tl->n_past - from, n - from, ud);
+		if (timeline_run_step(tl, tl->tokens.id + tl->n_past, cut, replay > 0 ? STEP_GENERATE : STEP_READ,
 		                      replay <= 0 && cut == left, cut == left ? WANT_LAST : WANT_NONE, err))
 			return -1;
 		if (cut < m)
-			cache_keep_states(&t->cache);
+			cache_keep_states(&tl->cache);
 		replay--;
 	}
 	if (n > from && progress)
@@ -303,79 +303,79 @@ static int read_tokens(struct timeline *t, int32_t n, int32_t replay, timeline_p
 	return 0;
 }
 
-int32_t timeline_sync(struct timeline *t, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
+int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *err)
 {
 	double start = now_seconds();
 	int32_t same, common, replay;
 	int failed, needs;
 
-	if (timeline_settle(t, err) || timeline_check_ids(t, want, n, 0, err))
+	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
-	common = tokens_in_common(t, want, n);
+	common = tokens_in_common(tl, want, n);
 	/* Without the logits after the last token, the last token is computed again. */
-	needs = n && (size_t)common == n && t->logits_at != common && t->kept_at != common;
-	replay = truncate_to(t, common - needs);
-	if ((size_t)t->n_past == n)
-		restore_read_logits(t);
-	if (n && (size_t)t->n_past == n && t->logits_at != (int32_t)n)
-		replay = truncate_to(t, (int32_t)n - 1);
-	same = t->n_past;
+	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
+	replay = truncate_to(tl, common - needs);
+	if ((size_t)tl->n_past == n)
+		restore_read_logits(tl);
+	if (n && (size_t)tl->n_past == n && tl->logits_at != (int32_t)n)
+		replay = truncate_to(tl, (int32_t)n - 1);
+	same = tl->n_past;
 	replay = replay < common - same ? replay : common - same;
-	if (t->logits_at != same)
-		t->logits_at = -1;
-	tokens_append(&t->tokens, want + same, n - (size_t)same);
-	t->stats.reused_tokens = same;
-	t->stats.decode_tokens = t->stats.drafted = t->stats.accepted = 0;
-	t->stats.decode_seconds = 0;
-	t->stats.policy_seconds = 0;
-	failed = read_tokens(t, (int32_t)n, replay, progress, ud, err);
+	if (tl->logits_at != same)
+		tl->logits_at = -1;
+	tokens_append(&tl->tokens, want + same, n - (size_t)same);
+	tl->stats.reused_tokens = same;
+	tl->stats.decode_tokens = tl->stats.drafted = tl->stats.accepted = 0;
+	tl->stats.decode_seconds = 0;
+	tl->stats.policy_seconds = 0;
+	failed = read_tokens(tl, (int32_t)n, replay, progress, ud, err);
 	if (failed)
-		truncate_to(t, t->n_past);
-	t->stats.prefill_tokens = t->n_past > same ? t->n_past - same : 0;
-	t->stats.prefill_seconds = now_seconds() - start;
+		truncate_to(tl, tl->n_past);
+	tl->stats.prefill_tokens = tl->n_past > same ? tl->n_past - same : 0;
+	tl->stats.prefill_seconds = now_seconds() - start;
 	return failed ? -1 : same;
 }
 
-const float *timeline_logits(const struct timeline *t)
+const float *timeline_logits(const struct timeline *tl)
 {
-	return t->logits_at == t->n_past && (size_t)t->n_past == t->tokens.n ? t->logits : NULL;
+	return tl->logits_at == tl->n_past && (size_t)tl->n_past == tl->tokens.n ? tl->logits : NULL;
 }
 
-int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
+int timeline_extend(struct timeline *tl, const int32_t *id, size_t n, int stepwise, timeline_logits_fn *fn, void *ud,
                     struct err *err)
 {
-	const struct hparams *hp = &t->e->model.hp;
-	int32_t most = t->forward.head_rows, end;
+	const struct hparams *hp = &tl->e->model.hp;
+	int32_t most = tl->forward.head_rows, end;
 	float *rows = NULL; /* [most][n_vocab] logits of several tokens */
 
-	if (timeline_check_ids(t, id, n, t->tokens.n, err))
+	if (timeline_check_ids(tl, id, n, tl->tokens.n, err))
 		return -1;
-	if (t->adopted && t->tokens.n)
+	if (tl->adopted && tl->tokens.n)
 		return err_set(err, ERR_USAGE, "the cache policy was changed; sync the sequence first");
-	if (timeline_decode_pending(t, err))
+	if (timeline_decode_pending(tl, err))
 		return -1;
 	if (fn && !stepwise &&
 	    !(rows = try_alloc((size_t)most * (size_t)hp->n_vocab, sizeof *rows, "logits of several tokens", err)))
 		return -1;
-	tokens_append(&t->tokens, id, n);
-	end = (int32_t)t->tokens.n;
-	while (t->n_past < end) {
-		int32_t at = t->n_past, left = end - at, m = stepwise ? 1 : chunk_of(t, left);
+	tokens_append(&tl->tokens, id, n);
+	end = (int32_t)tl->tokens.n;
+	while (tl->n_past < end) {
+		int32_t at = tl->n_past, left = end - at, m = stepwise ? 1 : chunk_of(tl, left);
 
 		enum want want = fn && !stepwise ? WANT_ALL : m == left || stepwise ? WANT_LAST : WANT_NONE;
 
-		if (timeline_run_step(t, t->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want,
+		if (timeline_run_step(tl, tl->tokens.id + at, m, stepwise ? STEP_GENERATE : STEP_READ, m == left, want,
 		                      err))
 			goto failed;
 		if (stepwise && fn) {
-			fn(at, t->logits, ud);
+			fn(at, tl->logits, ud);
 			continue;
 		}
 		for (int32_t row = 0; fn && row < m; row += most) {
 			int32_t k = m - row < most ? m - row : most;
 
-			if (run_logits(t, row, k, rows, err))
+			if (run_logits(tl, row, k, rows, err))
 				goto failed;
 			for (int32_t i = 0; i < k; i++)
 				fn(at + row + i, rows + (size_t)i * (size_t)hp->n_vocab, ud);
@@ -385,35 +385,35 @@ int timeline_extend(struct timeline *t, const int32_t *id, size_t n, int stepwis
 	return 0;
 failed:
 	free(rows);
-	truncate_to(t, t->n_past);
+	truncate_to(tl, tl->n_past);
 	return -1;
 }
 
-int timeline_pin(struct timeline *t, int32_t n, struct err *err)
+int timeline_pin(struct timeline *tl, int32_t n, struct err *err)
 {
 	int32_t kept;
 
 	if (n < 0)
 		return err_set(err, ERR_USAGE, "%d tokens cannot be pinned", n);
-	if (!t->cache.policy.def->retention->pin)
+	if (!tl->cache.policy.def->retention->pin)
 		return 0;
-	if (timeline_settle(t, err))
+	if (timeline_settle(tl, err))
 		return -1;
-	pthread_mutex_lock(&t->e->lock);
-	kept = cache_pin(&t->cache, n, err);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
+	kept = cache_pin(&tl->cache, n, err);
+	pthread_mutex_unlock(&tl->e->lock);
 	if (kept < 0)
 		return -1;
-	timeline_forget(t, kept);
+	timeline_forget(tl, kept);
 	return 0;
 }
 
-void timeline_cancel(struct timeline *t)
+void timeline_cancel(struct timeline *tl)
 {
-	atomic_store(&t->cancel, 1);
+	atomic_store(&tl->cancel, 1);
 }
 
-void timeline_resume(struct timeline *t)
+void timeline_resume(struct timeline *tl)
 {
-	atomic_store(&t->cancel, 0);
+	atomic_store(&tl->cancel, 0);
 }

@@ -6,9 +6,9 @@
 
 #include <stdlib.h>
 
-int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t head, float *p, struct err *err)
+int timeline_attention(struct timeline *tl, int32_t id, int32_t layer, int32_t head, float *p, struct err *err)
 {
-	const struct hparams *hp = t->cache.hp;
+	const struct hparams *hp = tl->cache.hp;
 	struct observe_token *o;
 	int failed;
 
@@ -18,51 +18,51 @@ int timeline_attention(struct timeline *t, int32_t id, int32_t layer, int32_t he
 	if (head < -1 || head >= hp->n_kv_head)
 		return err_set(err, ERR_USAGE, "there is no KV head %d: a layer has heads 0 to %d", head,
 		               hp->n_kv_head - 1);
-	if (timeline_decode_pending(t, err)) /* before the observer is opened */
+	if (timeline_decode_pending(tl, err)) /* before the observer is opened */
 		return -1;
-	pthread_mutex_lock(&t->e->lock);
-	failed = observe_token_open(&o, &t->cache, layer, head, p, t->n_past + 1, err);
-	t->e->be->ops->sync(t->e->be);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
+	failed = observe_token_open(&o, &tl->cache, layer, head, p, tl->n_past + 1, err);
+	tl->e->be->ops->sync(tl->e->be);
+	pthread_mutex_unlock(&tl->e->lock);
 	if (failed)
 		return -1;
-	failed = timeline_extend(t, &id, 1, 1, NULL, NULL, err);
-	pthread_mutex_lock(&t->e->lock);
+	failed = timeline_extend(tl, &id, 1, 1, NULL, NULL, err);
+	pthread_mutex_lock(&tl->e->lock);
 	observe_token_close(o);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_unlock(&tl->e->lock);
 	return failed;
 }
 
-int timeline_evidence_begin(struct timeline *t, struct err *err)
+int timeline_evidence_begin(struct timeline *tl, struct err *err)
 {
 	int failed;
 
-	timeline_evidence_end(t);
-	if (timeline_settle(t, err))
+	timeline_evidence_end(tl);
+	if (timeline_settle(tl, err))
 		return -1;
-	if (t->lab)
+	if (tl->lab)
 		return err_set(err, ERR_USAGE, "evidence cannot be summed while selection policies are watched");
-	pthread_mutex_lock(&t->e->lock);
-	failed = observe_evidence_open(&t->evidence, &t->cache, err);
-	t->e->be->ops->sync(t->e->be); /* clears a failure, which is in err */
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
+	failed = observe_evidence_open(&tl->evidence, &tl->cache, err);
+	tl->e->be->ops->sync(tl->e->be); /* clears a failure, which is in err */
+	pthread_mutex_unlock(&tl->e->lock);
 	return failed;
 }
 
-void timeline_evidence_end(struct timeline *t)
+void timeline_evidence_end(struct timeline *tl)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	pthread_mutex_lock(&t->e->lock);
-	observe_evidence_close(t->evidence);
-	t->evidence = NULL;
-	pthread_mutex_unlock(&t->e->lock);
+	timeline_settle(tl, &(struct err){ 0 });
+	pthread_mutex_lock(&tl->e->lock);
+	observe_evidence_close(tl->evidence);
+	tl->evidence = NULL;
+	pthread_mutex_unlock(&tl->e->lock);
 }
 
-void timeline_evidence(struct timeline *t, int32_t first, int32_t n, float *out)
+void timeline_evidence(struct timeline *tl, int32_t first, int32_t n, float *out)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	if (t->evidence)
-		observe_evidence_sums(t->evidence, first, n, out);
+	timeline_settle(tl, &(struct err){ 0 });
+	if (tl->evidence)
+		observe_evidence_sums(tl->evidence, first, n, out);
 	else
 		memset(out, 0, (size_t)(MAX(n, 0)) * sizeof *out);
 }

@@ -56,10 +56,10 @@ static int share_check(const struct cache *c, const struct policy *policy, struc
 }
 
 /* Set the cache's settings; nothing is opened yet. */
-static int cache_describe(struct timeline *t, const struct engine *e, const struct timeline_options *o, int32_t ctx,
+static int cache_describe(struct timeline *tl, const struct engine *e, const struct timeline_options *o, int32_t ctx,
                           struct err *err)
 {
-	struct cache *c = &t->cache;
+	struct cache *c = &tl->cache;
 
 	*c = (struct cache){ .hp = model_kv(&e->model.hp),
 		             .model = e->model.hp.kv ? &e->model.hp : NULL,
@@ -96,26 +96,26 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 }
 
 /* Set the context; return the bytes of memory of the cache. */
-static uint64_t bytes_with(struct timeline *t, int32_t ctx)
+static uint64_t bytes_with(struct timeline *tl, int32_t ctx)
 {
-	t->cache.ctx = ctx;
-	return cache_size(&t->cache).memory;
+	tl->cache.ctx = ctx;
+	return cache_size(&tl->cache).memory;
 }
 
-static int ctx_fits(struct timeline *t, uint64_t bytes, int32_t ctx)
+static int ctx_fits(struct timeline *tl, uint64_t bytes, int32_t ctx)
 {
-	return bytes_with(t, ctx) <= bytes && cache_size(&t->cache).least <= t->cache.memory;
+	return bytes_with(tl, ctx) <= bytes && cache_size(&tl->cache).least <= tl->cache.memory;
 }
 
 /* Return the largest context, `most` at most, whose cache fits `bytes` and kv_memory; 0 = none. */
-static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
+static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
 
 	while (lo < hi) {
 		int32_t mid = lo + (hi - lo) / 2 + 1;
 
-		if (ctx_fits(t, bytes, mid))
+		if (ctx_fits(tl, bytes, mid))
 			lo = mid;
 		else
 			hi = mid - 1;
@@ -124,7 +124,7 @@ static int32_t ctx_that_fits(struct timeline *t, uint64_t bytes, int32_t most)
 }
 
 /* timeline_need() with the lock held, because the device is asked for its free memory. t is scratch. */
-static int need_locked(struct timeline *t, const struct engine *e, const struct timeline_options *o,
+static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
@@ -135,31 +135,31 @@ static int need_locked(struct timeline *t, const struct engine *e, const struct 
 	if (most > CTX_MAX)
 		most = CTX_MAX;
 	need->ctx = o->ctx ? o->ctx : MIN(hp->ctx_train, CTX_DEFAULT_MAX);
-	if (cache_describe(t, e, o, need->ctx, err))
+	if (cache_describe(tl, e, o, need->ctx, err))
 		return -1;
 	budget = memory_budget_of(e->be);
-	need->scratch_bytes = scratch_bytes(hp, t->cache.batch, &budget);
+	need->scratch_bytes = scratch_bytes(hp, tl->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
 	/* memory that the cache cannot have: buffers, and weights that are still to be loaded */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
-	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(t, need->free_bytes - beside, most);
+	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
 	/* The default is the trained context, CTX_DEFAULT_MAX at most, or half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
-	need->kv_bytes = bytes_with(t, need->ctx);
+	need->kv_bytes = bytes_with(tl, need->ctx);
 	need->held =
-		t->cache.policy.def->retention->holds ? t->cache.policy.def->retention->holds(&t->cache) : need->ctx;
-	need->disk_bytes = cache_size(&t->cache).disk;
-	need->host_bytes = cache_size(&t->cache).host;
-	need->least_bytes = cache_size(&t->cache).least;
+		tl->cache.policy.def->retention->holds ? tl->cache.policy.def->retention->holds(&tl->cache) : need->ctx;
+	need->disk_bytes = cache_size(&tl->cache).disk;
+	need->host_bytes = cache_size(&tl->cache).host;
+	need->least_bytes = cache_size(&tl->cache).least;
 	return 0;
 }
 
 int timeline_need(const struct engine *e, const struct timeline_options *o, struct timeline_need *need, struct err *err)
 {
 	pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&e->lock;
-	struct timeline *t;
+	struct timeline *tl;
 	int failed;
 
 	memset(need, 0, sizeof *need);
@@ -168,11 +168,11 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	if (o->ctx < 0 || o->batch < 0)
 		return err_set(err, ERR_USAGE, "a context of %d tokens in chunks of %d makes no sense", o->ctx,
 		               o->batch);
-	t = xcalloc(1, sizeof *t);
+	tl = xcalloc(1, sizeof *tl);
 	pthread_mutex_lock(lock);
-	failed = need_locked(t, e, o, need, err);
+	failed = need_locked(tl, e, o, need, err);
 	pthread_mutex_unlock(lock);
-	free(t);
+	free(tl);
 	return failed;
 }
 
@@ -223,106 +223,106 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 }
 
 /* Fill the part of the statistics that the cache's settings decide. */
-static void stats_of_cache(struct timeline *t)
+static void stats_of_cache(struct timeline *tl)
 {
-	struct cache *c = &t->cache;
+	struct cache *c = &tl->cache;
 
-	t->stats.endless = c->limit == ENDLESS;
-	t->stats.ctx = t->stats.endless ? c->ctx : c->limit;
-	t->stats.batch = c->chunk;
-	t->stats.kv_bytes = bytes_with(t, c->ctx);
-	t->stats.kv_disk_bytes = cache_size(c).disk;
-	t->stats.kv_host_bytes = cache_size(c).host;
-	policy_text(&c->policy, t->stats.kv, sizeof t->stats.kv);
+	tl->stats.endless = c->limit == ENDLESS;
+	tl->stats.ctx = tl->stats.endless ? c->ctx : c->limit;
+	tl->stats.batch = c->chunk;
+	tl->stats.kv_bytes = bytes_with(tl, c->ctx);
+	tl->stats.kv_disk_bytes = cache_size(c).disk;
+	tl->stats.kv_host_bytes = cache_size(c).host;
+	policy_text(&c->policy, tl->stats.kv, sizeof tl->stats.kv);
 }
 
 int timeline_open(struct timeline **out, struct engine *e, const struct timeline_options *o, struct err *err)
 {
 	int32_t n_vocab = e->model.hp.n_vocab;
 	struct timeline_need need;
-	struct timeline *t;
+	struct timeline *tl;
 	int failed;
 
 	if (e->plan_only)
 		return err_set(err, ERR_USAGE, "the model was opened without its weights");
 	if (timeline_need(e, o, &need, err))
 		return -1;
-	t = xcalloc(1, sizeof *t);
-	t->e = e;
-	t->logits_at = t->mixed_from = t->read_end = t->kept_at = -1;
+	tl = xcalloc(1, sizeof *tl);
+	tl->e = e;
+	tl->logits_at = tl->mixed_from = tl->read_end = tl->kept_at = -1;
 	pthread_mutex_lock(&e->lock);
-	failed = cache_describe(t, e, o, need.ctx, err) || limit_check(&t->cache, err) || fit_check(&need, err) ||
-	         !(t->logits = try_alloc((size_t)n_vocab, sizeof *t->logits, "logits", err)) ||
-	         !(t->kept_logits = try_alloc((size_t)n_vocab, sizeof *t->kept_logits, "logits", err)) ||
-	         !(t->scratch = try_alloc((size_t)n_vocab, sizeof *t->scratch, "sampling", err)) ||
-	         cache_open(&t->cache, err) ||
-	         !(t->nll = try_alloc((size_t)t->cache.chunk, sizeof *t->nll, "surprise", err)) ||
-	         forward_init(&t->forward, &e->model, &t->cache, t->cache.chunk, head_rows(&e->model.hp), err);
+	failed = cache_describe(tl, e, o, need.ctx, err) || limit_check(&tl->cache, err) || fit_check(&need, err) ||
+	         !(tl->logits = try_alloc((size_t)n_vocab, sizeof *tl->logits, "logits", err)) ||
+	         !(tl->kept_logits = try_alloc((size_t)n_vocab, sizeof *tl->kept_logits, "logits", err)) ||
+	         !(tl->scratch = try_alloc((size_t)n_vocab, sizeof *tl->scratch, "sampling", err)) ||
+	         cache_open(&tl->cache, err) ||
+	         !(tl->nll = try_alloc((size_t)tl->cache.chunk, sizeof *tl->nll, "surprise", err)) ||
+	         forward_init(&tl->forward, &e->model, &tl->cache, tl->cache.chunk, head_rows(&e->model.hp), err);
 	e->be->ops->sync(e->be); /* clears a failure, which is in err, so that other timelines continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
-		timeline_close(t);
+		timeline_close(tl);
 		return -1;
 	}
-	t->stats = (struct timeline_stats){
+	tl->stats = (struct timeline_stats){
 		.scratch_bytes = need.scratch_bytes,
-		.kv_bytes_per_token = kv_token_bytes(t->cache.hp, t->cache.type),
+		.kv_bytes_per_token = kv_token_bytes(tl->cache.hp, tl->cache.type),
 	};
-	stats_of_cache(t);
-	snprintf(t->stats.kv_type, sizeof t->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
-	*out = t;
+	stats_of_cache(tl);
+	snprintf(tl->stats.kv_type, sizeof tl->stats.kv_type, "%s", o->kv_type ? o->kv_type : "f16");
+	*out = tl;
 	return 0;
 }
 
-void timeline_lab_close(struct timeline *t)
+void timeline_lab_close(struct timeline *tl)
 {
-	if (t->lab)
-		t->lab_close(t->lab);
-	t->lab = NULL;
+	if (tl->lab)
+		tl->lab_close(tl->lab);
+	tl->lab = NULL;
 }
 
 /* Close all observers, before the cache that they are attached to. The lock is held. */
-static void observers_close(struct timeline *t)
+static void observers_close(struct timeline *tl)
 {
-	observe_panel_close(t->panel);
-	observe_evidence_close(t->evidence);
-	timeline_lab_close(t);
-	t->panel = NULL;
-	t->evidence = NULL;
+	observe_panel_close(tl->panel);
+	observe_evidence_close(tl->evidence);
+	timeline_lab_close(tl);
+	tl->panel = NULL;
+	tl->evidence = NULL;
 }
 
-void timeline_close(struct timeline *t)
+void timeline_close(struct timeline *tl)
 {
-	if (!t)
+	if (!tl)
 		return;
-	pthread_mutex_lock(&t->e->lock);
-	observers_close(t);
-	forward_release(&t->forward);
-	cache_close(&t->cache);
-	pthread_mutex_unlock(&t->e->lock);
-	tokens_free(&t->tokens);
-	tokens_free(&t->draft);
-	draft_index_free(&t->drafts);
-	str_free(&t->marks);
-	str_free(&t->mixed);
-	str_free(&t->begun);
-	free(t->nll);
-	free(t->logits);
-	free(t->kept_logits);
-	free(t->draft_logits);
-	free(t->scratch);
-	free(t);
+	pthread_mutex_lock(&tl->e->lock);
+	observers_close(tl);
+	forward_release(&tl->forward);
+	cache_close(&tl->cache);
+	pthread_mutex_unlock(&tl->e->lock);
+	tokens_free(&tl->tokens);
+	tokens_free(&tl->draft);
+	draft_index_free(&tl->drafts);
+	str_free(&tl->marks);
+	str_free(&tl->mixed);
+	str_free(&tl->begun);
+	free(tl->nll);
+	free(tl->logits);
+	free(tl->kept_logits);
+	free(tl->draft_logits);
+	free(tl->scratch);
+	free(tl);
 }
 
 /* ---- another cache policy ---- */
 
-/* Open t->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old
+/* Open tl->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old
  * cache. */
-static int switch_open(struct timeline *t, struct forward *forward, float **nll, struct err *err)
+static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
-	struct cache *c = &t->cache;
+	struct cache *c = &tl->cache;
 	struct memory_budget budget = memory_budget_of(c->be);
-	const struct hparams *hp = &t->e->model.hp;
+	const struct hparams *hp = &tl->e->model.hp;
 	uint64_t need = cache_size(c).memory + forward_bytes(hp, c->batch, head_rows(hp)), have = budget.available;
 	struct str text = { 0 };
 	int failed;
@@ -337,8 +337,8 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 		return -1;
 	}
 	failed = cache_open(c, err) || !(*nll = try_alloc((size_t)c->chunk, sizeof **nll, "surprise", err)) ||
-	         forward_init(forward, &t->e->model, c, c->chunk, head_rows(hp), err);
-	t->e->be->ops->sync(t->e->be);
+	         forward_init(forward, &tl->e->model, c, c->chunk, head_rows(hp), err);
+	tl->e->be->ops->sync(tl->e->be);
 	if (failed) {
 		free(*nll);
 		cache_close(c);
@@ -346,19 +346,19 @@ static int switch_open(struct timeline *t, struct forward *forward, float **nll,
 	return failed ? -1 : 0;
 }
 
-int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
+int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 {
-	struct cache *c = &t->cache, old, now;
+	struct cache *c = &tl->cache, old, now;
 	struct forward forward = { .m = NULL };
 	struct policy policy;
 	float *nll = NULL;
 	int32_t kept = 0, generated = 0;
 	int takes;
 
-	if (policy_parse(&policy, kv, err) || share_check(c, &policy, err) || timeline_settle(t, err))
+	if (policy_parse(&policy, kv, err) || share_check(c, &policy, err) || timeline_settle(tl, err))
 		return -1;
 	old = *c;
-	pthread_mutex_lock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
 	/* Opened in its final place, because parts of a cache point into it. */
 	*c = (struct cache){ .policy = policy,
 		             .hp = old.hp,
@@ -371,83 +371,83 @@ int timeline_switch_kv(struct timeline *t, const char *kv, struct err *err)
 		             .read_share = old.read_share,
 		             .evictions_fn = old.evictions_fn,
 		             .evictions_ud = old.evictions_ud };
-	takes = cache_keeps_all(c) && cache_keeps_all(&old) && t->n_past > 0 && !kv_check_there(&old.kv, NULL);
+	takes = cache_keeps_all(c) && cache_keeps_all(&old) && tl->n_past > 0 && !kv_check_there(&old.kv, NULL);
 	c->takes_store = takes && old.kv.disk;
-	if (switch_open(t, &forward, &nll, err)) {
+	if (switch_open(tl, &forward, &nll, err)) {
 		*c = old;
-		pthread_mutex_unlock(&t->e->lock);
+		pthread_mutex_unlock(&tl->e->lock);
 		return -1;
 	}
 	if (takes)
-		kept = cache_take_store(c, &old, t->n_past) ? 0 : t->n_past;
-	if (t->e->be->ops->sync(t->e->be))
+		kept = cache_take_store(c, &old, tl->n_past) ? 0 : tl->n_past;
+	if (tl->e->be->ops->sync(tl->e->be))
 		kept = 0; /* computing key sketches failed: prefill everything again */
-	while (generated < kept && !(t->marks.p[generated] & MARK_GENERATED))
+	while (generated < kept && !(tl->marks.p[generated] & MARK_GENERATED))
 		generated++;
 	if (generated < kept) {
-		str_addf(&t->mixed, "%s", t->mixed.n ? ", " : "");
-		policy_identity(&old.policy, &t->mixed);
-		t->mixed_from = generated;
+		str_addf(&tl->mixed, "%s", tl->mixed.n ? ", " : "");
+		policy_identity(&old.policy, &tl->mixed);
+		tl->mixed_from = generated;
 	}
 	now = *c;
 	*c = old;
-	observers_close(t); /* they belong to the old cache */
+	observers_close(tl); /* they belong to the old cache */
 	cache_close(c);
 	*c = now;
-	forward_release(&t->forward);
-	t->forward = forward;
-	free(t->nll);
-	t->nll = nll;
-	pthread_mutex_unlock(&t->e->lock);
-	timeline_forget(t, kept);
-	t->adopted = 1;
-	t->logits_at = t->kept_at = t->read_end = -1;
-	stats_of_cache(t);
+	forward_release(&tl->forward);
+	tl->forward = forward;
+	free(tl->nll);
+	tl->nll = nll;
+	pthread_mutex_unlock(&tl->e->lock);
+	timeline_forget(tl, kept);
+	tl->adopted = 1;
+	tl->logits_at = tl->kept_at = tl->read_end = -1;
+	stats_of_cache(tl);
 	return 0;
 }
 
 /* ---- statistics ---- */
 
-void timeline_on_evictions(struct timeline *t, timeline_evictions_fn *fn, void *ud)
+void timeline_on_evictions(struct timeline *tl, timeline_evictions_fn *fn, void *ud)
 {
-	t->cache.evictions_fn = fn;
-	t->cache.evictions_ud = ud;
+	tl->cache.evictions_fn = fn;
+	tl->cache.evictions_ud = ud;
 }
 
-uint64_t timeline_read_bytes(const struct timeline *t, int32_t pos, int decode)
+uint64_t timeline_read_bytes(const struct timeline *tl, int32_t pos, int decode)
 {
-	return cache_read_bytes(&t->cache, pos, decode);
+	return cache_read_bytes(&tl->cache, pos, decode);
 }
 
-void timeline_measure(struct timeline *t, int on)
+void timeline_measure(struct timeline *tl, int on)
 {
-	t->measure = on;
+	tl->measure = on;
 }
 
-const int32_t *timeline_tokens(const struct timeline *t, size_t *n)
+const int32_t *timeline_tokens(const struct timeline *tl, size_t *n)
 {
-	*n = t->tokens.n;
-	return t->tokens.id;
+	*n = tl->tokens.n;
+	return tl->tokens.id;
 }
 
-void timeline_policy(const struct timeline *t, struct str *out)
+void timeline_policy(const struct timeline *tl, struct str *out)
 {
-	policy_whole(&t->cache.policy, out);
+	policy_whole(&tl->cache.policy, out);
 }
 
-void timeline_stats(const struct timeline *t, struct timeline_stats *out)
+void timeline_stats(const struct timeline *tl, struct timeline_stats *out)
 {
-	const struct retention_ops *r = t->cache.policy.def->retention;
-	*out = t->stats;
-	out->n_tokens = (int32_t)t->tokens.n;
-	out->kv_used_bytes = cache_used_bytes(&t->cache);
-	out->kv_resident_bytes = cache_resident_bytes(&t->cache);
-	kv_ahead_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
-	if (t->cache.kv.host)
-		kv_host_stats(&t->cache.kv, &out->kv_fetched, &out->kv_overlap);
-	out->rings = (struct ring_stats){ .seen = t->n_past, .oldest = -1 };
+	const struct retention_ops *r = tl->cache.policy.def->retention;
+	*out = tl->stats;
+	out->n_tokens = (int32_t)tl->tokens.n;
+	out->kv_used_bytes = cache_used_bytes(&tl->cache);
+	out->kv_resident_bytes = cache_resident_bytes(&tl->cache);
+	kv_ahead_stats(&tl->cache.kv, &out->kv_fetched, &out->kv_overlap);
+	if (tl->cache.kv.host)
+		kv_host_stats(&tl->cache.kv, &out->kv_fetched, &out->kv_overlap);
+	out->rings = (struct ring_stats){ .seen = tl->n_past, .oldest = -1 };
 	if (r->ring_stats)
-		r->ring_stats(&t->cache, &out->rings);
+		r->ring_stats(&tl->cache, &out->rings);
 	if (out->endless)
 		out->ctx = out->rings.pinned + out->rings.n_ring * out->rings.ring_slots;
 }

@@ -85,16 +85,16 @@ uint8_t view_heat_byte(double x, double most)
 /* ---- the view ---- */
 
 /* Set the parts of the timeline that a view reads. */
-static void work_set(struct view_work *w, const struct timeline *t)
+static void work_set(struct view_work *w, const struct timeline *tl)
 {
-	const struct retention_ops *r = t->cache.policy.def->retention;
+	const struct retention_ops *r = tl->cache.policy.def->retention;
 
-	w->p = &t->cache;
-	w->past = t->n_past;
-	w->panel = t->panel;
-	w->sel = t->cache.selecting ? &t->cache.sel : NULL;
+	w->p = &tl->cache;
+	w->past = tl->n_past;
+	w->panel = tl->panel;
+	w->sel = tl->cache.selecting ? &tl->cache.sel : NULL;
 	if (r->view)
-		r->view(&t->cache, &w->in);
+		r->view(&tl->cache, &w->in);
 }
 
 /* Set kept[] and where[] from the counts. */
@@ -115,7 +115,7 @@ static void view_kept(struct view_work *w)
 	}
 }
 
-static void view_make(struct timeline *t, struct view_work *w)
+static void view_make(struct timeline *tl, struct view_work *w)
 {
 	int32_t n_layer = w->p->hp->n_layer;
 
@@ -143,15 +143,15 @@ static void view_blank(struct cache_view *v)
 	v->selected = -1;
 }
 
-void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
+void timeline_view(struct timeline *tl, int32_t cols, struct cache_view *out)
 {
 	double start = now_seconds();
-	struct cache *c = &t->cache;
+	struct cache *c = &tl->cache;
 	struct view_work *w = xcalloc(1, sizeof *w);
 	int32_t n_layer = c->hp->n_layer, slots;
 
-	timeline_settle(t, &(struct err){ 0 });
-	t->viewed = 1;
+	timeline_settle(tl, &(struct err){ 0 });
+	tl->viewed = 1;
 	memset(out, 0, sizeof *out);
 	out->n_layer = MIN(n_layer, VIEW_LAYERS);
 	out->sink = -1;
@@ -159,26 +159,26 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 	out->cosine = -2;
 	out->recovered = out->estimated = out->spread = -1;
 	w->out = out;
-	work_set(w, t);
+	work_set(w, tl);
 	out->selected = w->sel ? -1 : 0;
-	columns_set(w, (int32_t)t->tokens.n, cols);
+	columns_set(w, (int32_t)tl->tokens.n, cols);
 	w->heat = xcalloc((size_t)n_layer * VIEW_COLS, sizeof *w->heat);
-	pthread_mutex_lock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
 	if (c->policy.def->retention->mass_read)
 		c->policy.def->retention->mass_read(c);
-	view_make(t, w);
-	if (!t->panel && !(w->sel && w->sel->ops->holds))
-		t->panel = observe_panel_open(c);
-	if (t->panel) {
+	view_make(tl, w);
+	if (!tl->panel && !(w->sel && w->sel->ops->holds))
+		tl->panel = observe_panel_open(c);
+	if (tl->panel) {
 		slots = w->in.rings ? w->in.rings->s.sinks + w->in.rings->size : w->past;
 		if (w->in.rings)
-			out->now_layers = observe_panel_regions(t->panel, out->now);
+			out->now_layers = observe_panel_regions(tl->panel, out->now);
 		slots = MIN(slots, w->past);
-		observe_panel_measure(t->panel, slots > 0 ? slots : 1);
+		observe_panel_measure(tl->panel, slots > 0 ? slots : 1);
 	}
 	if (c->be->ops->sync(c->be))
 		view_blank(out);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_unlock(&tl->e->lock);
 	free(w->heat);
 	free(w->list);
 	free(w);
@@ -188,32 +188,32 @@ void timeline_view(struct timeline *t, int32_t cols, struct cache_view *out)
 /* ---- how much of attention is read ---- */
 
 /* 1 if the policy selects for each token by a scan, which tells the share of attention that it found. */
-static int tells_read(const struct timeline *t)
+static int tells_read(const struct timeline *tl)
 {
-	const struct selector_ops *ops = t->cache.selecting ? t->cache.sel.ops : NULL;
+	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;
 
 	return ops && ops->scan && !ops->replaced;
 }
 
-void timeline_attention_read_measure(struct timeline *t)
+void timeline_attention_read_measure(struct timeline *tl)
 {
-	timeline_settle(t, &(struct err){ 0 });
-	if (!tells_read(t))
+	timeline_settle(tl, &(struct err){ 0 });
+	if (!tells_read(tl))
 		return;
-	pthread_mutex_lock(&t->e->lock);
-	if (!t->panel)
-		t->panel = observe_panel_open(&t->cache);
-	if (t->panel)
-		observe_panel_measure(t->panel, 0);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
+	if (!tl->panel)
+		tl->panel = observe_panel_open(&tl->cache);
+	if (tl->panel)
+		observe_panel_measure(tl->panel, 0);
+	pthread_mutex_unlock(&tl->e->lock);
 }
 
-void timeline_attention_read(const struct timeline *t, struct attention_read *out)
+void timeline_attention_read(const struct timeline *tl, struct attention_read *out)
 {
-	double share = t->panel && tells_read(t) ? observe_panel_share(t->panel) : -1, spread = -1;
+	double share = tl->panel && tells_read(tl) ? observe_panel_share(tl->panel) : -1, spread = -1;
 
 	*out = (struct attention_read){ .known = share >= 0, .exact = (float)share };
-	if (out->known && observe_panel_sample(t->panel, &spread)) {
+	if (out->known && observe_panel_sample(tl->panel, &spread)) {
 		out->sampled = (float)(1 - share);
 		out->spread = (float)spread;
 	}
@@ -254,15 +254,16 @@ static uint8_t ring_kept(const struct rings *r, int32_t token)
 	return token < r->oldest ? 0 : view_part_byte(r->held[token & r->mask], r->heads);
 }
 
-void timeline_kept(struct timeline *t, int32_t first, int32_t n, uint8_t *out)
+void timeline_kept(struct timeline *tl, int32_t first, int32_t n, uint8_t *out)
 {
 	struct view_work w = { 0 };
-	int32_t n_tokens = (int32_t)t->tokens.n, pairs = t->cache.hp->n_layer * t->cache.hp->n_kv_head, *count, before;
+	int32_t n_tokens = (int32_t)tl->tokens.n, pairs = tl->cache.hp->n_layer * tl->cache.hp->n_kv_head, *count,
+		before;
 
 	if (n <= 0)
 		return;
-	timeline_settle(t, &(struct err){ 0 });
-	work_set(&w, t);
+	timeline_settle(tl, &(struct err){ 0 });
+	work_set(&w, tl);
 	for (int32_t i = 0; i < n; i++) {
 		int64_t token = (int64_t)first + i;
 
@@ -278,12 +279,12 @@ void timeline_kept(struct timeline *t, int32_t first, int32_t n, uint8_t *out)
 	if (!w.sel || !w.sel->ops->holds || n <= 0)
 		return;
 	count = xcalloc((size_t)n, sizeof *count);
-	pthread_mutex_lock(&t->e->lock);
+	pthread_mutex_lock(&tl->e->lock);
 	count_held(&w, first, n, count);
-	if (!t->e->be->ops->sync(t->e->be))
+	if (!tl->e->be->ops->sync(tl->e->be))
 		for (int32_t i = 0; i < n; i++)
 			out[i] = view_part_byte(count[i], pairs);
-	pthread_mutex_unlock(&t->e->lock);
+	pthread_mutex_unlock(&tl->e->lock);
 	free(w.list);
 	free(count);
 }

@@ -118,7 +118,7 @@ static int hash_text(const struct str *text, uint8_t out[HASH_BYTES])
 	return EVP_Digest(text->p, text->n, out, NULL, EVP_sha256(), NULL) == 1 ? 0 : -1;
 }
 
-int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *t, struct fingerprint *out,
+int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct timeline *tl, struct fingerprint *out,
                       struct err *e)
 {
 	struct str text = { 0 }, entries = { 0 };
@@ -134,8 +134,8 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_addf(&text, "%02x", hash[i]);
 	str_adds(&text, "\n");
 	str_add(&entries, text.p, text.n);
-	timeline_entries_identity(t, &entries);
-	timeline_identity(t, &text);
+	timeline_entries_identity(tl, &entries);
+	timeline_identity(tl, &text);
 	if (hash_text(&text, out->all) || hash_text(&entries, out->entries)) {
 		str_free(&text);
 		str_free(&entries);

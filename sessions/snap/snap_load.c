@@ -20,7 +20,7 @@ static int32_t get_le32(const uint8_t *p)
 /* State of one load. */
 struct loading {
 	struct snaps *s;
-	struct timeline *t;
+	struct timeline *tl;
 	struct origin origin; /* kernels that computed the KV entries; fingerprint of the chunks' keys */
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
@@ -43,8 +43,8 @@ static void loading_free(struct loading *l)
 
 static int loading_begin(struct loading *l, int32_t tokens, struct err *e)
 {
-	l->row_bytes = timeline_token_bytes(l->t, 1);
-	l->chunk_bytes.full = timeline_token_bytes(l->t, 0) * CHUNK_TOKENS;
+	l->row_bytes = timeline_token_bytes(l->tl, 1);
+	l->chunk_bytes.full = timeline_token_bytes(l->tl, 0) * CHUNK_TOKENS;
 	if (size_mul(l->row_bytes, CHUNK_TOKENS, &l->chunk_bytes.all) ||
 	    l->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
@@ -87,7 +87,7 @@ static int load_chunks(struct loading *l, int load, struct err *e)
 			return rc;
 		if (!load)
 			continue;
-		if (timeline_entries_load(l->t, i * CHUNK_TOKENS, n, found.windows, l->s->staging, e)) {
+		if (timeline_entries_load(l->tl, i * CHUNK_TOKENS, n, found.windows, l->s->staging, e)) {
 			l->done = 0;
 			return -1;
 		}
@@ -97,20 +97,20 @@ static int load_chunks(struct loading *l, int load, struct err *e)
 	return 1;
 }
 
-static size_t tokens_held(const struct timeline *t)
+static size_t tokens_held(const struct timeline *tl)
 {
 	size_t n;
 
-	timeline_tokens(t, &n);
+	timeline_tokens(tl, &n);
 	return n;
 }
 
 /* Largest number of tokens that the timeline accepts. */
-static int32_t tokens_most(const struct timeline *t)
+static int32_t tokens_most(const struct timeline *tl)
 {
 	struct timeline_stats st;
 
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
@@ -121,7 +121,7 @@ static void note_origin(struct loading *l)
 
 	if (!o->begun.n)
 		return;
-	timeline_begun(l->t, o->begun.p, o->begun.n, o->begun_n);
+	timeline_begun(l->tl, o->begun.p, o->begun.n, o->begun_n);
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
@@ -132,7 +132,7 @@ static void keep_beginning(struct loading *l)
 
 	if (!l->done)
 		return;
-	kept = timeline_adopt(l->t, l->id, l->marks, (size_t)l->done, NULL);
+	kept = timeline_adopt(l->tl, l->id, l->marks, (size_t)l->done, NULL);
 	l->out->tokens = MAX(kept, 0);
 	if (kept > 0)
 		note_origin(l);
@@ -240,24 +240,24 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	l->head = h->id;
 	if (h->tail != (int64_t)((uint64_t)l->tail * l->row_bytes))
 		return 0;
-	if (lay.tokens > tokens_most(l->t)) {
+	if (lay.tokens > tokens_most(l->tl)) {
 		*why = "the snapshot is longer than the context";
 		return 0;
 	}
 	for (int32_t i = 0; i < l->chunks; i++)
 		loading_key(l, i);
 	*why = "a part of the snapshot is missing or damaged";
-	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
+	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
 	/* Without KV entries, still empty the timeline. */
-	rc = l->chunks || l->tail                                     ? load_chunks(l, 1, e)
-	     : timeline_entries_load(l->t, 0, 0, 1, l->s->staging, e) ? -1
-	                                                              : 1;
+	rc = l->chunks || l->tail                                      ? load_chunks(l, 1, e)
+	     : timeline_entries_load(l->tl, 0, 0, 1, l->s->staging, e) ? -1
+	                                                               : 1;
 	if (rc <= 0) {
 		keep_beginning(l);
 		return rc;
 	}
-	if (timeline_head_load(l->t, p, lay.n_head, e)) {
+	if (timeline_head_load(l->tl, p, lay.n_head, e)) {
 		*why = "the snapshot does not fit this timeline";
 		return 0;
 	}
@@ -296,10 +296,10 @@ static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why
 	return 0;
 }
 
-int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t message, struct str *extra,
+int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp, int64_t message, struct str *extra,
               struct snap_loaded *out, struct err *e)
 {
-	struct loading l = { .s = s, .t = t, .out = out };
+	struct loading l = { .s = s, .tl = tl, .out = out };
 	struct found_head h;
 	struct err said = { 0 };
 	double start = now_seconds();
@@ -348,10 +348,10 @@ int snap_load(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
  * Uses only chunks that this program's kernels computed. Chunks of other kernels would serve, too, but then every
  * session with the text would carry their origin forever, to save what a GPU computes in seconds. */
 
-static size_t tokens_shared(const struct timeline *t, const int32_t *want, size_t n)
+static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	size_t have, i = 0;
-	const int32_t *id = timeline_tokens(t, &have);
+	const int32_t *id = timeline_tokens(tl, &have);
 
 	while (i < n && i < have && id[i] == want[i])
 		i++;
@@ -360,7 +360,7 @@ static size_t tokens_shared(const struct timeline *t, const int32_t *want, size_
 
 static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, struct err *e)
 {
-	size_t most = (size_t)tokens_most(l->t), shared = tokens_shared(l->t, want, n);
+	size_t most = (size_t)tokens_most(l->tl), shared = tokens_shared(l->tl, want, n);
 	int32_t whole = 0;
 	int rc = 1;
 
@@ -385,7 +385,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	l->chunks = whole; /* the prefix must end in a chunk with its sliding windows */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
-	if (tokens_held(l->t) && (rc = load_chunks(l, 0, e)) <= 0)
+	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
 	if (load_chunks(l, 1, e) < 0 && !l->done)
 		return -1;
@@ -393,10 +393,10 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	return l->out->tokens;
 }
 
-int32_t snap_load_prefix(struct snaps *s, struct timeline *t, const struct fingerprint *fp, const int32_t *want,
+int32_t snap_load_prefix(struct snaps *s, struct timeline *tl, const struct fingerprint *fp, const int32_t *want,
                          size_t n, struct snap_loaded *out, struct err *e)
 {
-	struct loading l = { .s = s, .t = t, .out = out };
+	struct loading l = { .s = s, .tl = tl, .out = out };
 	struct err said = { 0 };
 	double start = now_seconds();
 	int32_t rc;

@@ -12,7 +12,7 @@
 
 struct saving {
 	struct snaps *s;
-	struct timeline *t;
+	struct timeline *tl;
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
@@ -39,16 +39,16 @@ struct saving {
 static int gather_tokens(struct saving *w, struct err *e)
 {
 	size_t n, n_marks;
-	const int32_t *id = timeline_tokens(w->t, &n);
-	const uint8_t *marks = timeline_marks(w->t, &n_marks);
+	const int32_t *id = timeline_tokens(w->tl, &n);
+	const uint8_t *marks = timeline_marks(w->tl, &n_marks);
 
 	if (n > INT32_MAX)
 		return err_set(e, ERR_FIT, "a sequence of %zu tokens is too long for a snapshot", n);
 	w->n = (int32_t)n;
-	w->ready = timeline_entries_ready(w->t);
+	w->ready = timeline_entries_ready(w->tl);
 	w->ready = w->ready < 0 ? 0 : MIN(w->ready, w->n);
-	w->row_bytes = timeline_token_bytes(w->t, 1);
-	w->chunk_bytes.full = timeline_token_bytes(w->t, 0) * CHUNK_TOKENS;
+	w->row_bytes = timeline_token_bytes(w->tl, 1);
+	w->chunk_bytes.full = timeline_token_bytes(w->tl, 0) * CHUNK_TOKENS;
 	if (size_mul(w->row_bytes, CHUNK_TOKENS, &w->chunk_bytes.all) ||
 	    w->chunk_bytes.all > (uint64_t)PART_TAIL * PART_BYTES)
 		return err_set(e, ERR_FIT, "KV entries of %llu bytes a token are too large for a snapshot",
@@ -88,7 +88,7 @@ static int gather_chunks(struct saving *w, struct err *e)
 		if (chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
 		*c = (struct chunk_plan){ .number = found.number,
-			                  .windows = (uint8_t)timeline_windows_hold(w->t, at, CHUNK_TOKENS) };
+			                  .windows = (uint8_t)timeline_windows_hold(w->tl, at, CHUNK_TOKENS) };
 		c->write = !found.number || (c->windows && !found.windows);
 		w->need += c->write ? plan_bytes(w, c) : 0;
 		w->total += c->write ? plan_bytes(w, c) : found.bytes;
@@ -109,7 +109,7 @@ static int gather_head(struct saving *w, const void *extra, size_t n_extra, stru
 	}
 	str_add(&w->head, w->marks, (size_t)w->n);
 	before = w->head.n;
-	if (timeline_head_save(w->t, &w->head, e))
+	if (timeline_head_save(w->tl, &w->head, e))
 		return -1;
 	h.n_head = w->head.n - before;
 	if (n_extra)
@@ -223,7 +223,7 @@ static int write_chunks(struct saving *w, struct err *e)
 				return -1;
 			continue;
 		}
-		if (timeline_entries_save(w->t, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
+		if (timeline_entries_save(w->tl, i * CHUNK_TOKENS, CHUNK_TOKENS, c->windows, w->s->staging, e) ||
 		    chunk_write(w->s, w->key[i], i, w->s->staging, plan_bytes(w, c), &c->number, e) ||
 		    (old && chunk_replace(w->s, old, c->number, e)) ||
 		    db_run(&w->s->db, e, "INSERT OR IGNORE INTO need VALUES(?, ?)", "ii", w->head_number, c->number))
@@ -243,7 +243,7 @@ static int write_head(struct saving *w, struct err *e)
 	if (room_in_transaction(w, w->head.n + tail, e) ||
 	    parts_write(w->s, w->head_number, 0, w->fp->all, w->head.p, w->head.n, e))
 		return -1;
-	if (w->tail && (timeline_entries_save(w->t, w->chunks * CHUNK_TOKENS, w->tail, 1, w->s->staging, e) ||
+	if (w->tail && (timeline_entries_save(w->tl, w->chunks * CHUNK_TOKENS, w->tail, 1, w->s->staging, e) ||
 	                parts_write(w->s, w->head_number, PART_TAIL, w->fp->all, w->s->staging, tail, e)))
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
@@ -340,12 +340,12 @@ static int save_and_free(struct saving *w, const void *extra, size_t n_extra, st
 	return rc ? snaps_failed(w->s, e) : 0;
 }
 
-int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp, int64_t session, int64_t message,
+int snap_save(struct snaps *s, struct timeline *tl, const struct fingerprint *fp, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *out, struct err *e)
 {
 	struct snap_saved ignored;
 	struct saving w = { .s = s,
-		            .t = t,
+		            .tl = tl,
 		            .fp = fp,
 		            .session = session,
 		            .message = message,
@@ -355,11 +355,11 @@ int snap_save(struct snaps *s, struct timeline *t, const struct fingerprint *fp,
 	return save_and_free(&w, extra, n_extra, e);
 }
 
-int snap_save_entries(struct snaps *s, struct timeline *t, const struct fingerprint *fp, struct snap_saved *out,
+int snap_save_entries(struct snaps *s, struct timeline *tl, const struct fingerprint *fp, struct snap_saved *out,
                       struct err *e)
 {
 	struct snap_saved ignored;
-	struct saving w = { .s = s, .t = t, .fp = fp, .out = out ? out : &ignored };
+	struct saving w = { .s = s, .tl = tl, .fp = fp, .out = out ? out : &ignored };
 
 	return save_and_free(&w, NULL, 0, e);
 }

@@ -951,21 +951,22 @@ TEST(texts_that_follow_each_other_give_what_each_gives_alone)
 		double sum[2] = { 0, 0 };
 
 		for (int after = 0; after < 2; after++) {
-			struct timeline *t = NULL;
+			struct timeline *tl = NULL;
 
-			CHECK_MSG(timeline_open(&t, engine,
+			CHECK_MSG(timeline_open(&tl, engine,
 			                        &(struct timeline_options){ .ctx = 512, .kv = kv[k], .batch = 128 },
 			                        &e) == 0,
 			          "%s: %s", kv[k], e.msg);
 			for (int text = !after; text < 2; text++) {
 				sum[after] = 0;
-				CHECK_INT(timeline_sync(t, id[text], 0, NULL, NULL, &e), 0);
-				CHECK_MSG(timeline_sync(t, id[text], READ, NULL, NULL, &e) >= 0, "%s: %s", kv[k],
+				CHECK_INT(timeline_sync(tl, id[text], 0, NULL, NULL, &e), 0);
+				CHECK_MSG(timeline_sync(tl, id[text], READ, NULL, NULL, &e) >= 0, "%s: %s", kv[k],
 				          e.msg);
-				CHECK_MSG(timeline_extend(t, id[text] + READ, STEPS, 1, keep_sum, &sum[after], &e) == 0,
+				CHECK_MSG(timeline_extend(tl, id[text] + READ, STEPS, 1, keep_sum, &sum[after], &e) ==
+				                  0,
 				          "%s: %s", kv[k], e.msg);
 			}
-			timeline_close(t);
+			timeline_close(tl);
 		}
 		CHECK_MSG(sum[0] == sum[1], "%s: %.17g after another text, %.17g alone", kv[k], sum[1], sum[0]);
 	}
@@ -978,7 +979,7 @@ TEST(guesses_stand_below_the_oracle)
 	static const char *const watch[] = { "sift:k=32,split=even", "recycled:k=32", "sift:k=512" };
 	enum { READ = 300, STEPS = 20 };
 	struct engine *engine;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct recovered r;
 	struct err e = { 0 };
 	int32_t id[READ + STEPS];
@@ -991,15 +992,15 @@ TEST(guesses_stand_below_the_oracle)
 		test_skip("cannot open the story model: %s", e.msg);
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
-	                  timeline_watch(t, watch, 3, &e) == 0,
+	CHECK_MSG(timeline_open(&tl, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	                  timeline_watch(tl, watch, 3, &e) == 0,
 	          "%s", e.msg);
 	for (int again = 0; again < 2; again++) {
-		CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
-		CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+		CHECK(timeline_sync(tl, id, READ, NULL, NULL, &e) >= 0);
+		CHECK(timeline_extend(tl, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	}
 	for (int i = 0; i < 3; i++) {
-		CHECK_INT(timeline_recovery(t, i, &r), 0);
+		CHECK_INT(timeline_recovery(tl, i, &r), 0);
 		CHECK_INT(r.steps, 2 * STEPS);
 		CHECK_INT(r.guesses, 2 * (STEPS - 1)); /* the first token after reading has none before it */
 		if (i < 2) {
@@ -1012,7 +1013,7 @@ TEST(guesses_stand_below_the_oracle)
 			      fabs(r.mass / (double)r.steps - 1) < 1e-3);
 		}
 	}
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(engine);
 }
 
@@ -1074,7 +1075,7 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 		                             "refresh:k=400",          "sift:k=24,sample=200,dense=0" };
 	enum { READ = 300, STEPS = 20, N = LEN(watch) };
 	struct engine *engine;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct recovered_ages ages;
 	struct recovered_layer l;
 	struct err e = { 0 };
@@ -1091,13 +1092,13 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 	n_head = engine_info(engine)->n_head;
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 3 + (int32_t)(test_rand() % 60);
-	CHECK_MSG(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
-	                  timeline_watch(t, watch, N, &e) == 0,
+	CHECK_MSG(timeline_open(&tl, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	                  timeline_watch(tl, watch, N, &e) == 0,
 	          "%s", e.msg);
-	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0);
-	CHECK(timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	CHECK(timeline_sync(tl, id, READ, NULL, NULL, &e) >= 0);
+	CHECK(timeline_extend(tl, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
 	/* Every fifth token selects, and reads everything. */
-	CHECK_INT(timeline_recovery_ages(t, 0, &ages), 0);
+	CHECK_INT(timeline_recovery_ages(tl, 0, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++) {
 		CHECK_INT(ages.n[a], a < 5 ? 4 * n_layer : 0);
 		CHECK(a || fabs(ages.mass[0] / (double)ages.n[0] - 1) < 1e-3);
@@ -1105,50 +1106,50 @@ TEST(recovery_is_told_by_the_age_of_a_set)
 		mass += ages.mass[a];
 	}
 	for (int32_t i = 0; i < n_layer; i++) {
-		CHECK_INT(timeline_recovery_layer(t, 0, i, &l), 0);
+		CHECK_INT(timeline_recovery_layer(tl, 0, i, &l), 0);
 		CHECK(l.tokens == STEPS && l.selected == STEPS / 5);
 		/* A dense layer has no sets; the others select at every token. */
-		CHECK_INT(timeline_recovery_layer(t, 1, i, &l), 0);
+		CHECK_INT(timeline_recovery_layer(tl, 1, i, &l), 0);
 		CHECK(l.tokens == (i ? STEPS : 0) && l.selected == l.tokens);
 		/* Never again after the prefill. */
-		CHECK_INT(timeline_recovery_layer(t, 2, i, &l), 0);
+		CHECK_INT(timeline_recovery_layer(tl, 2, i, &l), 0);
 		CHECK(l.tokens == STEPS && l.selected == 0);
 	}
 	/* The sum over ages is the sum over tokens and layers. */
 	struct recovered r;
 
-	CHECK_INT(timeline_recovery(t, 0, &r), 0);
+	CHECK_INT(timeline_recovery(tl, 0, &r), 0);
 	CHECK_MSG(fabs(mass - r.mass * n_layer) < 1e-6 * mass, "%g by ages, %g by tokens", mass, r.mass * n_layer);
 	/* A sample of all others, which are fewer than its most, recovers no more than there is. */
-	CHECK_INT(timeline_recovery(t, 5, &r), 0);
+	CHECK_INT(timeline_recovery(tl, 5, &r), 0);
 	CHECK_MSG(r.mass <= r.oracle + 1e-3 * (double)r.steps, "%.4f recovered, oracle %.4f", r.mass / (double)r.steps,
 	          r.oracle / (double)r.steps);
-	CHECK_INT(timeline_recovery_ages(t, 2, &ages), 0);
+	CHECK_INT(timeline_recovery_ages(tl, 2, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], a >= 1 && a <= STEPS ? n_layer : 0);
-	CHECK(timeline_recovery_ages(t, 3, &ages) < 0 && timeline_recovery_ages(t, N, &ages) < 0);
+	CHECK(timeline_recovery_ages(tl, 3, &ages) < 0 && timeline_recovery_ages(tl, N, &ages) < 0);
 	/* More entries than there are: nothing is a set. */
-	CHECK_INT(timeline_recovery_ages(t, 4, &ages), 0);
+	CHECK_INT(timeline_recovery_ages(tl, 4, &ages), 0);
 	for (int a = 0; a < RECOVERY_AGES; a++)
 		CHECK_INT(ages.n[a], 0);
 	for (int32_t i = 0; i < n_layer; i++) {
-		CHECK_INT(timeline_query_cosine(t, i, cosine), STEPS - 1);
+		CHECK_INT(timeline_query_cosine(tl, i, cosine), STEPS - 1);
 		for (int32_t h = 0; h < n_head; h++)
 			CHECK(fabs(cosine[h]) <= STEPS - 1 + 1e-9 && cosine[h] != 0);
 	}
-	CHECK(timeline_query_cosine(t, n_layer, cosine) < 0);
+	CHECK(timeline_query_cosine(tl, n_layer, cosine) < 0);
 	/* The same token again and again: queries of the first layer depend on nothing else. */
 	for (int i = 0; i < READ + STEPS; i++)
 		id[i] = 30;
-	timeline_close(t);
-	CHECK(timeline_open(&t, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
-	      timeline_watch(t, watch, 1, &e) == 0);
-	CHECK(timeline_sync(t, id, READ, NULL, NULL, &e) >= 0 &&
-	      timeline_extend(t, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
-	CHECK_INT(timeline_query_cosine(t, 0, cosine), STEPS - 1);
+	timeline_close(tl);
+	CHECK(timeline_open(&tl, engine, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &e) == 0 &&
+	      timeline_watch(tl, watch, 1, &e) == 0);
+	CHECK(timeline_sync(tl, id, READ, NULL, NULL, &e) >= 0 &&
+	      timeline_extend(tl, id + READ, STEPS, 1, NULL, NULL, &e) == 0);
+	CHECK_INT(timeline_query_cosine(tl, 0, cosine), STEPS - 1);
 	for (int32_t h = 0; h < n_head; h++)
 		CHECK_MSG(fabs(cosine[h] / (STEPS - 1) - 1) < 1e-6, "head %d of the first layer: %g", (int)h,
 		          cosine[h] / (STEPS - 1));
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(engine);
 }

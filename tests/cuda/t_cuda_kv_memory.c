@@ -27,17 +27,17 @@ static struct engine *open_deep(int family, int layers)
 
 static struct timeline *open_kv(struct engine *e, const char *kv, const char *type, uint64_t memory)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e,
+	if (timeline_open(&tl, e,
 	                  &(struct timeline_options){
 				  .kv = kv, .kv_type = type, .ctx = CTX, .batch = 64, .kv_memory = memory },
 	                  &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
 		abort();
 	}
-	return t;
+	return tl;
 }
 
 /* What this cache has to have of the device at least, and what it takes without a limit. */
@@ -66,17 +66,17 @@ static void fill(int32_t *id, size_t n, uint64_t seed)
 /* Several timelines that must have the same bits. */
 enum { MOST = 3 };
 struct some {
-	struct timeline *t[MOST];
+	struct timeline *tl[MOST];
 	int n;
 	const char *kv;
 };
 
 static void equal_now(const struct some *s, const char *when)
 {
-	const float *x = timeline_logits(s->t[0]);
+	const float *x = timeline_logits(s->tl[0]);
 
 	for (int i = 1; i < s->n; i++) {
-		const float *y = timeline_logits(s->t[i]);
+		const float *y = timeline_logits(s->tl[i]);
 
 		CHECK_MSG(x && y && !memcmp(x, y, N_VOCAB * sizeof *x), "%s: %d has other logits %s", s->kv, i, when);
 	}
@@ -87,7 +87,7 @@ static void all_read(const struct some *s, const int32_t *id, size_t n, const ch
 	struct err err = { 0 };
 
 	for (int i = 0; i < s->n; i++)
-		CHECK_MSG(timeline_sync(s->t[i], id, n, NULL, NULL, &err) >= 0, "%s: %s", s->kv, err.msg);
+		CHECK_MSG(timeline_sync(s->tl[i], id, n, NULL, NULL, &err) >= 0, "%s: %s", s->kv, err.msg);
 	equal_now(s, when);
 }
 
@@ -97,7 +97,7 @@ static void all_step(const struct some *s, const int32_t *id, size_t n, const ch
 
 	for (size_t k = 0; k < n; k++) {
 		for (int i = 0; i < s->n; i++)
-			CHECK_MSG(!timeline_extend(s->t[i], id + k, 1, 1, NULL, NULL, &err), "%s: %s", s->kv, err.msg);
+			CHECK_MSG(!timeline_extend(s->tl[i], id + k, 1, 1, NULL, NULL, &err), "%s: %s", s->kv, err.msg);
 		equal_now(s, when);
 	}
 }
@@ -112,29 +112,29 @@ static void same_bits(struct engine *e, const char *kv, const char *type)
 
 	CHECK_MSG(least < all, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least,
 	          (unsigned long long)all);
-	s.t[0] = open_kv(e, kv, type, 0);
-	s.t[1] = open_kv(e, kv, type, memory);
-	s.t[2] = open_kv(e, kv, type, memory);
-	CHECK(!s.t[0]->cache.kv.host && s.t[1]->cache.kv.host && s.t[2]->cache.kv.host);
-	s.t[2]->cache.kv.host->ahead = 0;
+	s.tl[0] = open_kv(e, kv, type, 0);
+	s.tl[1] = open_kv(e, kv, type, memory);
+	s.tl[2] = open_kv(e, kv, type, memory);
+	CHECK(!s.tl[0]->cache.kv.host && s.tl[1]->cache.kv.host && s.tl[2]->cache.kv.host);
+	s.tl[2]->cache.kv.host->ahead = 0;
 	fill(id, READ + MORE + STEPS, 1);
 	all_read(&s, id, READ, "after the prefill");
 	all_step(&s, id + READ, STEPS, "after a generated token");
 	fill(id + READ / 2, READ / 2 + MORE, 2);
 	all_read(&s, id, READ + MORE, "after a rollback");
 	all_step(&s, id + READ + MORE, STEPS / 2, "after a token behind the rollback");
-	carry(s.t[0], s.t[1], id, READ + MORE + STEPS / 2, kv);
-	carry(s.t[1], s.t[2], id, READ + MORE + STEPS / 2, kv);
+	carry(s.tl[0], s.tl[1], id, READ + MORE + STEPS / 2, kv);
+	carry(s.tl[1], s.tl[2], id, READ + MORE + STEPS / 2, kv);
 	equal_now(&s, "after loading");
-	carry(s.t[2], s.t[0], id, READ + MORE + STEPS / 2, kv);
+	carry(s.tl[2], s.tl[0], id, READ + MORE + STEPS / 2, kv);
 	all_step(&s, id + READ + MORE + STEPS / 2, STEPS / 2, "after a token behind loading");
 	for (int i = 1; i < s.n; i++) {
-		timeline_stats(s.t[i], &st);
+		timeline_stats(s.tl[i], &st);
 		CHECK_MSG(st.kv_host_bytes > 0 && !st.kv_disk_bytes && st.kv_bytes <= memory &&
 		                  st.kv_resident_bytes <= st.kv_bytes,
 		          "%s: %llu and %llu bytes of %llu", kv, (unsigned long long)st.kv_bytes,
 		          (unsigned long long)st.kv_resident_bytes, (unsigned long long)memory);
-		kv_host_count(&s.t[i]->cache.kv, &got[i]);
+		kv_host_count(&s.tl[i]->cache.kv, &got[i]);
 	}
 	CHECK(got[1].wanted == got[2].wanted && got[1].wanted > 0 && !got[2].ahead && got[1].ahead > 0);
 	CHECK(got[1].waited < got[2].waited && got[2].waited < got[2].wanted);
@@ -142,7 +142,7 @@ static void same_bits(struct engine *e, const char *kv, const char *type)
 	          (unsigned long long)got[1].wanted, (unsigned long long)got[1].waited,
 	          (unsigned long long)got[2].waited, (unsigned long long)got[1].ahead);
 	for (int i = 0; i < s.n; i++)
-		timeline_close(s.t[i]);
+		timeline_close(s.tl[i]);
 }
 
 TEST(cuda_kv_memory_has_the_same_bits)
@@ -173,8 +173,8 @@ static void all_draft(const struct some *s, const int32_t *draft, int32_t n, int
 	for (int i = 0; i < s->n; i++) {
 		const float *logits = NULL;
 
-		CHECK_MSG(timeline_verify(s->t[i], draft, n, &logits, &err) == n, "%s: %s", s->kv, err.msg);
-		CHECK_MSG(!timeline_accept(s->t[i], keep, &err), "%s: %s", s->kv, err.msg);
+		CHECK_MSG(timeline_verify(s->tl[i], draft, n, &logits, &err) == n, "%s: %s", s->kv, err.msg);
+		CHECK_MSG(!timeline_accept(s->tl[i], keep, &err), "%s: %s", s->kv, err.msg);
 	}
 }
 
@@ -187,8 +187,8 @@ TEST(cuda_kv_memory_drafts_and_another_policy)
 	uint64_t all, least = least_of(e, to[0], NULL, &all), other = least_of(e, to[2], NULL, &all);
 	struct err err = { 0 };
 
-	s.t[0] = open_kv(e, s.kv, NULL, 0);
-	s.t[1] = open_kv(e, s.kv, NULL, MAX(other, least));
+	s.tl[0] = open_kv(e, s.kv, NULL, 0);
+	s.tl[1] = open_kv(e, s.kv, NULL, MAX(other, least));
 	fill(id, READ + STEPS, 3);
 	all_read(&s, id, READ, "after the prefill");
 	for (int32_t i = 0; i < 4; i++) {
@@ -196,28 +196,28 @@ TEST(cuda_kv_memory_drafts_and_another_policy)
 		all_step(&s, id + READ + 2 * i, 2, "after a token behind a draft");
 	}
 	for (int i = 0; i < 3; i++) {
-		CHECK_MSG(!timeline_switch_kv(s.t[0], to[i], &err), "%s", err.msg);
+		CHECK_MSG(!timeline_switch_kv(s.tl[0], to[i], &err), "%s", err.msg);
 		if (i == 1) {
-			CHECK(timeline_switch_kv(s.t[1], to[i], &err) < 0 && err.code == ERR_USAGE);
+			CHECK(timeline_switch_kv(s.tl[1], to[i], &err) < 0 && err.code == ERR_USAGE);
 			CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory") != NULL, "%s",
 			          err.msg);
 			continue;
 		}
-		CHECK_MSG(!timeline_switch_kv(s.t[1], to[i], &err), "%s", err.msg);
+		CHECK_MSG(!timeline_switch_kv(s.tl[1], to[i], &err), "%s", err.msg);
 		all_read(&s, id, READ + STEPS / 2, "under another policy");
 		all_step(&s, id + READ + STEPS / 2, 3, "after its tokens");
 	}
-	timeline_close(s.t[0]);
-	timeline_close(s.t[1]);
+	timeline_close(s.tl[0]);
+	timeline_close(s.tl[1]);
 	engine_close(e);
 }
 
 static void refused(struct engine *e, const char *kv, uint64_t memory, enum err_code code, const char *says)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_open(&t, e,
+	CHECK_MSG(timeline_open(&tl, e,
 	                        &(struct timeline_options){ .kv = kv, .ctx = CTX, .batch = 64, .kv_memory = memory },
 	                        &err) < 0,
 	          "%s opens", kv);
@@ -229,15 +229,15 @@ TEST(cuda_kv_memory_refuses)
 	static const char *const kv[] = { "full", "sift:k=16,every=4", "sift:k=16,bits=16", "refresh:k=16",
 		                          "quest:k=32" };
 	struct engine *e = open_deep(0, DEEP);
-	struct timeline *t;
+	struct timeline *tl;
 
 	for (size_t i = 0; i < LEN(kv); i++)
 		refused(e, kv[i], 64 << 10, ERR_USAGE,
 		        "needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift'");
 	refused(e, "sift:k=16", 64 << 10, ERR_FIT, "--kv-memory allows 0.1");
 	/* What fits needs no policy that selects. */
-	t = open_kv(e, "full", NULL, 64 << 20);
-	CHECK(!t->cache.kv.host);
-	timeline_close(t);
+	tl = open_kv(e, "full", NULL, 64 << 20);
+	CHECK(!tl->cache.kv.host);
+	timeline_close(tl);
 	engine_close(e);
 }

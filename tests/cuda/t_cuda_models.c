@@ -35,15 +35,15 @@ static struct engine *open_on(const char *device, const char *name)
 
 static struct timeline *timeline_on(struct engine *e, const char *kv, const char *type, int32_t ctx)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .kv = kv, .kv_type = type, .batch = 16 },
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = ctx, .kv = kv, .kv_type = type, .batch = 16 },
 	                  &err)) {
 		test_fail(__FILE__, __LINE__, "timeline_open under %s: %s", kv, err.msg);
 		abort();
 	}
-	return t;
+	return tl;
 }
 
 /* ---- logits ---- */
@@ -92,13 +92,13 @@ static void keep(int32_t pos, const float *logits, void *ud)
 static float *logits_of(struct engine *e, const struct wanted *w, const char *type, int stepwise)
 {
 	struct got g = { .n_vocab = engine_info(e)->n_vocab };
-	struct timeline *t = timeline_on(e, "full", type, (int32_t)w->n_id + 8);
+	struct timeline *tl = timeline_on(e, "full", type, (int32_t)w->n_id + 8);
 	struct err err = { 0 };
 
 	g.logits = calloc(w->n_id, (size_t)g.n_vocab * sizeof *g.logits);
-	CHECK_MSG(!timeline_extend(t, w->id, w->n_id, stepwise, keep, &g, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_extend(tl, w->id, w->n_id, stepwise, keep, &g, &err), "%s", err.msg);
 	CHECK_INT(g.n, w->n_id);
-	timeline_close(t);
+	timeline_close(tl);
 	return g.logits;
 }
 
@@ -305,7 +305,7 @@ struct answer {
 	float *logits;
 };
 
-static void answer(struct timeline *t, struct engine *e, const int32_t *id, size_t n, struct answer *a)
+static void answer(struct timeline *tl, struct engine *e, const int32_t *id, size_t n, struct answer *a)
 {
 	struct sampling greedy = sampling_default;
 	struct err err = { 0 };
@@ -313,13 +313,13 @@ static void answer(struct timeline *t, struct engine *e, const int32_t *id, size
 
 	greedy.temperature = 0;
 	memset(a, 0, sizeof *a);
-	CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 	a->logits = malloc((size_t)n_vocab * sizeof *a->logits);
-	if (timeline_logits(t))
-		memcpy(a->logits, timeline_logits(t), (size_t)n_vocab * sizeof *a->logits);
+	if (timeline_logits(tl))
+		memcpy(a->logits, timeline_logits(tl), (size_t)n_vocab * sizeof *a->logits);
 	for (; a->n < STEPS; a->n++) {
 		struct step_out out;
-		int got = timeline_step(t, &greedy, &out, &err);
+		int got = timeline_step(tl, &greedy, &out, &err);
 
 		CHECK_MSG(got >= 0, "%s", err.msg);
 		if (got <= 0)
@@ -467,26 +467,26 @@ enum { MORE = 12 };
 static int layers_asked(struct engine *e, const char *kv, int *lists)
 {
 	enum { TEXT = 150 };
-	struct timeline *t = timeline_on(e, kv, "f16", 256);
+	struct timeline *tl = timeline_on(e, kv, "f16", 256);
 	struct sampling greedy = sampling_default;
 	struct err err = { 0 };
 	int32_t id[TEXT];
 
 	greedy.temperature = 0;
 	fill(id, TEXT, N_VOCAB);
-	CHECK_MSG(timeline_sync(t, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(!timeline_pin(t, TEXT, &err), "%s", err.msg); /* auto selects among what is pinned */
+	CHECK_MSG(timeline_sync(tl, id, TEXT, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(!timeline_pin(tl, TEXT, &err), "%s", err.msg); /* auto selects among what is pinned */
 	watch_begin(e->be);
 	/* The first token comes of what was read. */
 	for (int i = 0; i < 1 + MORE; i++) {
 		struct step_out out;
 
 		watch.asked = 0;
-		CHECK_MSG(timeline_step(t, &greedy, &out, &err) > 0, "%s", err.msg);
+		CHECK_MSG(timeline_step(tl, &greedy, &out, &err) > 0, "%s", err.msg);
 	}
 	e->be->ops = watch.ops;
 	CHECK_INT(watch.layers, MORE * LAYERS);
-	timeline_close(t);
+	timeline_close(tl);
 	*lists = watch.lists / MORE;
 	return watch.between;
 }
@@ -523,11 +523,11 @@ TEST(cuda_layers_ask_nothing)
 
 /* ---- drafted tokens ---- */
 
-static void extend(struct timeline *t, const int32_t *id, int32_t n, int stepwise)
+static void extend(struct timeline *tl, const int32_t *id, int32_t n, int stepwise)
 {
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_extend(t, id, (size_t)n, stepwise, NULL, NULL, &err), "%s", err.msg);
+	CHECK_MSG(!timeline_extend(tl, id, (size_t)n, stepwise, NULL, NULL, &err), "%s", err.msg);
 }
 
 /* Logits and the bytes of a snapshot: KV entries, attention mass, selected sets, rings. */
@@ -647,7 +647,7 @@ static void carry(struct timeline *from, struct timeline *to)
 	free(rows);
 }
 
-static void go_on(struct timeline *t, int32_t out[STEPS])
+static void go_on(struct timeline *tl, int32_t out[STEPS])
 {
 	struct sampling greedy = sampling_default;
 	struct err err = { 0 };
@@ -656,7 +656,7 @@ static void go_on(struct timeline *t, int32_t out[STEPS])
 	for (int i = 0; i < STEPS; i++) {
 		struct step_out step = { .id = -1 };
 
-		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
+		CHECK_MSG(timeline_step(tl, &greedy, &step, &err) >= 0, "%s", err.msg);
 		out[i] = step.id;
 	}
 }
@@ -707,27 +707,28 @@ TEST(cuda_memory_decides)
 {
 	struct engine *e = open_on("cuda", "llama-llama3");
 	struct timeline_need need;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
 	CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 64, .kv = "full" }, &need, &err), 0);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_memory = 1 << 10 },
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_memory = 1 << 10 },
 	                        &err),
 	          -1);
 	CHECK_MSG(strstr(err.msg, "'full' needs all entries in the GPU's memory, and --kv-memory allows fewer") != NULL,
 	          "%s", err.msg);
 	CHECK_INT(need.device_bytes, engine_info(e)->device_total);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .read_share = 0.9f }, &err),
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .read_share = 0.9f },
+	                        &err),
 	          -1);
 	CHECK_MSG(strstr(err.msg, "a GPU reads prompts whole; use --device cpu") != NULL, "%s", err.msg);
 	CHECK(need.free_bytes <= need.device_bytes && need.scratch_bytes > 100 << 20);
 	/* Far more than there is: refused with the numbers of the device and a -c that fits, or the word that none
 	 * does. */
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" },
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = need.ctx_fits + (1 << 20), .kv = "full" },
 	                        &err),
 	          -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "the GPU has") && strstr(err.msg, "fits"), "%s", err.msg);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 }

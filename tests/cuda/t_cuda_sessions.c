@@ -30,14 +30,14 @@ static struct engine *open_on(const char *device)
 
 static struct timeline *open_timeline(struct engine *e, const char *kv)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = kv, .batch = 64 }, &err)) {
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .kv = kv, .batch = 64 }, &err)) {
 		test_fail(__FILE__, __LINE__, "timeline_open under %s: %s", kv, err.msg);
 		abort();
 	}
-	return t;
+	return tl;
 }
 
 static void open_again(struct place *p, struct snaps **s)
@@ -53,20 +53,20 @@ static void open_again(struct place *p, struct snaps **s)
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
                                 const char *others)
 {
-	struct timeline *t = open_timeline(e, kv);
+	struct timeline *tl = open_timeline(e, kv);
 	struct snap_loaded got = { 0 };
 	struct fingerprint f;
 	struct err err = { 0 };
 	size_t n;
 
 	open_again(p, s);
-	CHECK(!snaps_fingerprint(*s, e, t, &f, &err));
-	CHECK_MSG(snap_load(*s, t, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
-	timeline_tokens(t, &n);
+	CHECK(!snaps_fingerprint(*s, e, tl, &f, &err));
+	CHECK_MSG(snap_load(*s, tl, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	timeline_tokens(tl, &n);
 	CHECK_INT(got.tokens, n);
 	CHECK_MSG(!strncmp(got.by, others, strlen(others)) && !*others == !got.by[0], "%s: by '%s', not '%s'", kv,
 	          got.by, others);
-	return t;
+	return tl;
 }
 
 static void across(struct engine *const e[2], int from, const char *kv)
@@ -74,7 +74,7 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	static const char *const name[2] = { "cpu ", "cuda " };
 	struct place p;
 	struct snaps *s = NULL;
-	struct timeline *t = open_timeline(e[from], kv), *u, *v;
+	struct timeline *tl = open_timeline(e[from], kv), *u, *v;
 	int32_t id[READ], n_vocab = engine_info(e[0])->n_vocab, here[ANSWER], there[ANSWER], again[ANSWER];
 	struct err err = { 0 };
 
@@ -82,10 +82,10 @@ static void across(struct engine *const e[2], int from, const char *kv)
 	open_again(&p, &s);
 	for (int32_t i = 0; i < READ; i++)
 		id[i] = 3 + (i * 7 + i * i / 5) % (n_vocab - 3);
-	CHECK_MSG(timeline_sync(t, id, READ, NULL, NULL, &err) == 0, "%s", err.msg);
-	save_on(s, e[from], t, 1);
+	CHECK_MSG(timeline_sync(tl, id, READ, NULL, NULL, &err) == 0, "%s", err.msg);
+	save_on(s, e[from], tl, 1);
 	u = back_on(&p, &s, e[!from], kv, 1, name[from]);
-	answer(t, here, ANSWER);
+	answer(tl, here, ANSWER);
 	answer(u, there, ANSWER);
 	CHECK_MSG(!memcmp(here, there, sizeof here), "%s from %s: another answer", kv, name[from]);
 	save_on(s, e[!from], u, 2);
@@ -100,16 +100,16 @@ static void across(struct engine *const e[2], int from, const char *kv)
 		CHECK_MSG(!memcmp(timeline_logits(u), timeline_logits(v), (size_t)n_vocab * sizeof(float)),
 		          "%s: other bits after a break", kv);
 	timeline_close(v);
-	timeline_close(t);
+	timeline_close(tl);
 	/* And back; the own snapshot of the first message is still there. */
-	t = back_on(&p, &s, e[from], kv, 2, name[!from]);
+	tl = back_on(&p, &s, e[from], kv, 2, name[!from]);
 	v = back_on(&p, &s, e[!from], kv, 2, "");
-	answer(t, here, ANSWER);
+	answer(tl, here, ANSWER);
 	answer(v, there, ANSWER);
 	CHECK_MSG(!memcmp(here, there, sizeof here), "%s back on %s: another answer", kv, name[from]);
-	timeline_close(t);
-	t = back_on(&p, &s, e[from], kv, 1, "");
-	timeline_close(t);
+	timeline_close(tl);
+	tl = back_on(&p, &s, e[from], kv, 1, "");
+	timeline_close(tl);
 	timeline_close(u);
 	timeline_close(v);
 	snaps_close(s);
@@ -133,7 +133,7 @@ TEST(cuda_sessions_move_and_come_back)
 TEST(cuda_sessions_of_other_settings_are_read_again)
 {
 	struct engine *cpu = open_on("cpu"), *cuda = open_on("cuda");
-	struct timeline *t = open_timeline(cpu, "full"), *u = open_timeline(cuda, "sift:k=32");
+	struct timeline *tl = open_timeline(cpu, "full"), *u = open_timeline(cuda, "sift:k=32");
 	struct snap_loaded got = { 0 };
 	struct place p;
 	struct snaps *s = NULL;
@@ -145,12 +145,12 @@ TEST(cuda_sessions_of_other_settings_are_read_again)
 	open_again(&p, &s);
 	for (int32_t i = 0; i < 40; i++)
 		id[i] = 3 + i;
-	CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0);
-	save_on(s, cpu, t, 1);
+	CHECK(timeline_sync(tl, id, 40, NULL, NULL, &err) == 0);
+	save_on(s, cpu, tl, 1);
 	CHECK(!snaps_fingerprint(s, cuda, u, &f, &err));
 	CHECK_INT(snap_load(s, u, &f, 1, NULL, &got, &err), 0);
 	CHECK_MSG(strstr(got.why, "cache policy was 'full', is 'sift") == got.why, "%s", got.why);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(u);
 	snaps_close(s);
 	engine_close(cpu);

@@ -31,12 +31,12 @@ static struct engine *engine(void)
 
 static struct timeline *open_kv(const char *kv, int32_t ctx, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, engine(), &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = kv }, &err))
+	if (timeline_open(&tl, engine(), &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = kv }, &err))
 		test_skip("%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
 static void random_ids(int32_t *id, size_t n)
@@ -46,7 +46,7 @@ static void random_ids(int32_t *id, size_t n)
 }
 
 /* One more token, whatever was sampled. */
-static void generate(struct timeline *t, int n)
+static void generate(struct timeline *tl, int n)
 {
 	struct err err = { 0 };
 
@@ -54,22 +54,22 @@ static void generate(struct timeline *t, int n)
 		int32_t id;
 
 		random_ids(&id, 1);
-		CHECK_MSG(timeline_extend(t, &id, 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
+		CHECK_MSG(timeline_extend(tl, &id, 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
 	}
 }
 
-static struct retained_view inside(const struct timeline *t)
+static struct retained_view inside(const struct timeline *tl)
 {
 	struct retained_view in = { 0 };
 
-	if (t->cache.policy.def->retention->view)
-		t->cache.policy.def->retention->view(&t->cache, &in);
+	if (tl->cache.policy.def->retention->view)
+		tl->cache.policy.def->retention->view(&tl->cache, &in);
 	return in;
 }
 
-static struct selector *selector(struct timeline *t)
+static struct selector *selector(struct timeline *tl)
 {
-	return t->cache.selecting ? &t->cache.sel : NULL;
+	return tl->cache.selecting ? &tl->cache.sel : NULL;
 }
 
 /* ---- what must always hold ---- */
@@ -110,15 +110,15 @@ static void check_numbers(const struct cache_view *v, const char *at)
 }
 
 /* Columns against tokens one by one, and those against the statistics. */
-static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, const char *at)
+static void check_view(struct timeline *tl, int32_t cols, struct cache_view *v, const char *at)
 {
 	struct timeline_stats st;
 	uint8_t *kept;
 	int32_t gone = 0, thinned = 0, most = 0, most_behind = 0;
 
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	memset(v, 0xa5, sizeof *v);
-	timeline_view(t, cols, v);
+	timeline_view(tl, cols, v);
 	CHECK_INT(v->n_tokens, st.n_tokens);
 	cols = cols < 1 ? 1 : MIN(VIEW_COLS, cols);
 	CHECK_MSG(v->cols <= cols && v->per_col >= 1, "%s: %d columns of %d", at, v->cols, v->per_col);
@@ -128,7 +128,7 @@ static void check_view(struct timeline *t, int32_t cols, struct cache_view *v, c
 	CHECK(v->n_tokens > cols || v->per_col == 1);
 	check_numbers(v, at);
 	kept = malloc((size_t)v->n_tokens + 20);
-	timeline_kept(t, -7, v->n_tokens + 20, kept);
+	timeline_kept(tl, -7, v->n_tokens + 20, kept);
 	for (int i = 0; i < 7; i++)
 		CHECK(!kept[i]);
 	for (int i = 0; i < 13; i++)
@@ -182,13 +182,13 @@ struct naive {
 	double ring[1 + RINGS_MOST];
 };
 
-static void naive_count(struct naive *x, const struct timeline *t)
+static void naive_count(struct naive *x, const struct timeline *tl)
 {
-	struct retained_view in = inside(t);
+	struct retained_view in = inside(tl);
 	const struct rings *r = in.rings;
 	int32_t rows = rings_filling(r) ? r->t - r->s.sinks : r->size;
 
-	*x = (struct naive){ .n = (int32_t)t->tokens.n, .heads = r->heads };
+	*x = (struct naive){ .n = (int32_t)tl->tokens.n, .heads = r->heads };
 	x->held = calloc((size_t)x->n * (1 + RINGS_MOST), sizeof *x->held);
 	x->sum = calloc((size_t)x->n * LAYERS, sizeof *x->sum);
 	for (int32_t i = 0; i < x->n; i++)
@@ -211,14 +211,14 @@ static void naive_count(struct naive *x, const struct timeline *t)
 		}
 }
 
-static void check_rings(struct timeline *t, int32_t cols, const char *at)
+static void check_rings(struct timeline *tl, int32_t cols, const char *at)
 {
 	struct cache_view v;
 	struct naive x;
 	double all = 0, most = 0;
 
-	check_view(t, cols, &v, at);
-	naive_count(&x, t);
+	check_view(tl, cols, &v, at);
+	naive_count(&x, tl);
 	for (int i = 1; i <= RINGS_MOST; i++)
 		all += x.ring[i];
 	CHECK_MSG(all > 0 ? v.watched == VIEW_MASS : v.watched != VIEW_MASS, "%s: watched %d", at, v.watched);
@@ -251,7 +251,7 @@ static void check_rings(struct timeline *t, int32_t cols, const char *at)
 			}
 		}
 	if (v.watched == VIEW_MASS && most > 0) {
-		struct retained_view in = inside(t);
+		struct retained_view in = inside(tl);
 		double want =
 			(double)ema_value(&in.rings->ema, (float)(most * LAYERS / x.heads), in.rings->t + in.waiting);
 
@@ -294,35 +294,35 @@ TEST(rings_are_shown_as_they_are)
 
 	random_ids(id, 2400);
 	for (size_t i = 0; i < LEN(v); i++) {
-		struct timeline *t = open_kv(v[i].kv, 256, 32);
+		struct timeline *tl = open_kv(v[i].kv, 256, 32);
 		struct err err = { 0 };
 		size_t n = 0;
 		int32_t many;
 
 		memset(&told, 0, sizeof told);
-		timeline_on_evictions(t, on_rows, &told);
-		CHECK_MSG(timeline_pin(t, v[i].pin, &err) == 0, "%s", err.msg);
-		check_rings(t, 256, v[i].kv);
+		timeline_on_evictions(tl, on_rows, &told);
+		CHECK_MSG(timeline_pin(tl, v[i].pin, &err) == 0, "%s", err.msg);
+		check_rings(tl, 256, v[i].kv);
 		while (n < 2000) {
 			uint8_t kept[2400];
 
 			n += 1 + test_rand() % (n < 300 ? 40 : 300);
-			memcpy(id, timeline_tokens(t, &(size_t){ 0 }) ? timeline_tokens(t, &(size_t){ 0 }) : id,
-			       t->tokens.n * sizeof *id);
-			CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
-			check_rings(t, 1 + (int32_t)(test_rand() % 300), v[i].kv);
-			generate(t, (int)(test_rand() % 30));
-			timeline_tokens(t, &n);
-			check_rings(t, 1 + (int32_t)(test_rand() % 300), v[i].kv);
+			memcpy(id, timeline_tokens(tl, &(size_t){ 0 }) ? timeline_tokens(tl, &(size_t){ 0 }) : id,
+			       tl->tokens.n * sizeof *id);
+			CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+			check_rings(tl, 1 + (int32_t)(test_rand() % 300), v[i].kv);
+			generate(tl, (int)(test_rand() % 30));
+			timeline_tokens(tl, &n);
+			check_rings(tl, 1 + (int32_t)(test_rand() % 300), v[i].kv);
 			many = (int32_t)n;
-			timeline_kept(t, 0, many, kept);
+			timeline_kept(tl, 0, many, kept);
 			for (int32_t k = 0; k < many; k++)
 				CHECK_MSG(kept[k] == part((int32_t)lroundf((1 - told.gone[k]) * (float)v[i].heads),
 				                          v[i].heads),
 				          "%s: token %d of %d is kept by %d, evicted %g", v[i].kv, k, many, kept[k],
 				          (double)told.gone[k]);
 		}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
@@ -349,29 +349,29 @@ static int32_t rows_of(const struct cache_view *v, int layer)
 
 static struct timeline *read_kv(const char *kv, int32_t n)
 {
-	struct timeline *t = open_kv(kv, 512, 64);
+	struct timeline *tl = open_kv(kv, 512, 64);
 	struct err err = { 0 };
 	int32_t id[512];
 
 	random_ids(id, 512);
-	CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0, "%s: %s", kv, err.msg);
-	return t;
+	CHECK_MSG(timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) == 0, "%s: %s", kv, err.msg);
+	return tl;
 }
 
 TEST(lists_are_what_was_read)
 {
-	struct timeline *t = read_kv("sift:k=16,split=even", 150);
+	struct timeline *tl = read_kv("sift:k=16,split=even", 150);
 	struct cache_view v;
 	int32_t same = 0;
 
 	/* No view was taken: nothing is remembered. */
-	generate(t, 3);
-	CHECK(t->panel == NULL);
-	check_view(t, 256, &v, "sift");
+	generate(tl, 3);
+	CHECK(tl->panel == NULL);
+	check_view(tl, 256, &v, "sift");
 	CHECK(v.watched == VIEW_SELECTED && v.selected == -1);
 	for (int step = 0; step < 5; step++) {
-		generate(t, 1);
-		check_view(t, 256, &v, "sift");
+		generate(tl, 1);
+		check_view(tl, 256, &v, "sift");
 		CHECK_INT(v.selected, 16);
 		CHECK_INT(v.refreshed, -1);
 		for (int l = 0; l < LAYERS; l++) {
@@ -381,43 +381,43 @@ TEST(lists_are_what_was_read)
 		}
 	}
 	CHECK_INT(same, 0); /* each layer's own list, not the last one's */
-	timeline_close(t);
+	timeline_close(tl);
 
-	t = read_kv("sift:k=16,split=need,dense=1", 150);
-	timeline_view(t, 256, &v);
-	generate(t, 2);
-	check_view(t, 256, &v, "sift, dense");
+	tl = read_kv("sift:k=16,split=need,dense=1", 150);
+	timeline_view(tl, 256, &v);
+	generate(tl, 2);
+	check_view(tl, 256, &v, "sift, dense");
 	CHECK_INT(rows_of(&v, 0), 2 * v.n_tokens);
 	CHECK_INT(rows_of(&v, 1) + rows_of(&v, 2), 2 * 2 * 16);
 	CHECK_INT(v.selected, (v.n_tokens + 32 + 1) / 3);
-	timeline_close(t);
+	timeline_close(tl);
 
-	t = read_kv("sift:k=1000", 150);
-	timeline_view(t, 256, &v);
-	generate(t, 1);
-	check_view(t, 256, &v, "sift, everything");
+	tl = read_kv("sift:k=1000", 150);
+	timeline_view(tl, 256, &v);
+	generate(tl, 1);
+	check_view(tl, 256, &v, "sift, everything");
 	CHECK_INT(v.selected, 0);
 	CHECK_INT(rows_of(&v, 1), 2 * v.n_tokens);
-	timeline_close(t);
+	timeline_close(tl);
 
-	t = read_kv("streaming++:size=20,stride=7", 150);
+	tl = read_kv("streaming++:size=20,stride=7", 150);
 	for (int step = 0; step < 9; step++) {
-		timeline_view(t, 256, &v);
-		generate(t, 1);
-		check_view(t, 256, &v, "streaming++");
+		timeline_view(tl, 256, &v);
+		generate(tl, 1);
+		check_view(tl, 256, &v, "streaming++");
 		CHECK_INT(v.selected, step == 6 ? 0 : 24);
 		for (int32_t i = 0; i < v.n_tokens; i++)
 			CHECK_INT(heads_of(&v, 2, i), step == 6 || i < 4 || i >= v.n_tokens - 20 ? 2 : 0);
 	}
-	timeline_close(t);
+	timeline_close(tl);
 
-	t = read_kv("quest:k=64", 180);
+	tl = read_kv("quest:k=64", 180);
 	for (int step = 0; step < 30; step++) {
 		int32_t rows;
 
-		timeline_view(t, 256, &v);
-		generate(t, 1);
-		check_view(t, 256, &v, "quest");
+		timeline_view(tl, 256, &v);
+		generate(tl, 1);
+		check_view(tl, 256, &v, "quest");
 		/* one page found, the first and the last four; the last one is not full */
 		rows = 6 * 16 - (16 - 1 - (v.n_tokens - 1) % 16);
 		CHECK_INT(v.selected, rows);
@@ -427,7 +427,7 @@ TEST(lists_are_what_was_read)
 				CHECK_INT(heads_of(&v, l, i), heads_of(&v, l, i / 16 * 16));
 		}
 	}
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 TEST(sets_that_serve_several_steps)
@@ -437,15 +437,15 @@ TEST(sets_that_serve_several_steps)
 	struct cache_view v;
 
 	for (int i = 0; i < 4; i++) {
-		struct timeline *t = read_kv(kv[i], 200);
+		struct timeline *tl = read_kv(kv[i], 200);
 
-		timeline_view(t, 256, &v);
+		timeline_view(tl, 256, &v);
 		CHECK(v.cosine <= -2 && v.refreshed == -1);
 		for (int step = 1; step <= 20; step++) {
 			int due = step % 4 == 0 && i != 3, first = i == 1 && step == 1; /* sift has none before */
 
-			generate(t, 1);
-			check_view(t, 256, &v, kv[i]);
+			generate(tl, 1);
+			check_view(tl, 256, &v, kv[i]);
 			CHECK_INT(v.refreshed, due || first ? LAYERS : 0);
 			CHECK_MSG(i < 2 || step < 4 ? v.cosine <= -2 : v.cosine >= -1, "%s: cosine %g", kv[i],
 			          (double)v.cosine);
@@ -455,7 +455,7 @@ TEST(sets_that_serve_several_steps)
 				          kv[i], step, rows_of(&v, l));
 			}
 		}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
@@ -472,22 +472,22 @@ TEST(entries_that_are_not_kept)
 	};
 
 	for (size_t i = 0; i < LEN(all); i++) {
-		struct timeline *t = read_kv(all[i].kv, 200);
+		struct timeline *tl = read_kv(all[i].kv, 200);
 		struct cache_view v;
 		int32_t k = i < 2 ? 20 : 40, dense = 0;
 		uint8_t kept[256];
 
 		/* Layers that read everything are held whole. */
-		for (struct attn_part part[SELECT_PARTS]; dense < LAYERS &&
-		                                          selector(t)->ops->holds(selector(t), dense, 200, part) == 1 &&
-		                                          !part[0].slots && part[0].n_slots == 200;)
+		for (struct attn_part part[SELECT_PARTS];
+		     dense < LAYERS && selector(tl)->ops->holds(selector(tl), dense, 200, part) == 1 &&
+		     !part[0].slots && part[0].n_slots == 200;)
 			dense++;
 		for (int step = 0; step < 20; step++) {
 			int64_t pairs = 0, want;
 
-			check_view(t, 256, &v, all[i].kv);
-			CHECK(t->panel == NULL); /* no need to remember */
-			timeline_kept(t, 0, v.n_tokens, kept);
+			check_view(tl, 256, &v, all[i].kv);
+			CHECK(tl->panel == NULL); /* no need to remember */
+			timeline_kept(tl, 0, v.n_tokens, kept);
 			for (int32_t c = 0; c < v.n_tokens; c++) {
 				int sum = 0;
 
@@ -505,26 +505,26 @@ TEST(entries_that_are_not_kept)
 			CHECK_INT(v.selected, ((LAYERS - dense) * k + dense * v.n_tokens + 1) / LAYERS);
 			CHECK_MSG(i > 1 ? v.sink <= -1 : v.share[0] >= 1 && v.sink >= 0, "%s: sink %g", all[i].kv,
 			          (double)v.sink);
-			generate(t, 1);
+			generate(tl, 1);
 		}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
 TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 {
-	struct timeline *t = open_kv("auto:k=16,sample=0,split=even,size=100", 512, 64);
+	struct timeline *tl = open_kv("auto:k=16,sample=0,split=even,size=100", 512, 64);
 	struct err err = { 0 };
 	struct cache_view v;
 	int32_t id[600];
 
 	random_ids(id, 600);
-	CHECK_MSG(timeline_pin(t, 120, &err) == 0, "%s", err.msg);
-	CHECK_MSG(timeline_sync(t, id, 140, NULL, NULL, &err) == 0, "%s", err.msg);
-	check_view(t, 256, &v, "auto");
+	CHECK_MSG(timeline_pin(tl, 120, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, id, 140, NULL, NULL, &err) == 0, "%s", err.msg);
+	check_view(tl, 256, &v, "auto");
 	CHECK(v.pinned == 120 && v.watched == VIEW_SELECTED && v.watched_pinned == VIEW_SELECTED && v.selected == -1);
-	generate(t, 3);
-	check_view(t, 256, &v, "auto");
+	generate(tl, 3);
+	check_view(tl, 256, &v, "auto");
 	CHECK_INT(v.selected, 16);
 	for (int l = 0; l < LAYERS; l++) {
 		CHECK_INT(rows_of(&v, l), 2 * (16 + v.n_tokens - 120));
@@ -533,12 +533,12 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 	CHECK(v.where[119] == 0 && v.where[120] == 1);
 	/* As the conversation grows, mass is summed, and later its tokens are evicted; the selection among the pinned
 	 * ones is still shown. */
-	CHECK_MSG(timeline_sync(t, timeline_tokens(t, &(size_t){ 0 }), 140, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(timeline_sync(t, id, 250, NULL, NULL, &err) >= 0, "%s", err.msg);
-	check_view(t, 256, &v, "auto");
+	CHECK_MSG(timeline_sync(tl, timeline_tokens(tl, &(size_t){ 0 }), 140, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, id, 250, NULL, NULL, &err) >= 0, "%s", err.msg);
+	check_view(tl, 256, &v, "auto");
 	CHECK(v.selected == -1 && v.watched == VIEW_MASS && v.watched_pinned == VIEW_SELECTED);
-	generate(t, 2);
-	check_view(t, 256, &v, "auto");
+	generate(tl, 2);
+	check_view(tl, 256, &v, "auto");
 	CHECK(v.selected == 16 && v.watched == VIEW_MASS && v.share[0] <= 0 && v.sink <= -1);
 	for (int l = 0; l < LAYERS; l++) {
 		int32_t n = 0;
@@ -548,10 +548,10 @@ TEST(a_pinned_prefix_is_shown_with_what_was_read_of_it)
 		CHECK_INT(n, 2 * 16);
 	}
 	/* A shorter prefix that is read whole. */
-	CHECK_MSG(timeline_pin(t, 0, &err) == 0, "%s", err.msg);
-	check_view(t, 256, &v, "auto, unpinned");
+	CHECK_MSG(timeline_pin(tl, 0, &err) == 0, "%s", err.msg);
+	check_view(tl, 256, &v, "auto, unpinned");
 	CHECK(v.watched_pinned == VIEW_NONE && v.pinned == 4);
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 /* ---- shares of attention ---- */
@@ -561,26 +561,26 @@ static double full_share(const int32_t *id, size_t n, int32_t size)
 {
 	char kv[64];
 	const char *watch = kv;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct recovered r;
 	struct err err = { 0 };
 
 	snprintf(kv, sizeof kv, "streaming++:size=%d,sinks=4,stride=1000000", size);
-	CHECK_MSG(!timeline_open(&t, engine(), &(struct timeline_options){ .ctx = 512, .kv = "full", .batch = 64 },
+	CHECK_MSG(!timeline_open(&tl, engine(), &(struct timeline_options){ .ctx = 512, .kv = "full", .batch = 64 },
 	                         &err) &&
-	                  !timeline_watch(t, &watch, 1, &err),
+	                  !timeline_watch(tl, &watch, 1, &err),
 	          "%s", err.msg);
-	CHECK(timeline_sync(t, id, n - 1, NULL, NULL, &err) >= 0 &&
-	      !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
-	CHECK(!timeline_recovery(t, 0, &r) && r.steps == 1);
-	timeline_close(t);
+	CHECK(timeline_sync(tl, id, n - 1, NULL, NULL, &err) >= 0 &&
+	      !timeline_extend(tl, id + n - 1, 1, 1, NULL, NULL, &err));
+	CHECK(!timeline_recovery(tl, 0, &r) && r.steps == 1);
+	timeline_close(tl);
 	return r.mass;
 }
 
 /* While nothing is evicted, a cascade is full attention: shares of its regions against another way to find them. */
 TEST(shares_of_attention_by_region)
 {
-	struct timeline *t = open_kv("cascade:size=200,n=4,stride=32", 512, 32);
+	struct timeline *tl = open_kv("cascade:size=200,n=4,stride=32", 512, 32);
 	struct err err = { 0 };
 	struct cache_view v;
 	int32_t id[204];
@@ -591,11 +591,11 @@ TEST(shares_of_attention_by_region)
 		int decode = test_rand() % 2;
 
 		n = MIN(204, n);
-		CHECK(timeline_sync(t, id, n - decode, NULL, NULL, &err) >= 0);
-		timeline_view(t, 64, &v);
-		CHECK_INT(timeline_sync(t, id, n - decode, NULL, NULL, &err), n - decode);
-		CHECK(!decode || !timeline_extend(t, id + n - 1, 1, 1, NULL, NULL, &err));
-		check_view(t, 64, &v, "cascade");
+		CHECK(timeline_sync(tl, id, n - decode, NULL, NULL, &err) >= 0);
+		timeline_view(tl, 64, &v);
+		CHECK_INT(timeline_sync(tl, id, n - decode, NULL, NULL, &err), n - decode);
+		CHECK(!decode || !timeline_extend(tl, id + n - 1, 1, 1, NULL, NULL, &err));
+		check_view(tl, 64, &v, "cascade");
 		if (!decode)
 			continue; /* the view was taken after the tokens */
 		CHECK_INT(v.now_layers, LAYERS);
@@ -613,20 +613,20 @@ TEST(shares_of_attention_by_region)
 	}
 	/* Tokens that are read are seen, too: the last one of the next call. */
 	random_ids(id, 204);
-	CHECK(timeline_sync(t, id, 90, NULL, NULL, &err) >= 0);
-	timeline_view(t, 64, &v);
-	CHECK(timeline_sync(t, id, 100, NULL, NULL, &err) >= 0);
-	timeline_view(t, 64, &v);
+	CHECK(timeline_sync(tl, id, 90, NULL, NULL, &err) >= 0);
+	timeline_view(tl, 64, &v);
+	CHECK(timeline_sync(tl, id, 100, NULL, NULL, &err) >= 0);
+	timeline_view(tl, 64, &v);
 	CHECK(v.now_layers == LAYERS);
 	CHECK_MSG(fabs((double)v.now[0] + (double)v.now[1] - full_share(id, 100, 50)) < 2e-3, "%g, not %g",
 	          (double)v.now[0] + (double)v.now[1], full_share(id, 100, 50));
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 /* A share is what softmax over the keys says of these entries. */
 TEST(shares_of_entries)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	struct cache_view v;
 	struct selector *s;
@@ -639,14 +639,14 @@ TEST(shares_of_entries)
 	struct scan_args scan;
 	double want = 0, got;
 
-	CHECK_MSG(!timeline_open(&t, engine(),
+	CHECK_MSG(!timeline_open(&tl, engine(),
 	                         &(struct timeline_options){ .ctx = 200, .kv = "sift:k=20,bits=16", .kv_type = "f32" },
 	                         &err),
 	          "%s", err.msg);
 	random_ids(id, 150);
-	CHECK(timeline_sync(t, id, 150, NULL, NULL, &err) == 0);
-	timeline_view(t, 64, &v);
-	s = selector(t);
+	CHECK(timeline_sync(tl, id, 150, NULL, NULL, &err) == 0);
+	timeline_view(tl, 64, &v);
+	s = selector(tl);
 	be = s->kv->be;
 	CHECK(!be->ops->alloc(be, &q) && !be->ops->alloc(be, &list));
 	for (int i = 0; i < HEADS * HEAD; i++)
@@ -675,43 +675,43 @@ TEST(shares_of_entries)
 		want += on / sum / HEADS;
 	}
 	scan = s->ops->scan(s, 1, &q, 150);
-	got = observe_panel_share_on(t->panel, &scan, part, 2);
+	got = observe_panel_share_on(tl->panel, &scan, part, 2);
 	CHECK_MSG(fabs(got - want) < 1e-3, "%g, not %g", got, want);
-	got = observe_panel_share_on(t->panel, &scan, part, 0);
+	got = observe_panel_share_on(tl->panel, &scan, part, 0);
 	CHECK(got >= 0 && got <= 0);
 	be->ops->drop(be, &q);
 	be->ops->drop(be, &list);
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 TEST(what_sets_recover)
 {
-	struct timeline *t = read_kv("recycled:k=24,stride=4,scan=k", 200);
+	struct timeline *tl = read_kv("recycled:k=24,stride=4,scan=k", 200);
 	struct cache_view v;
 	float at_24;
 
 	/* Not before a set has been selected anew while views are taken, and not after a prefill. */
 	for (int step = 1; step <= 12; step++) {
-		timeline_view(t, 256, &v);
+		timeline_view(tl, 256, &v);
 		CHECK_MSG((v.recovered >= 0) == (step > 4), "step %d: recovered %g", step, (double)v.recovered);
-		generate(t, 1);
+		generate(tl, 1);
 	}
-	timeline_view(t, 256, &v);
+	timeline_view(tl, 256, &v);
 	at_24 = v.recovered;
 	CHECK(at_24 > 0 && at_24 < 0.9f && v.estimated <= -1);
-	generate(t, 1);
-	timeline_view(t, 256, &v);
+	generate(tl, 1);
+	timeline_view(tl, 256, &v);
 	CHECK_MSG(fabs((double)(v.recovered - at_24)) < 1e-9, "%g between two selections, %g at the first",
 	          (double)v.recovered, (double)at_24);
-	timeline_close(t);
+	timeline_close(tl);
 
 	/* A larger set has more of it, and of everything all. */
-	t = read_kv("recycled:k=150,stride=4,scan=k", 200);
-	for (int step = 1; step <= 12; step++, generate(t, 1))
-		timeline_view(t, 256, &v);
+	tl = read_kv("recycled:k=150,stride=4,scan=k", 200);
+	for (int step = 1; step <= 12; step++, generate(tl, 1))
+		timeline_view(tl, 256, &v);
 	CHECK_MSG(v.recovered > at_24 && v.recovered < 1, "%g of 150 entries, %g of 24", (double)v.recovered,
 	          (double)at_24);
-	timeline_close(t);
+	timeline_close(tl);
 
 	for (int i = 0; i < 2; i++) {
 		float last = 0;
@@ -720,15 +720,15 @@ TEST(what_sets_recover)
 			char kv[64];
 
 			snprintf(kv, sizeof kv, "sift:k=%d,bits=%d", k, i ? 2 : 16);
-			t = read_kv(kv, 200);
-			timeline_view(t, 256, &v);
+			tl = read_kv(kv, 200);
+			timeline_view(tl, 256, &v);
 			CHECK(v.estimated <= -1);
-			generate(t, 1);
-			timeline_view(t, 256, &v);
+			generate(tl, 1);
+			timeline_view(tl, 256, &v);
 			CHECK_MSG(v.estimated > last && v.recovered <= -1, "%s: estimated %g, with fewer %g", kv,
 			          (double)v.estimated, (double)last);
 			last = v.estimated;
-			timeline_close(t);
+			timeline_close(tl);
 			if (k == 1000)
 				break;
 		}
@@ -743,15 +743,15 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 	static const char *const kv[] = { "full", "auto", "sink" };
 
 	for (size_t i = 0; i < LEN(kv); i++) {
-		struct timeline *t = read_kv(kv[i], 100);
+		struct timeline *tl = read_kv(kv[i], 100);
 		struct cache_view v;
 		struct err err = { 0 };
 		int32_t id[60];
 		size_t n;
 
-		timeline_view(t, 100, &v);
-		generate(t, 1);
-		timeline_view(t, 101, &v);
+		timeline_view(tl, 100, &v);
+		generate(tl, 1);
+		timeline_view(tl, 101, &v);
 		CHECK_MSG(v.watched == VIEW_MEASURED, "%s: nothing was measured", kv[i]);
 		for (int32_t l = 0; l < LAYERS; l++) {
 			int seen = 0;
@@ -760,14 +760,14 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 				seen += v.heat[l][c] > 0;
 			CHECK_MSG(seen > 50, "%s: layer %d has %d columns", kv[i], l, seen);
 		}
-		memcpy(id, timeline_tokens(t, &n), 60 * sizeof *id);
-		CHECK_MSG(timeline_sync(t, id, 60, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
-		timeline_view(t, 60, &v);
+		memcpy(id, timeline_tokens(tl, &n), 60 * sizeof *id);
+		CHECK_MSG(timeline_sync(tl, id, 60, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
+		timeline_view(tl, 60, &v);
 		CHECK_INT(v.n_tokens, 60);
-		generate(t, 1);
-		timeline_view(t, 61, &v);
+		generate(tl, 1);
+		timeline_view(tl, 61, &v);
 		CHECK_MSG(v.watched == VIEW_MEASURED, "%s: nothing after a rollback", kv[i]);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
@@ -775,43 +775,43 @@ TEST(attention_is_measured_where_no_policy_sums_it)
 TEST(how_much_is_read)
 {
 	static const char *const silent[] = { "full", "sink", "quest:k=16", "recycled:k=24,stride=4,scan=k" };
-	struct timeline *t = read_kv("sift:k=24,sample=16", 200);
+	struct timeline *tl = read_kv("sift:k=24,sample=16", 200);
 	struct attention_read r, more;
 	struct cache_view v;
 
-	timeline_attention_read(t, &r);
+	timeline_attention_read(tl, &r);
 	CHECK(!r.known);
-	generate(t, 1);
-	timeline_attention_read(t, &r);
+	generate(tl, 1);
+	timeline_attention_read(tl, &r);
 	CHECK(!r.known);
 	for (int i = 0; i < 4; i++) {
-		timeline_attention_read_measure(t);
-		generate(t, 1);
+		timeline_attention_read_measure(tl);
+		generate(tl, 1);
 	}
-	timeline_attention_read(t, &r);
+	timeline_attention_read(tl, &r);
 	CHECK(r.known && r.exact > 0 && r.exact < 1);
 	CHECK(fabsf(r.exact + r.sampled - 1) < 1e-6f && fabsf(r.spread - r.sampled / 4) < 1e-6f);
-	timeline_view(t, 16, &v);
+	timeline_view(tl, 16, &v);
 	CHECK_MSG(fabsf(v.estimated - r.exact) < 1e-6f && fabsf(v.spread - r.spread) < 1e-6f,
 	          "the view says %g and %g, not %g and %g", (double)v.estimated, (double)v.spread, (double)r.exact,
 	          (double)r.spread);
-	timeline_close(t);
+	timeline_close(tl);
 
 	/* A larger set has more of it; what is not sampled is not read. */
-	t = read_kv("sift:k=100", 200);
-	timeline_attention_read_measure(t);
-	generate(t, 1);
-	timeline_attention_read(t, &more);
+	tl = read_kv("sift:k=100", 200);
+	timeline_attention_read_measure(tl);
+	generate(tl, 1);
+	timeline_attention_read(tl, &more);
 	CHECK(more.known && more.exact > r.exact && more.sampled <= 0 && more.spread <= 0);
-	timeline_close(t);
+	timeline_close(tl);
 
 	for (size_t i = 0; i < LEN(silent); i++) {
-		t = read_kv(silent[i], 200);
-		timeline_attention_read_measure(t);
-		generate(t, 6);
-		timeline_attention_read(t, &r);
+		tl = read_kv(silent[i], 200);
+		timeline_attention_read_measure(tl);
+		generate(tl, 6);
+		timeline_attention_read(tl, &r);
 		CHECK_MSG(!r.known, "%s", silent[i]);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
@@ -854,7 +854,7 @@ TEST(every_policy_is_covered)
 static void look_along(const char *kv, int32_t layer, int32_t head)
 {
 	enum { BEFORE = 30, AFTER = 120 };
-	struct timeline *t = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16);
+	struct timeline *tl = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16);
 	int bounded = !strncmp(kv, "sink", 4) || !strncmp(kv, "cascade", 7);
 	int32_t id[BEFORE + AFTER];
 	float p[BEFORE + AFTER];
@@ -862,14 +862,14 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 	struct err err = { 0 };
 
 	random_ids(id, BEFORE + AFTER);
-	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 &&
+	CHECK_MSG(timeline_sync(tl, id, BEFORE, NULL, NULL, &err) == 0 &&
 	                  timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0,
 	          "%s", err.msg);
 	for (int32_t i = BEFORE; i < BEFORE + AFTER; i++) {
 		double sum = 0;
 
-		timeline_kept(t, 0, i, kept);
-		CHECK_MSG(timeline_attention(t, id[i], layer, head, p, &err) == 0, "%s: %s", kv, err.msg);
+		timeline_kept(tl, 0, i, kept);
+		CHECK_MSG(timeline_attention(tl, id[i], layer, head, p, &err) == 0, "%s: %s", kv, err.msg);
 		CHECK_MSG(timeline_extend(plain, id + i, 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
 		for (int32_t k = 0; k <= i; k++) {
 			sum += p[k] > 0 ? (double)p[k] : 0;
@@ -883,10 +883,10 @@ static void look_along(const char *kv, int32_t layer, int32_t head)
 		}
 		CHECK_MSG(p[i] >= 0 && fabs(sum - 1) < 1e-3, "%s: token %d: %g of all, itself %g", kv, i, sum,
 		          (double)p[i]);
-		CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)),
+		CHECK_MSG(!memcmp(timeline_logits(tl), timeline_logits(plain), N_VOCAB * sizeof(float)),
 		          "%s: reporting token %d left a trace", kv, i);
 	}
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(plain);
 }
 
@@ -903,7 +903,7 @@ TEST(attention_is_told_token_by_token)
 TEST(attention_is_that_of_the_token_asked_about)
 {
 	for (int watched = 0; watched < 2; watched++) {
-		struct timeline *t = open_kv("full", 256, 16), *plain = open_kv("full", 256, 16);
+		struct timeline *tl = open_kv("full", 256, 16), *plain = open_kv("full", 256, 16);
 		struct sampling s = sampling_default, u = s;
 		struct step_out out;
 		int32_t id[40];
@@ -911,57 +911,57 @@ TEST(attention_is_that_of_the_token_asked_about)
 		struct err err = { 0 };
 
 		random_ids(id, 40);
-		CHECK(timeline_sync(t, id, 40, NULL, NULL, &err) == 0 &&
+		CHECK(timeline_sync(tl, id, 40, NULL, NULL, &err) == 0 &&
 		      timeline_sync(plain, id, 40, NULL, NULL, &err) == 0);
 		if (watched)
-			CHECK_MSG(!timeline_evidence_begin(t, &err), "%s", err.msg);
-		CHECK(timeline_step(t, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
+			CHECK_MSG(!timeline_evidence_begin(tl, &err), "%s", err.msg);
+		CHECK(timeline_step(tl, &s, &out, &err) == 1 && timeline_step(plain, &u, &out, &err) == 1);
 		CHECK(!timeline_extend(plain, NULL, 0, 1, NULL, NULL, &err));
 		CHECK(!timeline_attention(plain, 9, LAYERS / 2, -1, want, &err));
-		CHECK(!timeline_attention(t, 9, LAYERS / 2, -1, p, &err));
+		CHECK(!timeline_attention(tl, 9, LAYERS / 2, -1, p, &err));
 		for (int i = 0; i < 42; i++)
 			sum += p[i];
 		CHECK_MSG(!memcmp(p, want, sizeof p) && fabs((double)sum - 1) < 1e-3, "%d observers: shares sum to %g",
 		          1 + watched, (double)sum);
-		timeline_evidence(t, 0, 42, sums);
+		timeline_evidence(tl, 0, 42, sums);
 		for (int i = 0; i < 42; i++)
 			CHECK((sums[i] > 0) == watched);
-		timeline_close(t);
+		timeline_close(tl);
 		timeline_close(plain);
 	}
 }
 
 TEST(attention_of_no_such_head_is_refused)
 {
-	struct timeline *t = open_kv("full", 64, 16);
+	struct timeline *tl = open_kv("full", 64, 16);
 	struct err err = { 0 };
 	float p[4];
 
-	CHECK(timeline_attention(t, 5, LAYERS, 0, p, &err) == -1 && err.code == ERR_USAGE);
-	CHECK(timeline_attention(t, 5, 0, KV_HEADS, p, &err) == -1 && err.code == ERR_USAGE);
-	CHECK(timeline_attention(t, 5, -1, -1, p, &err) == -1);
-	CHECK(timeline_attention(t, 5, 0, -1, p, &err) == 0 && p[0] > 0.999f);
-	timeline_close(t);
+	CHECK(timeline_attention(tl, 5, LAYERS, 0, p, &err) == -1 && err.code == ERR_USAGE);
+	CHECK(timeline_attention(tl, 5, 0, KV_HEADS, p, &err) == -1 && err.code == ERR_USAGE);
+	CHECK(timeline_attention(tl, 5, -1, -1, p, &err) == -1);
+	CHECK(timeline_attention(tl, 5, 0, -1, p, &err) == 0 && p[0] > 0.999f);
+	timeline_close(tl);
 }
 
 /* The squares of what one layer attended, head by head; and none that an unreported token attended. */
 static void squares_along(const char *kv)
 {
 	enum { BEFORE = 30, AFTER = 60, ALL = BEFORE + AFTER };
-	struct timeline *t = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16), *one[KV_HEADS];
+	struct timeline *tl = open_kv(kv, 256, 16), *plain = open_kv(kv, 256, 16), *one[KV_HEADS];
 	int32_t id[ALL], layer = LAYERS / 2;
 	float p[ALL], sum[ALL];
 	double want[ALL] = { 0 };
 	struct err err = { 0 };
 
 	random_ids(id, ALL);
-	CHECK_MSG(timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0 &&
+	CHECK_MSG(timeline_sync(tl, id, BEFORE, NULL, NULL, &err) == 0 &&
 	                  timeline_sync(plain, id, BEFORE, NULL, NULL, &err) == 0,
 	          "%s", err.msg);
-	CHECK_MSG(timeline_evidence_begin(t, &err) == 0, "%s: %s", kv, err.msg);
-	CHECK(timeline_extend(t, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 &&
+	CHECK_MSG(timeline_evidence_begin(tl, &err) == 0, "%s: %s", kv, err.msg);
+	CHECK(timeline_extend(tl, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0 &&
 	      timeline_extend(plain, id + BEFORE, AFTER, 1, NULL, NULL, &err) == 0);
-	CHECK_MSG(!memcmp(timeline_logits(t), timeline_logits(plain), N_VOCAB * sizeof(float)),
+	CHECK_MSG(!memcmp(timeline_logits(tl), timeline_logits(plain), N_VOCAB * sizeof(float)),
 	          "%s: watching left a trace", kv);
 	for (int h = 0; h < KV_HEADS; h++) {
 		one[h] = open_kv(kv, 256, 16);
@@ -973,18 +973,18 @@ static void squares_along(const char *kv)
 		}
 		timeline_close(one[h]);
 	}
-	timeline_evidence(t, 0, ALL, sum);
+	timeline_evidence(tl, 0, ALL, sum);
 	for (int32_t k = 0; k < ALL; k++)
 		CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4 * (1 + want[k]), "%s: token %d has %g, not %g", kv, k,
 		          (double)sum[k], want[k]);
 	/* Begun anew; and what is not there has nothing. */
-	CHECK(timeline_evidence_begin(t, &err) == 0);
-	timeline_evidence(t, -2, 4, sum);
+	CHECK(timeline_evidence_begin(tl, &err) == 0);
+	timeline_evidence(tl, -2, 4, sum);
 	CHECK(sum[0] == 0 && sum[1] == 0 && sum[2] == 0 && sum[3] == 0);
-	timeline_evidence_end(t);
-	timeline_evidence(t, 0, 4, sum);
+	timeline_evidence_end(tl);
+	timeline_evidence(tl, 0, 4, sum);
 	CHECK(sum[0] == 0 && sum[3] == 0);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(plain);
 }
 
@@ -999,7 +999,7 @@ TEST(attention_is_summed_up)
 TEST(a_refused_change_of_policy_keeps_the_observers)
 {
 	enum { BEFORE = 60, AFTER = 6 };
-	struct timeline *t = open_kv("sift:k=20", 256, 16);
+	struct timeline *tl = open_kv("sift:k=20", 256, 16);
 	struct cache_view v;
 	int32_t id[BEFORE + AFTER];
 	float before[BEFORE], sum[BEFORE];
@@ -1007,39 +1007,39 @@ TEST(a_refused_change_of_policy_keeps_the_observers)
 	int grown = 0;
 
 	random_ids(id, BEFORE + AFTER);
-	CHECK(timeline_evidence_begin(t, &err) == 0 && timeline_sync(t, id, BEFORE, NULL, NULL, &err) == 0);
-	timeline_view(t, 10, &v);
-	CHECK(timeline_extend(t, id + BEFORE, 1, 1, NULL, NULL, &err) == 0);
-	timeline_evidence(t, 0, BEFORE, before);
+	CHECK(timeline_evidence_begin(tl, &err) == 0 && timeline_sync(tl, id, BEFORE, NULL, NULL, &err) == 0);
+	timeline_view(tl, 10, &v);
+	CHECK(timeline_extend(tl, id + BEFORE, 1, 1, NULL, NULL, &err) == 0);
+	timeline_evidence(tl, 0, BEFORE, before);
 	CHECK(before[0] > 0);
-	CHECK(timeline_switch_kv(t, "cascade:size=41,n=2", &err) < 0 && err.code == ERR_USAGE);
-	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK(timeline_switch_kv(tl, "cascade:size=41,n=2", &err) < 0 && err.code == ERR_USAGE);
+	timeline_evidence(tl, 0, BEFORE, sum);
 	CHECK(!memcmp(sum, before, sizeof sum));
-	timeline_view(t, 10, &v);
+	timeline_view(tl, 10, &v);
 	CHECK_INT(v.selected, 20);
-	CHECK_MSG(timeline_extend(t, id + BEFORE + 1, AFTER - 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
-	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK_MSG(timeline_extend(tl, id + BEFORE + 1, AFTER - 1, 1, NULL, NULL, &err) == 0, "%s", err.msg);
+	timeline_evidence(tl, 0, BEFORE, sum);
 	for (int i = 0; i < BEFORE; i++)
 		grown += sum[i] > before[i];
 	CHECK(grown > 0);
-	CHECK_MSG(timeline_switch_kv(t, "cascade:size=40,n=2", &err) == 0, "%s", err.msg);
-	timeline_evidence(t, 0, BEFORE, sum);
+	CHECK_MSG(timeline_switch_kv(tl, "cascade:size=40,n=2", &err) == 0, "%s", err.msg);
+	timeline_evidence(tl, 0, BEFORE, sum);
 	CHECK(sum[0] == 0);
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 /* As open_kv(), with entries of f32: a token that is read has the bits of the same token generated. */
 static struct timeline *open_f32(const char *policy, int32_t ctx, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, engine(),
+	CHECK_MSG(!timeline_open(&tl, engine(),
 	                         &(struct timeline_options){
 					 .ctx = ctx, .batch = batch, .kv = policy, .kv_type = "f32" },
 	                         &err),
 	          "%s", err.msg);
-	return t;
+	return tl;
 }
 
 /* The last token of a prefill is the first that is reported: what it attends, however many came with it. */
@@ -1050,17 +1050,17 @@ TEST(attention_of_the_last_read_token)
 
 	for (size_t i = 0; i < LEN(policy); i++)
 		for (int32_t n = 60; n < 64; n += 3) {
-			struct timeline *t = open_f32(policy[i], 256, 16), *one = open_f32(policy[i], 256, 16);
+			struct timeline *tl = open_f32(policy[i], 256, 16), *one = open_f32(policy[i], 256, 16);
 			int32_t id[64], layer = LAYERS / 2;
 			float p[64], sum[64];
 			double all = 0;
 			struct err err = { 0 };
 
 			random_ids(id, n);
-			CHECK_MSG(timeline_evidence_begin(t, &err) == 0 &&
-			                  timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == 0,
+			CHECK_MSG(timeline_evidence_begin(tl, &err) == 0 &&
+			                  timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) == 0,
 			          "%s", err.msg);
-			timeline_evidence(t, 0, n, sum);
+			timeline_evidence(tl, 0, n, sum);
 			for (int32_t k = 0; k < n; k++)
 				all += sqrt((double)sum[k]);
 			CHECK_MSG(all > 0.99 && sum[n - 1] > 0, "%s: %g of all", policy[i], all);
@@ -1077,18 +1077,18 @@ TEST(attention_of_the_last_read_token)
 					CHECK_MSG(fabs((double)sum[k] - want[k]) < 1e-4, "%s: token %d has %g, not %g",
 					          policy[i], k, (double)sum[k], want[k]);
 			}
-			timeline_close(t);
+			timeline_close(tl);
 			timeline_close(one);
 		}
 }
 
 static void cancel_some(int32_t done, int32_t total, void *ud)
 {
-	struct timeline *t = ud;
+	struct timeline *tl = ud;
 
 	(void)total;
 	if (done > 20)
-		timeline_cancel(t);
+		timeline_cancel(tl);
 }
 
 struct op {
@@ -1119,42 +1119,42 @@ static void resume(struct timeline **t, const char *kv)
 
 static void act(struct timeline **at, const struct op *o, const char *kv, int32_t *id)
 {
-	struct timeline *t = *at;
+	struct timeline *tl = *at;
 	struct sampling s = sampling_default;
 	struct step_out out;
 	struct err err = { 0 };
 	size_t n;
-	const int32_t *had = timeline_tokens(t, &n);
+	const int32_t *had = timeline_tokens(tl, &n);
 	size_t to = (o->what == OP_EDIT ? o->at % (n + 1) : n) + o->n;
 
 	memcpy(id, had ? had : id, n * sizeof *id);
 	for (size_t i = to - o->n; i < to; i++)
 		id[i] = 3 + (int32_t)((i * 7919 + o->at) % (N_VOCAB - 3));
-	to = to < (size_t)t->cache.limit ? to : (size_t)t->cache.limit;
+	to = to < (size_t)tl->cache.limit ? to : (size_t)tl->cache.limit;
 	sampling_seed(&s, o->at);
 	switch (o->what) {
-	case OP_PIN: timeline_pin(t, o->pin, &err); break;
+	case OP_PIN: timeline_pin(tl, o->pin, &err); break;
 	case OP_RESUME:
-		if (t->mixed_from < 0)
+		if (tl->mixed_from < 0)
 			resume(at, kv);
 		return;
 	case OP_SWITCH:
-		CHECK_MSG(timeline_switch_kv(t, o->kv, &err) == 0 && timeline_switch_kv(t, kv, &err) == 0, "%s: %s",
+		CHECK_MSG(timeline_switch_kv(tl, o->kv, &err) == 0 && timeline_switch_kv(tl, kv, &err) == 0, "%s: %s",
 		          o->kv, err.msg);
 		break;
-	case OP_CANCEL: timeline_sync(t, id, to, cancel_some, t, &err); break;
+	case OP_CANCEL: timeline_sync(tl, id, to, cancel_some, tl, &err); break;
 	case OP_CANCEL_STEP:
-		timeline_cancel(t);
-		timeline_step(t, &s, &out, &err);
+		timeline_cancel(tl);
+		timeline_step(tl, &s, &out, &err);
 		break;
 	case OP_STEP:
-		for (size_t i = 0; i < o->n && timeline_logits(t); i++)
-			if (timeline_step(t, &s, &out, &err) < 1)
+		for (size_t i = 0; i < o->n && timeline_logits(tl); i++)
+			if (timeline_step(tl, &s, &out, &err) < 1)
 				break;
 		break;
-	default: CHECK_MSG(timeline_sync(t, id, to, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	default: CHECK_MSG(timeline_sync(tl, id, to, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	}
-	timeline_resume(t);
+	timeline_resume(tl);
 }
 
 static int same_heads(struct timeline *a, struct timeline *b)
@@ -1177,9 +1177,9 @@ TEST(a_view_changes_nothing)
 	int views = 0;
 
 	for (int k = 0; k < EVERY; k++) {
-		struct timeline *t[2] = { open_kv(every[k], 300, 24), open_kv(every[k], 300, 24) };
+		struct timeline *tl[2] = { open_kv(every[k], 300, 24), open_kv(every[k], 300, 24) };
 
-		check_view(t[0], 256, &v, every[k]);
+		check_view(tl[0], 256, &v, every[k]);
 		CHECK(v.cols == 0 && v.n_tokens == 0);
 		for (int i = 0; i < 60 * soak(); i++) {
 			struct op o = { .what = (int)(test_rand() % OPS),
@@ -1189,25 +1189,25 @@ TEST(a_view_changes_nothing)
 				        .kv = every[test_rand() % EVERY] };
 			const float *a, *b;
 
-			if (t[0]->tokens.n > 2500)
+			if (tl[0]->tokens.n > 2500)
 				o.what = OP_EDIT;
 			if (o.what > OP_CANCEL_STEP && test_rand() % 3)
 				o.what = OP_STEP;
 			for (int x = 0; x < 2; x++)
-				act(&t[x], &o, every[k], id);
+				act(&tl[x], &o, every[k], id);
 			for (int x = (int)(test_rand() % 3); x > 0; x--, views++)
-				check_view(t[0], (int32_t)(test_rand() % 300) - 10, &v, every[k]);
-			CHECK_INT(t[0]->tokens.n, t[1]->tokens.n);
-			CHECK(!t[0]->tokens.n ||
-			      !memcmp(t[0]->tokens.id, t[1]->tokens.id, t[0]->tokens.n * sizeof *id));
-			a = timeline_logits(t[0]);
-			b = timeline_logits(t[1]);
+				check_view(tl[0], (int32_t)(test_rand() % 300) - 10, &v, every[k]);
+			CHECK_INT(tl[0]->tokens.n, tl[1]->tokens.n);
+			CHECK(!tl[0]->tokens.n ||
+			      !memcmp(tl[0]->tokens.id, tl[1]->tokens.id, tl[0]->tokens.n * sizeof *id));
+			a = timeline_logits(tl[0]);
+			b = timeline_logits(tl[1]);
 			CHECK_MSG(!a == !b && (!a || !memcmp(a, b, N_VOCAB * sizeof *a)),
 			          "%s: other logits after a view", every[k]);
-			CHECK_MSG(same_heads(t[0], t[1]), "%s: another state after a view", every[k]);
+			CHECK_MSG(same_heads(tl[0], tl[1]), "%s: another state after a view", every[k]);
 		}
-		timeline_close(t[0]);
-		timeline_close(t[1]);
+		timeline_close(tl[0]);
+		timeline_close(tl[1]);
 	}
 	test_note("%d views of %d policies", views, EVERY);
 }
@@ -1218,7 +1218,7 @@ TEST(the_end_of_the_context)
 	static const char *const kv[] = { "full", "sift:k=12", "h2o:k=10", "quest:k=32" };
 
 	for (int i = 0; i < 4; i++) {
-		struct timeline *t = open_kv(kv[i], 70, 16);
+		struct timeline *tl = open_kv(kv[i], 70, 16);
 		struct sampling s = sampling_default;
 		struct cache_view v;
 		struct step_out out;
@@ -1226,18 +1226,18 @@ TEST(the_end_of_the_context)
 		int32_t id[70];
 
 		random_ids(id, 70);
-		CHECK(timeline_sync(t, id, 60, NULL, NULL, &err) == 0);
+		CHECK(timeline_sync(tl, id, 60, NULL, NULL, &err) == 0);
 		for (int k = 0; k < 12; k++) {
-			int rc = timeline_step(t, &s, &out, &err);
+			int rc = timeline_step(tl, &s, &out, &err);
 
-			check_view(t, 64, &v, kv[i]);
+			check_view(tl, 64, &v, kv[i]);
 			if (rc == 0)
-				generate(t, t->tokens.n < 70);
+				generate(tl, tl->tokens.n < 70);
 		}
-		check_view(t, 70, &v, kv[i]);
+		check_view(tl, 70, &v, kv[i]);
 		CHECK_INT(v.n_tokens, 70);
 		CHECK_INT(v.kept[69], 255);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 }
 
@@ -1262,23 +1262,23 @@ SOAK_TEST(what_a_view_costs_with_8000_tokens)
 	for (int i = 0; i < 8000; i++)
 		id[i] = 100 + (int32_t)(test_rand() % 40000);
 	for (size_t i = 0; i < LEN(kv); i++) {
-		struct timeline *t = NULL;
+		struct timeline *tl = NULL;
 		struct cache_view v;
 		double took[21];
 
-		if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 8192, .kv = kv[i] }, &err) ||
-		    timeline_sync(t, id, 7900, NULL, NULL, &err) < 0)
+		if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 8192, .kv = kv[i] }, &err) ||
+		    timeline_sync(tl, id, 7900, NULL, NULL, &err) < 0)
 			test_skip("%s", err.msg);
-		timeline_view(t, VIEW_COLS, &v);
+		timeline_view(tl, VIEW_COLS, &v);
 		for (int k = 0; k < 21; k++) {
-			generate(t, 1);
-			timeline_view(t, VIEW_COLS, &v);
+			generate(tl, 1);
+			timeline_view(tl, VIEW_COLS, &v);
 			took[k] = v.seconds * 1e3;
 		}
 		qsort(took, 21, sizeof *took, by_size);
 		test_note("%s: median %.2f ms, best %.2f, worst %.2f", kv[i], took[10], took[0], took[20]);
 		CHECK_MSG(took[0] < 5 * test_patience(), "%s: a view takes %.2f ms", kv[i], took[0]);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 }

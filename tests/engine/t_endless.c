@@ -39,14 +39,14 @@ static double resident_mb(void)
 	return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1e6;
 }
 
-static void take(struct timeline *t, const int32_t *id, size_t n_id, size_t from, size_t n)
+static void take(struct timeline *tl, const int32_t *id, size_t n_id, size_t from, size_t n)
 {
 	struct err err = { 0 };
 
 	for (size_t i = 0; i < n;) {
 		size_t at = (from + i) % n_id, some = n_id - at < n - i ? n_id - at : n - i;
 
-		if (timeline_extend(t, id + at, some, 1, NULL, NULL, &err))
+		if (timeline_extend(tl, id + at, some, 1, NULL, NULL, &err))
 			test_fail(__FILE__, __LINE__, "token %zu: %s", from + i, err.msg);
 		i += some;
 	}
@@ -56,7 +56,7 @@ static void take(struct timeline *t, const int32_t *id, size_t n_id, size_t from
 static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *id, size_t n_id, size_t tokens)
 {
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	size_t tenth = tokens / 10;
 	struct span took[10];
@@ -64,7 +64,7 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 
 	if (engine_open(&e, &(struct engine_options){ .model_path = model, .threads = 2 }, &err))
 		test_skip("%s", err.msg);
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .kv = kv }, &err)) {
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = ctx, .kv = kv }, &err)) {
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
 		engine_close(e);
 		return;
@@ -72,7 +72,7 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 	for (size_t i = 0; i < 10; i++) {
 		struct span a = now(), b;
 
-		take(t, id, n_id, i * tenth, tenth);
+		take(tl, id, n_id, i * tenth, tenth);
 		b = now();
 		took[i] = (struct span){ b.wall - a.wall, b.cpu - a.cpu };
 		mb[i] = resident_mb();
@@ -83,7 +83,7 @@ static void talk(const char *model, int32_t ctx, const char *kv, const int32_t *
 	/* The list of all tokens grows by 4 bytes each, and doubles its room now and then. */
 	CHECK_MSG(mb[9] <= mb[1] * 1.01 + 0.5, "memory grew from %.1f MB to %.1f MB in %zu tokens", mb[1], mb[9],
 	          tokens);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 }
 

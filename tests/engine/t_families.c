@@ -81,17 +81,17 @@ static struct engine *open_model(const char *name, int threads)
 
 static struct timeline *open_line(struct engine *e, size_t policy, int32_t ctx)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e,
+	if (timeline_open(&tl, e,
 	                  &(struct timeline_options){
 				  .ctx = ctx, .batch = 16, .kv = policies_all[policy].kv, .kv_type = "f32" },
 	                  &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
-	else if (policies_all[policy].pin && timeline_pin(t, policies_all[policy].pin, &err))
+	else if (policies_all[policy].pin && timeline_pin(tl, policies_all[policy].pin, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
-	return t;
+	return tl;
 }
 
 static int32_t id_at(int32_t i)
@@ -99,26 +99,26 @@ static int32_t id_at(int32_t i)
 	return 3 + (i * 37 + i * i % 11) % 240;
 }
 
-static int read_prompt(struct timeline *t)
+static int read_prompt(struct timeline *tl)
 {
 	struct err err = { 0 };
 	int32_t id[PROMPT];
 
 	for (int32_t i = 0; i < PROMPT; i++)
 		id[i] = id_at(i);
-	if (timeline_sync(t, id, PROMPT, NULL, NULL, &err) >= 0)
+	if (timeline_sync(tl, id, PROMPT, NULL, NULL, &err) >= 0)
 		return 0;
 	test_fail(__FILE__, __LINE__, "%s", err.msg);
 	return -1;
 }
 
 /* Append token `i` as if generated. */
-static int step(struct timeline *t, int32_t i)
+static int step(struct timeline *tl, int32_t i)
 {
 	struct err err = { 0 };
 	int32_t id = id_at(i);
 
-	if (!timeline_extend(t, &id, 1, 1, NULL, NULL, &err))
+	if (!timeline_extend(tl, &id, 1, 1, NULL, NULL, &err))
 		return 0;
 	test_fail(__FILE__, __LINE__, "%s", err.msg);
 	return -1;
@@ -131,15 +131,15 @@ static int same_logits(struct engine *e, const struct timeline *a, const struct 
 
 /* ---- saving ---- */
 
-static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct timeline *t)
+static struct timeline *saved_and_loaded(struct engine *e, size_t policy, struct timeline *tl)
 {
 	struct timeline *u = open_line(e, policy, CTX);
-	int32_t ready = timeline_entries_ready(t);
-	char *entries = malloc(timeline_token_bytes(t, 1) * (size_t)(ready + 1));
+	int32_t ready = timeline_entries_ready(tl);
+	char *entries = malloc(timeline_token_bytes(tl, 1) * (size_t)(ready + 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	if ((ready && timeline_entries_save(t, 0, ready, 1, entries, &err)) || timeline_head_save(t, &head, &err) ||
+	if ((ready && timeline_entries_save(tl, 0, ready, 1, entries, &err)) || timeline_head_save(tl, &head, &err) ||
 	    (ready && timeline_entries_load(u, 0, ready, 1, entries, &err)) ||
 	    timeline_head_load(u, head.p, head.n, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", policies_all[policy].kv, err.msg);
@@ -153,26 +153,26 @@ static int save_points;
 /* In soak behind every token. */
 static void saves(struct engine *e, const char *model, size_t policy)
 {
-	struct timeline *t = open_line(e, policy, CTX), *u = NULL;
+	struct timeline *tl = open_line(e, policy, CTX), *u = NULL;
 
-	if (!t || read_prompt(t))
+	if (!tl || read_prompt(tl))
 		return;
 	for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
 		if (i == PROMPT || i == PROMPT + 7 || i == PROMPT + 40 || getenv("WEIR_SOAK")) {
 			save_points++;
 			if (u)
 				timeline_close(u);
-			u = saved_and_loaded(e, policy, t);
+			u = saved_and_loaded(e, policy, tl);
 		}
-		if (step(t, i) || step(u, i))
+		if (step(tl, i) || step(u, i))
 			break;
-		if (!same_logits(e, t, u)) {
+		if (!same_logits(e, tl, u)) {
 			test_fail(__FILE__, __LINE__, "%s, %s: token %d after loading has other logits", model,
 			          policies_all[policy].kv, i);
 			break;
 		}
 	}
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(u);
 }
 
@@ -192,11 +192,11 @@ TEST(what_was_loaded_goes_on_bit_for_bit)
 
 static void drafts(struct engine *e, const char *model, size_t policy)
 {
-	struct timeline *t = open_line(e, policy, CTX), *u = open_line(e, policy, CTX);
+	struct timeline *tl = open_line(e, policy, CTX), *u = open_line(e, policy, CTX);
 	size_t row = (size_t)engine_info(e)->n_vocab * sizeof(float);
 	struct err err = { 0 };
 
-	if (!t || !u || read_prompt(t) || read_prompt(u))
+	if (!tl || !u || read_prompt(tl) || read_prompt(u))
 		return;
 	for (int32_t at = PROMPT, tried, keep; at < PROMPT + STEPS; at += keep) {
 		int32_t id[VERIFY_MOST], n = 2 + at % (VERIFY_MOST - 1);
@@ -211,25 +211,25 @@ static void drafts(struct engine *e, const char *model, size_t policy)
 		CHECK_MSG(tried == n || policy, "%s: %d of %d drafted tokens were tried", model, tried, n);
 		keep = tried > 2 && at % 3 == 0 ? tried - 1 : tried;
 		for (int32_t i = 0; i < keep; i++) {
-			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(t), row),
+			CHECK_MSG(!memcmp(logits + (size_t)i * row / sizeof(float), timeline_logits(tl), row),
 			          "%s, %s: drafted token %d has other logits", model, policies_all[policy].kv, at + i);
-			step(t, at + i);
+			step(tl, at + i);
 		}
 		if (!keep) {
-			step(t, at);
+			step(tl, at);
 			step(u, at);
 			keep = 1;
 		} else if (timeline_accept(u, keep, &err)) {
 			test_fail(__FILE__, __LINE__, "%s", err.msg);
 			break;
 		}
-		if (!same_logits(e, t, u)) {
+		if (!same_logits(e, tl, u)) {
 			test_fail(__FILE__, __LINE__, "%s, %s: %d tokens accepted, other logits", model,
 			          policies_all[policy].kv, keep);
 			break;
 		}
 	}
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(u);
 }
 
@@ -254,14 +254,14 @@ TEST(threads_and_observers_change_nothing)
 		float sums[PROMPT];
 
 		for (size_t p = 0; p < N_POLICIES; p++) {
-			struct timeline *t = open_line(one, p, CTX), *u = open_line(three, p, CTX);
+			struct timeline *tl = open_line(one, p, CTX), *u = open_line(three, p, CTX);
 			struct err err = { 0 };
 
-			if (!t || !u || timeline_evidence_begin(u, &err) || read_prompt(t) || read_prompt(u))
+			if (!tl || !u || timeline_evidence_begin(u, &err) || read_prompt(tl) || read_prompt(u))
 				continue;
 			for (int32_t i = PROMPT; i < PROMPT + STEPS; i++) {
 				timeline_view(u, 16, view);
-				if (step(t, i) || step(u, i) || !same_logits(one, t, u)) {
+				if (step(tl, i) || step(u, i) || !same_logits(one, tl, u)) {
 					test_fail(__FILE__, __LINE__, "%s, %s: token %d has other logits", models[m],
 					          policies_all[p].kv, i);
 					break;
@@ -270,7 +270,7 @@ TEST(threads_and_observers_change_nothing)
 			timeline_evidence(u, 0, PROMPT, sums);
 			for (int32_t i = 0; i < PROMPT; i++)
 				CHECK(sums[i] >= 0);
-			timeline_close(t);
+			timeline_close(tl);
 			timeline_close(u);
 		}
 		free(view);
@@ -287,17 +287,17 @@ TEST(rolled_back_tokens_leave_no_trace)
 		struct engine *e = open_model(models[m], 2);
 
 		for (size_t p = 0; p < N_POLICIES; p++) {
-			struct timeline *t = open_line(e, p, CTX), *u = open_line(e, p, CTX);
+			struct timeline *tl = open_line(e, p, CTX), *u = open_line(e, p, CTX);
 			struct timeline_stats st = { 0 };
 
-			if (!t || !u || read_prompt(t) || read_prompt(u))
+			if (!tl || !u || read_prompt(tl) || read_prompt(u))
 				continue;
-			timeline_stats(t, &st);
+			timeline_stats(tl, &st);
 			for (int32_t i = PROMPT; i < PROMPT + 4; i++)
 				step(u, i + 100);
 			if (!read_prompt(u) && !st.rings.evicted && !st.rings.evicted_in_part)
-				CHECK_MSG(same_logits(e, t, u), "%s, %s", models[m], policies_all[p].kv);
-			timeline_close(t);
+				CHECK_MSG(same_logits(e, tl, u), "%s, %s", models[m], policies_all[p].kv);
+			timeline_close(tl);
 			timeline_close(u);
 		}
 		engine_close(e);
@@ -314,18 +314,18 @@ TEST(long_factors_are_told_apart)
 	float *logits[2];
 
 	for (int i = 0; i < 2; i++) {
-		struct timeline *t = open_line(e, 0, i ? 33 : 32);
+		struct timeline *tl = open_line(e, 0, i ? 33 : 32);
 		struct err err = { 0 };
 		int32_t id[20];
 
 		for (int32_t k = 0; k < 20; k++)
 			id[k] = id_at(k);
-		CHECK_MSG(timeline_sync(t, id, 20, NULL, NULL, &err) >= 0, "%s", err.msg);
+		CHECK_MSG(timeline_sync(tl, id, 20, NULL, NULL, &err) >= 0, "%s", err.msg);
 		logits[i] = malloc((size_t)engine_info(e)->n_vocab * sizeof(float));
-		memcpy(logits[i], timeline_logits(t), (size_t)engine_info(e)->n_vocab * sizeof(float));
-		timeline_entries_identity(t, &name[i]);
+		memcpy(logits[i], timeline_logits(tl), (size_t)engine_info(e)->n_vocab * sizeof(float));
+		timeline_entries_identity(tl, &name[i]);
 		str_add(&name[i], "", 1);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	CHECK(!strstr(name[0].p, "rotation long") && strstr(name[1].p, "rotation long"));
 	CHECK(test_nmse(logits[0], logits[1], (size_t)engine_info(e)->n_vocab) > 1e-4);

@@ -74,16 +74,16 @@ static int answer(const char *path, float logits[264], struct err *err)
 {
 	const int32_t id[] = { 5, 77, 30, 101, 5 };
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	int rc;
 
 	if (engine_open(&e, &(struct engine_options){ .model_path = path, .device = "cpu", .threads = 1 }, err))
 		return -1;
-	rc = timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, err) ||
-	                     timeline_extend(t, id, 5, 0, keep, logits, err)
+	rc = timeline_open(&tl, e, &(struct timeline_options){ .ctx = 32 }, err) ||
+	                     timeline_extend(tl, id, 5, 0, keep, logits, err)
 	             ? -1
 	             : 0;
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 	return rc;
 }

@@ -23,12 +23,12 @@ static struct engine *open_tiny(void)
 
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 16 }, &err),
+	CHECK_MSG(!timeline_open(&tl, e, &(struct timeline_options){ .kv = kv, .ctx = ctx, .batch = 16 }, &err),
 	          "%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
 static void refused(const char *text, const char *why)
@@ -162,56 +162,56 @@ TEST(what_is_read_follows_the_policy)
 {
 	struct engine *e = open_tiny();
 	struct timeline_stats st;
-	struct timeline *t = open_kv(e, "full", 200);
+	struct timeline *tl = open_kv(e, "full", 200);
 	uint64_t row, six;
 
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	row = st.kv_bytes_per_token;
-	CHECK_INT(timeline_read_bytes(t, 100, 1), 100 * row);
-	CHECK_INT(timeline_read_bytes(t, 100, 0), 100 * row);
-	timeline_close(t);
+	CHECK_INT(timeline_read_bytes(tl, 100, 1), 100 * row);
+	CHECK_INT(timeline_read_bytes(tl, 100, 0), 100 * row);
+	timeline_close(tl);
 
 	/* The copy: 16 values of a key in 2 bits, a group's minimum and scale in f16; read whole, then 32 entries. */
-	t = open_kv(e, "sift:k=32", 200);
-	CHECK(timeline_read_bytes(t, 160, 1) > 32 * row);
-	CHECK(timeline_read_bytes(t, 160, 1) < 120 * row);
-	CHECK_INT(timeline_read_bytes(t, 160, 0), 160 * row);
-	CHECK_MSG(timeline_read_bytes(t, 20, 1) <= 21 * row, "more is read than there is");
-	timeline_close(t);
+	tl = open_kv(e, "sift:k=32", 200);
+	CHECK(timeline_read_bytes(tl, 160, 1) > 32 * row);
+	CHECK(timeline_read_bytes(tl, 160, 1) < 120 * row);
+	CHECK_INT(timeline_read_bytes(tl, 160, 0), 160 * row);
+	CHECK_MSG(timeline_read_bytes(tl, 20, 1) <= 21 * row, "more is read than there is");
+	timeline_close(tl);
 
 	/* Six pages are read of however small a k: the first, the last four, and one that is selected. */
-	t = open_kv(e, "quest:k=96", 200);
-	six = timeline_read_bytes(t, 180, 1);
+	tl = open_kv(e, "quest:k=96", 200);
+	six = timeline_read_bytes(tl, 180, 1);
 	CHECK(six > 96 * row && six < 180 * row);
-	timeline_close(t);
-	t = open_kv(e, "quest:k=16", 200);
-	CHECK_INT(timeline_read_bytes(t, 180, 1), six);
-	timeline_close(t);
+	timeline_close(tl);
+	tl = open_kv(e, "quest:k=16", 200);
+	CHECK_INT(timeline_read_bytes(tl, 180, 1), six);
+	timeline_close(tl);
 
-	t = open_kv(e, "sink:size=64,sinks=4,stride=16", 200);
-	CHECK_INT(timeline_read_bytes(t, 40, 1), 40 * row);
-	CHECK_INT(timeline_read_bytes(t, 1000000, 1), timeline_read_bytes(t, 5000, 1));
-	CHECK(timeline_read_bytes(t, 5000, 1) >= 68 * row);
-	CHECK(timeline_read_bytes(t, 5000, 1) <= (68 + 16) * row);
-	timeline_close(t);
+	tl = open_kv(e, "sink:size=64,sinks=4,stride=16", 200);
+	CHECK_INT(timeline_read_bytes(tl, 40, 1), 40 * row);
+	CHECK_INT(timeline_read_bytes(tl, 1000000, 1), timeline_read_bytes(tl, 5000, 1));
+	CHECK(timeline_read_bytes(tl, 5000, 1) >= 68 * row);
+	CHECK(timeline_read_bytes(tl, 5000, 1) <= (68 + 16) * row);
+	timeline_close(tl);
 	engine_close(e);
 }
 
 /* Steps from a short prompt; the policy's own seconds. */
-static double measured(struct timeline *t, int32_t *id)
+static double measured(struct timeline *tl, int32_t *id)
 {
 	struct sampling greedy = sampling_default;
 	struct timeline_stats st;
 	struct err err = { 0 };
 
 	greedy.temperature = 0;
-	CHECK_INT(timeline_sync(t, (int32_t[]){ 5, 6, 7, 8, 9, 10 }, 6, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(tl, (int32_t[]){ 5, 6, 7, 8, 9, 10 }, 6, NULL, NULL, &err), 0);
 	for (int i = 0; i < 40; i++) {
 		struct step_out out;
-		CHECK_MSG(timeline_step(t, &greedy, &out, &err) >= 0, "%s", err.msg);
+		CHECK_MSG(timeline_step(tl, &greedy, &out, &err) >= 0, "%s", err.msg);
 		id[i] = out.id;
 	}
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	CHECK(st.policy_seconds <= st.decode_seconds);
 	return st.policy_seconds;
 }
@@ -220,14 +220,14 @@ TEST(measuring_changes_nothing)
 {
 	struct engine *e = open_tiny();
 	int32_t plain[40], timed[40];
-	struct timeline *t = open_kv(e, "sift:k=8", 100);
+	struct timeline *tl = open_kv(e, "sift:k=8", 100);
 
-	CHECK(measured(t, plain) == 0); /* nobody asked */
-	timeline_close(t);
-	t = open_kv(e, "sift:k=8", 100);
-	timeline_measure(t, 1);
-	CHECK(measured(t, timed) > 0);
+	CHECK(measured(tl, plain) == 0); /* nobody asked */
+	timeline_close(tl);
+	tl = open_kv(e, "sift:k=8", 100);
+	timeline_measure(tl, 1);
+	CHECK(measured(tl, timed) > 0);
 	CHECK(!memcmp(plain, timed, sizeof plain));
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 }

@@ -61,15 +61,15 @@ static float share = 1; /* of attention that tokens of a prompt read */
 
 static struct timeline *open_kv(struct engine *e, const char *kv, int32_t ctx, uint64_t memory)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e,
+	CHECK_MSG(!timeline_open(&tl, e,
 	                         &(struct timeline_options){
 					 .kv = kv, .ctx = ctx, .batch = 128, .kv_memory = memory, .read_share = share },
 	                         &err),
 	          "%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
 /* What this cache has to have at least, and what it takes without a limit. */
@@ -109,21 +109,21 @@ static void both(struct timeline *a, struct timeline *b, const int32_t *id, size
 	struct err err = { 0 };
 
 	for (int i = 0; i < 2; i++) {
-		struct timeline *t = i ? b : a;
+		struct timeline *tl = i ? b : a;
 
 		if (generated)
-			CHECK_MSG(!timeline_extend(t, id, n, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
+			CHECK_MSG(!timeline_extend(tl, id, n, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
 		else
-			CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+			CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	}
 	equal_now(a, b, kv, when);
 }
 
-static void within(struct timeline *t, uint64_t memory, const char *kv)
+static void within(struct timeline *tl, uint64_t memory, const char *kv)
 {
 	struct timeline_stats st;
 
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	CHECK_MSG(st.kv_disk_bytes > 0, "%s: nothing lies on disk", kv);
 	CHECK_MSG(st.kv_bytes <= memory && st.kv_resident_bytes <= memory, "%s: %llu and %llu bytes of %llu", kv,
 	          (unsigned long long)st.kv_bytes, (unsigned long long)st.kv_resident_bytes,
@@ -131,13 +131,13 @@ static void within(struct timeline *t, uint64_t memory, const char *kv)
 }
 
 /* The file of the cache has its space on the disk, also after a change of policy that took it over. */
-static void reserved(struct timeline *t, const char *kv)
+static void reserved(struct timeline *tl, const char *kv)
 {
 	struct stat st;
 
-	CHECK_MSG(!fstat(t->cache.kv.fd, &st) && (uint64_t)st.st_size == t->cache.kv.disk &&
-	                  (uint64_t)st.st_blocks * 512 >= t->cache.kv.disk,
-	          "%s: %llu bytes are not reserved", kv, (unsigned long long)t->cache.kv.disk);
+	CHECK_MSG(!fstat(tl->cache.kv.fd, &st) && (uint64_t)st.st_size == tl->cache.kv.disk &&
+	                  (uint64_t)st.st_blocks * 512 >= tl->cache.kv.disk,
+	          "%s: %llu bytes are not reserved", kv, (unsigned long long)tl->cache.kv.disk);
 }
 
 static void same_bits(struct engine *e, const char *kv, const char *other, int32_t ctx)
@@ -255,10 +255,10 @@ static int forget_peak(void)
 }
 
 /* n tokens whose entries are random, as if they had been read. */
-static void fill_entries(struct timeline *t, const int32_t *id, int32_t n)
+static void fill_entries(struct timeline *tl, const int32_t *id, int32_t n)
 {
 	enum { PIECE = 256 };
-	uint64_t bytes = timeline_token_bytes(t, 1) * PIECE;
+	uint64_t bytes = timeline_token_bytes(tl, 1) * PIECE;
 	uint16_t *p = xmalloc((size_t)bytes);
 	uint64_t x = 7;
 	struct err err = { 0 };
@@ -271,10 +271,10 @@ static void fill_entries(struct timeline *t, const int32_t *id, int32_t n)
 			x ^= x << 17;
 			p[i] = (uint16_t)((x & 0x83ff) | 0x3400); /* +-0.25 .. 0.5 */
 		}
-		CHECK_MSG(!timeline_entries_load(t, at, m, 1, p, &err), "%s", err.msg);
+		CHECK_MSG(!timeline_entries_load(tl, at, m, 1, p, &err), "%s", err.msg);
 	}
 	free(p);
-	CHECK_MSG(timeline_adopt(t, id, NULL, (size_t)n, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(timeline_adopt(tl, id, NULL, (size_t)n, &err) >= 0, "%s", err.msg);
 }
 
 /* A cache of `ctx` tokens in a quarter of its size: every logit of `steps` generated tokens, and what is resident. */
@@ -295,42 +295,42 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 	CHECK_MSG(least <= memory, "%s: at least %llu of %llu bytes", kv, (unsigned long long)least,
 	          (unsigned long long)all);
 	for (int limited = 0; limited < 2; limited++) {
-		struct timeline *t;
+		struct timeline *tl;
 
 		forget_peak();
 		before = status_bytes("VmRSS:");
-		t = open_kv(e, kv, ctx, limited ? memory : 0);
-		if (!t)
+		tl = open_kv(e, kv, ctx, limited ? memory : 0);
+		if (!tl)
 			break;
-		fill_entries(t, id, read - 1);
-		CHECK_MSG(timeline_sync(t, id, (size_t)read, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+		fill_entries(tl, id, read - 1);
+		CHECK_MSG(timeline_sync(tl, id, (size_t)read, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 		for (int32_t i = 0; i < (limited ? steps : compared); i++) {
-			CHECK_MSG(!timeline_extend(t, id + read + i, 1, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
+			CHECK_MSG(!timeline_extend(tl, id + read + i, 1, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
 			if (!limited)
-				memcpy(want + (size_t)i * N_VOCAB, timeline_logits(t), N_VOCAB * sizeof *want);
+				memcpy(want + (size_t)i * N_VOCAB, timeline_logits(tl), N_VOCAB * sizeof *want);
 			else if (i < compared)
-				CHECK_MSG(!memcmp(want + (size_t)i * N_VOCAB, timeline_logits(t),
+				CHECK_MSG(!memcmp(want + (size_t)i * N_VOCAB, timeline_logits(tl),
 				                  N_VOCAB * sizeof *want),
 				          "%s: other logits at token %d", kv, i);
 			if (i == steps / 10)
 				tenth = status_bytes("VmRSS:");
 			now = status_bytes("VmRSS:");
 		}
-		timeline_stats(t, &st);
+		timeline_stats(tl, &st);
 		peak = status_bytes("VmHWM:");
 		peak = peak > before ? peak - before : 0;
 		if (limited) {
 			/* Beside the cache: buffers for a step, and a piece of entries of this test. */
-			uint64_t beside = st.scratch_bytes + timeline_token_bytes(t, 1) * 256 + (4 << 20);
+			uint64_t beside = st.scratch_bytes + timeline_token_bytes(tl, 1) * 256 + (4 << 20);
 
 			test_note(
 				"%s, %d tokens: %.1f MiB of %.1f resident at most, %.1f allowed; of the process %.1f MiB after %d generated tokens, %.1f after %d; "
 				"%d tokens have the logits of a cache without a limit",
 				kv, ctx, (double)peak / (1 << 20), (double)all / (1 << 20), (double)memory / (1 << 20),
 				(double)tenth / (1 << 20), steps / 10, (double)now / (1 << 20), steps, compared);
-			within(t, memory, kv);
+			within(tl, memory, kv);
 			/* Where tokens select, what they read is in memory row by row, and most of it was there. */
-			CHECK_MSG(!strcmp(kv, "full") || (t->cache.kv.rows && t->cache.kv.rows->moved > 0),
+			CHECK_MSG(!strcmp(kv, "full") || (tl->cache.kv.rows && tl->cache.kv.rows->moved > 0),
 			          "%s: no rows", kv);
 			CHECK_MSG(!strcmp(kv, "full") || (st.kv_overlap >= 0 && st.kv_overlap <= 1), "%s: overlap %g",
 			          kv, st.kv_overlap);
@@ -344,7 +344,7 @@ static void quarter(const char *kv, int layers, int32_t ctx, int32_t steps, int3
 				          (unsigned long long)tenth, (unsigned long long)now);
 			}
 		}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
@@ -368,10 +368,10 @@ SOAK_TEST(a_quarter_of_64k_tokens_is_resident_over_10000_tokens)
 /* The sentence of a timeline that cannot be opened. */
 static void refused(struct engine *e, uint64_t memory, int32_t ctx, enum err_code code, const char *says)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_open(&t, e,
+	CHECK_MSG(timeline_open(&tl, e,
 	                        &(struct timeline_options){
 					.kv = "sift:k=64", .ctx = ctx, .batch = 128, .kv_memory = memory },
 	                        &err) < 0,
@@ -386,7 +386,7 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	uint64_t all, least, memory;
 	struct err err = { 0 };
 	struct engine *e;
-	struct timeline *t;
+	struct timeline *tl;
 
 	use_directory();
 	e = open_deep(0, DEEP);
@@ -408,8 +408,8 @@ TEST(what_the_disk_refuses_is_one_sentence)
 	refused(e, memory, 4096, ERR_FAIL, "cannot make the directory '/dev/null/weir'");
 	unsetenv("XDG_CACHE_HOME");
 	setenv("XDG_CACHE_HOME", dir, 1);
-	t = open_kv(e, "sift:k=64", 4096, memory); /* nothing of this stays behind */
-	timeline_close(t);
+	tl = open_kv(e, "sift:k=64", 4096, memory); /* nothing of this stays behind */
+	timeline_close(tl);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }
@@ -431,15 +431,15 @@ TEST(a_killed_program_leaves_nothing)
 	child = fork();
 	if (!child) {
 		struct err err = { 0 };
-		struct timeline *t;
+		struct timeline *tl;
 		int32_t id[1024];
 
 		e = open_deep(0, DEEP);
-		t = open_kv(e, "sift:k=64", 4096, least + (all - least) / 4);
+		tl = open_kv(e, "sift:k=64", 4096, least + (all - least) / 4);
 		fill(id, 1024, 5);
-		if (!t || timeline_sync(t, id, 300, NULL, NULL, &err) < 0 || write(ends[1], "x", 1) != 1)
+		if (!tl || timeline_sync(tl, id, 300, NULL, NULL, &err) < 0 || write(ends[1], "x", 1) != 1)
 			_exit(1);
-		timeline_sync(t, id, 1024, NULL, NULL, &err);
+		timeline_sync(tl, id, 1024, NULL, NULL, &err);
 		for (;;)
 			pause();
 	}
@@ -471,18 +471,18 @@ static void catch_faults(void)
 }
 
 /* The next step, and saving, fail with this sentence, and the sequence stays as it was. */
-static void fails(struct timeline *t, const int32_t *id, int32_t n, enum err_code code, const char *says)
+static void fails(struct timeline *tl, const int32_t *id, int32_t n, enum err_code code, const char *says)
 {
-	uint8_t *p = xmalloc((size_t)timeline_token_bytes(t, 1) * (size_t)(n + 1));
+	uint8_t *p = xmalloc((size_t)timeline_token_bytes(tl, 1) * (size_t)(n + 1));
 	struct err err = { 0 };
 
 	for (int i = 0; i < 2; i++) { /* it is lost for good */
-		CHECK(timeline_extend(t, id + n, 1, 1, NULL, NULL, &err) < 0);
+		CHECK(timeline_extend(tl, id + n, 1, 1, NULL, NULL, &err) < 0);
 		CHECK_INT(err.code, code);
 		CHECK_MSG(strstr(err.msg, says) && !strchr(err.msg, '\n'), "no '%s' in '%s'", says, err.msg);
 	}
-	CHECK_INT(t->n_past, n);
-	CHECK(timeline_entries_save(t, 0, timeline_entries_ready(t), 1, p, &err) < 0);
+	CHECK_INT(tl->n_past, n);
+	CHECK(timeline_entries_save(tl, 0, timeline_entries_ready(tl), 1, p, &err) < 0);
 	CHECK_MSG(strstr(err.msg, says), "no '%s' in '%s'", says, err.msg);
 	free(p);
 }
@@ -499,20 +499,20 @@ TEST(a_disk_that_fails_under_the_cache_fails_the_step)
 	use_directory();
 	e = open_deep(0, DEEP);
 	for (size_t i = 0; i < LEN(kv); i++) {
-		struct timeline *t, *whole = open_kv(e, "full", 2048, 0);
+		struct timeline *tl, *whole = open_kv(e, "full", 2048, 0);
 		int32_t id[READ + 1];
 
 		least = least_of(e, kv[i], 2048, &all);
-		t = open_kv(e, kv[i], 2048, least + (all - least) / 4);
+		tl = open_kv(e, kv[i], 2048, least + (all - least) / 4);
 		fill(id, READ + 1, 3);
-		CHECK_MSG(timeline_sync(t, id, READ, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
-		CHECK(!ftruncate(t->cache.kv.fd, 0));
-		fails(t, id, READ, ERR_FAIL, "the disk failed under the KV cache");
+		CHECK_MSG(timeline_sync(tl, id, READ, NULL, NULL, &err) >= 0, "%s: %s", kv[i], err.msg);
+		CHECK(!ftruncate(tl->cache.kv.fd, 0));
+		fails(tl, id, READ, ERR_FAIL, "the disk failed under the KV cache");
 		/* Another cache reads everything anew, from a file of its own. */
-		CHECK_MSG(!timeline_switch_kv(t, i ? "full" : "sift:k=64", &err), "%s: %s", kv[i], err.msg);
-		CHECK_MSG(!timeline_switch_kv(t, "full", &err), "%s: %s", kv[i], err.msg);
-		both(t, whole, id, READ, 0, kv[i], "after a disk that failed");
-		timeline_close(t);
+		CHECK_MSG(!timeline_switch_kv(tl, i ? "full" : "sift:k=64", &err), "%s: %s", kv[i], err.msg);
+		CHECK_MSG(!timeline_switch_kv(tl, "full", &err), "%s: %s", kv[i], err.msg);
+		both(tl, whole, id, READ, 0, kv[i], "after a disk that failed");
+		timeline_close(tl);
 		timeline_close(whole);
 	}
 	engine_close(e);
@@ -522,7 +522,7 @@ TEST(a_disk_that_fails_under_the_cache_fails_the_step)
 TEST(a_model_file_cut_while_in_use_fails_the_step)
 {
 	struct timeline_options o = { .kv = "full", .ctx = 512, .batch = 64 };
-	struct timeline *t, *other;
+	struct timeline *tl, *other;
 	struct err err = { 0 };
 	struct engine *e;
 	int32_t id[65];
@@ -533,22 +533,22 @@ TEST(a_model_file_cut_while_in_use_fails_the_step)
 	tiny_fd = &fd;
 	e = open_deep(0, DEEP);
 	tiny_fd = NULL;
-	CHECK(!timeline_open(&t, e, &o, &err));
+	CHECK(!timeline_open(&tl, e, &o, &err));
 	CHECK(!timeline_open(&other, e, &o, &err));
 	fill(id, 65, 4);
-	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) >= 0);
+	CHECK(timeline_sync(tl, id, 64, NULL, NULL, &err) >= 0);
 	CHECK(!ftruncate(fd, 0));
 	close(fd);
-	fails(t, id, 64, ERR_MODEL, "changed while in use");
+	fails(tl, id, 64, ERR_MODEL, "changed while in use");
 	CHECK(timeline_sync(other, id, 64, NULL, NULL, &err) < 0);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(other);
 	engine_close(e);
 	/* The next model has nothing to do with it. */
 	e = open_deep(0, DEEP);
-	t = open_kv(e, "full", 512, 0);
-	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) >= 0);
-	timeline_close(t);
+	tl = open_kv(e, "full", 512, 0);
+	CHECK(timeline_sync(tl, id, 64, NULL, NULL, &err) >= 0);
+	timeline_close(tl);
 	engine_close(e);
 	CHECK_INT(leave_directory(), 0);
 }

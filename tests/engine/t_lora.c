@@ -163,7 +163,7 @@ static void keep(int32_t pos, const float *logits, void *ud)
 /* Logits after each of N_ID tokens, read `step` at a time, or decoded one by one. */
 static float *logits_of(struct engine *e, size_t step, int stepwise, size_t *n)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct got g = { .n_vocab = engine_info(e)->n_vocab };
 	struct err err = { 0 };
 	int32_t id[N_ID];
@@ -172,12 +172,12 @@ static float *logits_of(struct engine *e, size_t step, int stepwise, size_t *n)
 		id[i] = (i * 37 + 11) % (g.n_vocab - 3) + 3;
 	*n = (size_t)N_ID * (size_t)g.n_vocab;
 	g.v = calloc(*n, sizeof *g.v);
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_type = "f32" }, &err))
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 64, .kv = "full", .kv_type = "f32" }, &err))
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
-	for (size_t at = 0; t && at < N_ID; at += step)
-		CHECK_MSG(!timeline_extend(t, id + at, N_ID - at < step ? N_ID - at : step, stepwise, keep, &g, &err),
+	for (size_t at = 0; tl && at < N_ID; at += step)
+		CHECK_MSG(!timeline_extend(tl, id + at, N_ID - at < step ? N_ID - at : step, stepwise, keep, &g, &err),
 		          "%s", err.msg);
-	timeline_close(t);
+	timeline_close(tl);
 	return g.v;
 }
 

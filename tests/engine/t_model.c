@@ -293,13 +293,13 @@ static struct engine *works_at(int line, const struct recipe *r, float logits[N_
 {
 	static const int32_t id[] = { 260, 261, 262 };
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	float own[N_VOCAB];
 
 	logits = logits ? logits : own;
-	if (open_recipe(r, &e, &err) || timeline_open(&t, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
-	    timeline_extend(t, id, 3, 0, last_logits, logits, &err)) {
+	if (open_recipe(r, &e, &err) || timeline_open(&tl, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
+	    timeline_extend(tl, id, 3, 0, last_logits, logits, &err)) {
 		test_fail(__FILE__, line, "%s", err.msg);
 		test_skip("nothing to look at");
 	}
@@ -308,7 +308,7 @@ static struct engine *works_at(int line, const struct recipe *r, float logits[N_
 			test_fail(__FILE__, line, "logit %d is %g", i, (double)logits[i]);
 			break;
 		}
-	timeline_close(t);
+	timeline_close(tl);
 	return e;
 }
 #define WORKS(...) engine_close(works_at(__LINE__, __VA_ARGS__))
@@ -829,7 +829,7 @@ TEST(weights_that_do_not_fit_are_refused_first)
 {
 	const char *path = test_model();
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	struct rlimit was, now;
 	unsigned long long pages = 0;
@@ -855,13 +855,13 @@ TEST(weights_that_do_not_fit_are_refused_first)
 	if (e) {
 		/* So does the cache: the message says which -c would fit, and that one does. */
 		struct timeline_need need;
-		CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 20, .kv = "full" }, &err), -1);
+		CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 1 << 20, .kv = "full" }, &err), -1);
 		CHECK_INT(err.code, ERR_FIT);
 		CHECK_INT(timeline_need(e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &need, &err), 0);
 		CHECK(need.ctx_fits > 512 && need.ctx_fits < 1 << 20);
-		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &err), "%s",
+		CHECK_MSG(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 512, .kv = "full" }, &err), "%s",
 		          err.msg);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	CHECK(!setrlimit(RLIMIT_AS, &was));
 	engine_close(e);

@@ -65,23 +65,23 @@ static void keep(int32_t pos, const float *logits, void *ud)
 static float *logits_of(struct engine *e, const struct want *w, size_t step, int32_t batch)
 {
 	struct err err = { 0 };
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct timeline_options opt = { .ctx = (int32_t)w->n_id, .kv_type = "f32", .batch = batch };
 	struct got g = { .n_vocab = engine_info(e)->n_vocab, .ordered = 1 };
 
 	g.logits = calloc(w->n_id, (size_t)g.n_vocab * sizeof *g.logits);
-	if (timeline_open(&t, e, &opt, &err)) {
+	if (timeline_open(&tl, e, &opt, &err)) {
 		test_fail(__FILE__, __LINE__, "timeline_open: %s", err.msg);
 		return g.logits;
 	}
 	for (size_t at = 0; at < w->n_id; at += step)
-		if (timeline_extend(t, w->id + at, w->n_id - at < step ? w->n_id - at : step, 0, keep, &g, &err)) {
+		if (timeline_extend(tl, w->id + at, w->n_id - at < step ? w->n_id - at : step, 0, keep, &g, &err)) {
 			test_fail(__FILE__, __LINE__, "timeline_extend: %s", err.msg);
 			break;
 		}
 	CHECK_INT(g.n, w->n_id);
 	CHECK(g.ordered);
-	timeline_close(t);
+	timeline_close(tl);
 	return g.logits;
 }
 

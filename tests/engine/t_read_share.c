@@ -15,22 +15,22 @@ static int32_t token[TOKENS];
 
 static struct timeline *open_share(struct engine *e, const char *kv, int32_t batch, float share)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, e,
+	CHECK_MSG(!timeline_open(&tl, e,
 	                         &(struct timeline_options){
 					 .kv = kv, .ctx = 1024, .batch = batch, .read_share = share },
 	                         &err),
 	          "%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
-static void read_to(struct timeline *t, size_t n)
+static void read_to(struct timeline *tl, size_t n)
 {
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_sync(t, token, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, token, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 }
 
 static size_t logits_bytes(const struct engine *e)
@@ -58,26 +58,26 @@ TEST(cuts_policies_and_rollbacks_do_not_matter)
 	};
 	struct engine *e = open_tiny(2);
 	float *want = xmalloc(logits_bytes(e)), *full = xmalloc(logits_bytes(e));
-	struct timeline *t = open_share(e, "full", 512, 1);
+	struct timeline *tl = open_share(e, "full", 512, 1);
 
-	read_to(t, TOKENS);
-	memcpy(full, timeline_logits(t), logits_bytes(e));
-	timeline_close(t);
+	read_to(tl, TOKENS);
+	memcpy(full, timeline_logits(tl), logits_bytes(e));
+	timeline_close(tl);
 	for (size_t i = 0; i < LEN(all); i++) {
-		t = open_share(e, all[i].kv, all[i].batch, 0.6f);
-		read_to(t, TOKENS);
+		tl = open_share(e, all[i].kv, all[i].batch, 0.6f);
+		read_to(tl, TOKENS);
 		if (!i)
-			memcpy(want, timeline_logits(t), logits_bytes(e));
-		CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)), "%s in steps of %d", all[i].kv,
+			memcpy(want, timeline_logits(tl), logits_bytes(e));
+		CHECK_MSG(!memcmp(want, timeline_logits(tl), logits_bytes(e)), "%s in steps of %d", all[i].kv,
 		          (int)all[i].batch);
 		if (strcmp(all[i].kv, "auto")) {
-			read_to(t, 700);
-			read_to(t, 710);
-			read_to(t, TOKENS);
-			CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)),
+			read_to(tl, 700);
+			read_to(tl, 710);
+			read_to(tl, TOKENS);
+			CHECK_MSG(!memcmp(want, timeline_logits(tl), logits_bytes(e)),
 			          "%s in steps of %d, after a rollback", all[i].kv, (int)all[i].batch);
 		}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	CHECK(memcmp(want, full, logits_bytes(e)));
 	free(want);
@@ -91,18 +91,18 @@ TEST(threads_do_not_matter)
 
 	for (int threads = 1; threads <= 3; threads++) {
 		struct engine *e = tiny_open(&tiny_families[0], threads, TRAINED, 10000);
-		struct timeline *t;
+		struct timeline *tl;
 
 		for (int i = 0; i < TOKENS; i++)
 			token[i] = (i * 37 + i / 7) % engine_info(e)->n_vocab;
-		t = open_share(e, "full", 512, 0.5f);
-		read_to(t, TOKENS);
+		tl = open_share(e, "full", 512, 0.5f);
+		read_to(tl, TOKENS);
 		if (!want) {
 			want = xmalloc(logits_bytes(e));
-			memcpy(want, timeline_logits(t), logits_bytes(e));
+			memcpy(want, timeline_logits(tl), logits_bytes(e));
 		}
-		CHECK_MSG(!memcmp(want, timeline_logits(t), logits_bytes(e)), "%d threads", threads);
-		timeline_close(t);
+		CHECK_MSG(!memcmp(want, timeline_logits(tl), logits_bytes(e)), "%d threads", threads);
+		timeline_close(tl);
 		engine_close(e);
 	}
 	free(want);
@@ -116,11 +116,11 @@ TEST(identities_tell_shares_apart)
 	struct engine *e = open_tiny(1);
 
 	for (int i = 0; i < 4; i++) {
-		struct timeline *t = open_share(e, "full", 512, shares[i]);
+		struct timeline *tl = open_share(e, "full", 512, shares[i]);
 
-		timeline_identity(t, &text[i]);
-		timeline_entries_identity(t, &entries[i]);
-		timeline_close(t);
+		timeline_identity(tl, &text[i]);
+		timeline_entries_identity(tl, &entries[i]);
+		timeline_close(tl);
 	}
 	for (int i = 0; i < 4; i++)
 		for (int k = 0; k < i; k++) {
@@ -141,20 +141,20 @@ TEST(identities_tell_shares_apart)
 TEST(refused_where_entries_are_evicted)
 {
 	struct engine *e = open_tiny(1);
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv = "cascade", .ctx = 1024, .read_share = 0.9f },
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .kv = "cascade", .ctx = 1024, .read_share = 0.9f },
 	                        &err),
 	          -1);
 	CHECK_MSG(err.code == ERR_USAGE &&
 	                  strstr(err.msg, "needs a cache policy that keeps everything, or auto, not 'cascade'"),
 	          "%s", err.msg);
-	t = open_share(e, "full", 512, 0.9f);
-	read_to(t, 300);
-	CHECK_INT(timeline_switch_kv(t, "sink", &err), -1);
-	CHECK_INT(timeline_switch_kv(t, "sift:k=64", &err), 0);
-	read_to(t, TOKENS);
-	timeline_close(t);
+	tl = open_share(e, "full", 512, 0.9f);
+	read_to(tl, 300);
+	CHECK_INT(timeline_switch_kv(tl, "sink", &err), -1);
+	CHECK_INT(timeline_switch_kv(tl, "sift:k=64", &err), 0);
+	read_to(tl, TOKENS);
+	timeline_close(tl);
 	engine_close(e);
 }

@@ -29,13 +29,13 @@ static struct engine *open_model(const char *name)
 
 static struct timeline *open_batch(struct engine *e, const char *kv, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = "f32" },
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = "f32" },
 	                  &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
 static struct timeline *open_line(struct engine *e, const char *kv)
@@ -61,18 +61,18 @@ static size_t tokens_of(int32_t turn, int32_t asked, int other, int32_t *id)
 }
 
 /* Ask the question of a turn and answer it.  Returns the tokens that were there. */
-static int32_t turn_run(struct timeline *t, int32_t turn, int other)
+static int32_t turn_run(struct timeline *tl, int32_t turn, int other)
 {
 	int32_t id[TURNS * (ASKED + ANSWERED) + ASKED], had;
 	size_t n = tokens_of(turn, ASKED, other, id);
 	struct err err = { 0 };
 
-	had = timeline_sync(t, id, n, NULL, NULL, &err);
+	had = timeline_sync(tl, id, n, NULL, NULL, &err);
 	CHECK_MSG(had >= 0, "%s", err.msg);
 	for (int32_t i = 0; i < ANSWERED; i++) {
 		int32_t next = id_at(turn * (ASKED + ANSWERED) + ASKED + i);
 
-		CHECK_MSG(!timeline_extend(t, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
+		CHECK_MSG(!timeline_extend(tl, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
 	}
 	return had;
 }
@@ -82,15 +82,15 @@ static int same_logits(struct engine *e, const struct timeline *a, const struct 
 	return !memcmp(timeline_logits(a), timeline_logits(b), (size_t)engine_info(e)->n_vocab * sizeof(float));
 }
 
-static struct timeline *saved_and_loaded(struct engine *e, struct timeline *t, const char *kv)
+static struct timeline *saved_and_loaded(struct engine *e, struct timeline *tl, const char *kv)
 {
 	struct timeline *u = open_line(e, kv);
-	int32_t ready = timeline_entries_ready(t);
-	char *entries = malloc(timeline_token_bytes(t, 1) * (size_t)(ready + 1));
+	int32_t ready = timeline_entries_ready(tl);
+	char *entries = malloc(timeline_token_bytes(tl, 1) * (size_t)(ready + 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_entries_save(t, 0, ready, 1, entries, &err) && !timeline_head_save(t, &head, &err) &&
+	CHECK_MSG(!timeline_entries_save(tl, 0, ready, 1, entries, &err) && !timeline_head_save(tl, &head, &err) &&
 	                  !timeline_entries_load(u, 0, ready, 1, entries, &err) &&
 	                  !timeline_head_load(u, head.p, head.n, &err),
 	          "%s", err.msg);
@@ -102,18 +102,18 @@ static struct timeline *saved_and_loaded(struct engine *e, struct timeline *t, c
 /* After TURNS turns, a resume or none, go back to turn `back` and ask something else there. */
 static void goes_back(struct engine *e, const char *model, const char *kv, int32_t back, int resumed)
 {
-	struct timeline *t = open_line(e, kv), *straight = open_line(e, kv);
+	struct timeline *tl = open_line(e, kv), *straight = open_line(e, kv);
 	int32_t had, least;
 
 	for (int32_t i = 0; i < TURNS; i++)
-		turn_run(t, i, 0);
+		turn_run(tl, i, 0);
 	if (resumed) {
-		struct timeline *u = saved_and_loaded(e, t, kv);
+		struct timeline *u = saved_and_loaded(e, tl, kv);
 
-		timeline_close(t);
-		t = u;
+		timeline_close(tl);
+		tl = u;
 	}
-	had = turn_run(t, back, 1);
+	had = turn_run(tl, back, 1);
 	/* `sift` observes the last tokens of a prefill: it needs some of those before the place again, and so the copy
 	 * before them. */
 	least = back * (ASKED + ANSWERED) - (strcmp(kv, "sift:k=512") ? 0 : 3 * (ASKED + ANSWERED));
@@ -121,9 +121,9 @@ static void goes_back(struct engine *e, const char *model, const char *kv, int32
 	          "%s, %s: back at turn %d %d tokens are reused, expected %d", model, kv, back, had, least);
 	for (int32_t i = 0; i <= back; i++)
 		turn_run(straight, i, i == back);
-	CHECK_MSG(same_logits(e, t, straight), "%s, %s: back at turn %d%s: other logits", model, kv, back,
+	CHECK_MSG(same_logits(e, tl, straight), "%s, %s: back at turn %d%s: other logits", model, kv, back,
 	          resumed ? " after a resume" : "");
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(straight);
 }
 
@@ -147,42 +147,42 @@ TEST(the_last_sixteen_messages_are_undone_without_prefill)
 TEST(other_places_prefill_from_the_copy_before_them)
 {
 	struct engine *e = open_model("lfm2");
-	struct timeline *t = open_line(e, "full"), *straight = open_line(e, "full");
+	struct timeline *tl = open_line(e, "full"), *straight = open_line(e, "full");
 	int32_t id[TURNS * (ASKED + ANSWERED) + ASKED];
 	struct err err = { 0 };
 	size_t n;
 
 	for (int32_t i = 0; i < 3; i++)
-		turn_run(t, i, 0);
+		turn_run(tl, i, 0);
 	n = tokens_of(2, ASKED, 0, id);
-	CHECK_INT(timeline_sync(t, id, n, NULL, NULL, &err), (int32_t)n);
+	CHECK_INT(timeline_sync(tl, id, n, NULL, NULL, &err), (int32_t)n);
 	for (int32_t i = 0; i < 2; i++)
 		turn_run(straight, i, 0);
-	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) >= 0 && same_logits(e, t, straight));
+	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) >= 0 && same_logits(e, tl, straight));
 	/* In the middle of the second answer. */
 	n = tokens_of(1, ASKED, 0, id) + 3;
 	tokens_of(2, 0, 0, id);
-	CHECK_INT(timeline_sync(t, id, n, NULL, NULL, &err), (int32_t)n - 3);
+	CHECK_INT(timeline_sync(tl, id, n, NULL, NULL, &err), (int32_t)n - 3);
 	timeline_close(straight);
 	straight = open_line(e, "full");
-	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) == 0 && same_logits(e, t, straight));
+	CHECK(timeline_sync(straight, id, n, NULL, NULL, &err) == 0 && same_logits(e, tl, straight));
 	/* The last token alone: nothing but the one in its place is prefilled. */
 	timeline_close(straight);
 	straight = open_line(e, "full");
 	for (int i = 0; i < 2; i++) {
 		int32_t next = id[n - 1] + 1 + i;
 
-		CHECK_MSG(!timeline_extend(t, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
+		CHECK_MSG(!timeline_extend(tl, &next, 1, 1, NULL, NULL, &err), "%s", err.msg);
 		id[n] = next + 2;
-		CHECK_INT(timeline_sync(t, id, n + 1, NULL, NULL, &err), (int32_t)n);
-		CHECK(timeline_sync(straight, id, n + 1, NULL, NULL, &err) >= 0 && same_logits(e, t, straight));
+		CHECK_INT(timeline_sync(tl, id, n + 1, NULL, NULL, &err), (int32_t)n);
+		CHECK(timeline_sync(straight, id, n + 1, NULL, NULL, &err) >= 0 && same_logits(e, tl, straight));
 		n++;
 	}
 	/* And all of it. */
-	CHECK_INT(timeline_sync(t, id + 1, SHORT, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(tl, id + 1, SHORT, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_sync(straight, id + 1, SHORT, NULL, NULL, &err), 0);
-	CHECK(same_logits(e, t, straight));
-	timeline_close(t);
+	CHECK(same_logits(e, tl, straight));
+	timeline_close(tl);
 	timeline_close(straight);
 	engine_close(e);
 }
@@ -203,20 +203,20 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 
 		for (int32_t p = 0; p < 2; p++)
 			for (int32_t back = MESSAGES - 15; back < MESSAGES; back += 1 + p) {
-				struct timeline *t = open_batch(e, kv[p], 128), *straight = open_batch(e, kv[p], 128);
+				struct timeline *tl = open_batch(e, kv[p], 128), *straight = open_batch(e, kv[p], 128);
 				int32_t n = back * LONG, had, was = id[n];
 
-				CHECK(timeline_sync(t, id, MESSAGES * LONG, NULL, NULL, &err) == 0);
+				CHECK(timeline_sync(tl, id, MESSAGES * LONG, NULL, NULL, &err) == 0);
 				id[n] = id_at(n + 1000);
-				had = timeline_sync(t, id, (size_t)n + 1, NULL, NULL, &err);
+				had = timeline_sync(tl, id, (size_t)n + 1, NULL, NULL, &err);
 				/* `sift` observes the end of a prefill, which is read again. */
 				CHECK_MSG(p ? had >= n - 3 * LONG : had == n,
 				          "%s, %s: back at message %d %d tokens are reused, expected %d", model[m],
 				          kv[p], back, had, n);
 				CHECK(timeline_sync(straight, id, (size_t)n + 1, NULL, NULL, &err) == 0 &&
-				      same_logits(e, t, straight));
+				      same_logits(e, tl, straight));
 				id[n] = was;
-				timeline_close(t);
+				timeline_close(tl);
 				timeline_close(straight);
 			}
 		engine_close(e);
@@ -227,26 +227,26 @@ TEST(messages_within_a_prefill_are_undone_without_prefill)
 TEST(what_is_not_known_is_computed)
 {
 	struct engine *e = open_model("lfm2");
-	struct timeline *t = open_line(e, "full"), *u = open_line(e, "full");
+	struct timeline *tl = open_line(e, "full"), *u = open_line(e, "full");
 	int32_t id[64], ready;
 	struct err err = { 0 };
 	char *entries;
 
 	for (int32_t i = 0; i < 64; i++)
 		id[i] = id_at(i);
-	CHECK(timeline_sync(t, id, 64, NULL, NULL, &err) == 0);
+	CHECK(timeline_sync(tl, id, 64, NULL, NULL, &err) == 0);
 	timeline_cancel(u);
 	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) < 0 && err.code == ERR_CANCELLED);
 	timeline_resume(u);
-	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) >= 0 && same_logits(e, t, u));
-	ready = timeline_entries_ready(t);
-	entries = malloc(timeline_token_bytes(t, 1) * (size_t)ready);
-	CHECK(!timeline_entries_save(t, 0, ready, 1, entries, &err) &&
+	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) >= 0 && same_logits(e, tl, u));
+	ready = timeline_entries_ready(tl);
+	entries = malloc(timeline_token_bytes(tl, 1) * (size_t)ready);
+	CHECK(!timeline_entries_save(tl, 0, ready, 1, entries, &err) &&
 	      !timeline_entries_load(u, 0, ready, 1, entries, &err));
 	CHECK_INT(timeline_adopt(u, id, NULL, (size_t)ready, &err), 0);
-	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) == 0 && same_logits(e, t, u));
+	CHECK(timeline_sync(u, id, 64, NULL, NULL, &err) == 0 && same_logits(e, tl, u));
 	free(entries);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(u);
 	engine_close(e);
 }
@@ -270,18 +270,18 @@ TEST(states_survive_a_change_of_policy)
 		struct engine *e = open_model(model[m]);
 
 		for (size_t i = 0; i < LEN(change); i++) {
-			struct timeline *t = open_line(e, change[i].before), *straight = open_line(e, change[i].after);
+			struct timeline *tl = open_line(e, change[i].before), *straight = open_line(e, change[i].after);
 			struct err err = { 0 };
 
-			turn_run(t, 0, 0);
-			CHECK_MSG(!timeline_switch_kv(t, change[i].after, &err), "%s, %s: %s", model[m],
+			turn_run(tl, 0, 0);
+			CHECK_MSG(!timeline_switch_kv(tl, change[i].after, &err), "%s, %s: %s", model[m],
 			          change[i].after, err.msg);
 			turn_run(straight, 0, 0);
-			CHECK_INT(turn_run(t, 1, 0), change[i].kept ? ASKED + ANSWERED : 0);
+			CHECK_INT(turn_run(tl, 1, 0), change[i].kept ? ASKED + ANSWERED : 0);
 			turn_run(straight, 1, 0);
-			CHECK_MSG(same_logits(e, t, straight), "%s: other logits behind a change from %s to %s",
+			CHECK_MSG(same_logits(e, tl, straight), "%s: other logits behind a change from %s to %s",
 			          model[m], change[i].before, change[i].after);
-			timeline_close(t);
+			timeline_close(tl);
 			timeline_close(straight);
 		}
 		engine_close(e);

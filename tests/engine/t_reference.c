@@ -14,7 +14,7 @@
 
 struct run {
 	struct engine *e;
-	struct timeline *t;
+	struct timeline *tl;
 	float *logits;
 	int32_t n_vocab;
 };
@@ -25,7 +25,7 @@ static struct run run_open(const char *path, const char *kv_type, int32_t ctx)
 	struct err err = { 0 };
 
 	if (engine_open(&r.e, &(struct engine_options){ .model_path = path, .threads = 2 }, &err) ||
-	    timeline_open(&r.t, r.e, &(struct timeline_options){ .ctx = ctx, .kv_type = kv_type }, &err)) {
+	    timeline_open(&r.tl, r.e, &(struct timeline_options){ .ctx = ctx, .kv_type = kv_type }, &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", path, err.msg);
 		engine_close(r.e);
 		return (struct run){ 0 };
@@ -37,7 +37,7 @@ static struct run run_open(const char *path, const char *kv_type, int32_t ctx)
 
 static void run_close(struct run *r)
 {
-	timeline_close(r->t);
+	timeline_close(r->tl);
 	engine_close(r->e);
 	free(r->logits);
 }
@@ -60,7 +60,7 @@ static void keep_last(int32_t pos, const float *logits, void *ud)
 static void extend(struct run *r, const int32_t *id, size_t n)
 {
 	struct err err = { 0 };
-	if (timeline_extend(r->t, id, n, 0, keep_last, r, &err))
+	if (timeline_extend(r->tl, id, n, 0, keep_last, r, &err))
 		test_fail(__FILE__, __LINE__, "timeline_extend: %s", err.msg);
 }
 
@@ -76,7 +76,7 @@ static int32_t argmax(const float *x, int32_t n)
 static void reset(struct run *r)
 {
 	struct err err = { 0 };
-	timeline_sync(r->t, NULL, 0, NULL, NULL, &err);
+	timeline_sync(r->tl, NULL, 0, NULL, NULL, &err);
 }
 
 struct score {
@@ -109,7 +109,7 @@ static void check_story_file(const char *path, struct jv want)
 	struct score s = { 0 };
 	struct err err = { 0 };
 
-	if (!r.t)
+	if (!r.tl)
 		return;
 	while (jv_next(jv_get(want, "prompts"), &p, NULL)) {
 		struct jv top = { 0 };
@@ -137,7 +137,7 @@ static void check_story_file(const char *path, struct jv want)
 	ids = ids_of(jv_get(jv_get(want, "perplexity"), "ids"));
 	s = (struct score){ .id = ids.id, .n = ids.n, .first = 1, .n_vocab = r.n_vocab };
 	reset(&r);
-	CHECK(timeline_extend(r.t, ids.id, ids.n, 0, score, &s, &err) == 0);
+	CHECK(timeline_extend(r.tl, ids.id, ids.n, 0, score, &s, &err) == 0);
 	ppl = exp(s.nll / (double)s.scored);
 	test_note("%s: worst top-8 logit off by %.2g, perplexity %.5f (reference %.5f, %+.4f %%)", name, worst, ppl,
 	          ref, 100 * (ppl / ref - 1));
@@ -213,7 +213,7 @@ TEST(default_model_prompts)
 	double nmse = 0;
 	int prompts = 0, compared = 0;
 
-	if (!r.t)
+	if (!r.tl)
 		return;
 	while (jv_next(jv_get(jv_parse(text, n), "prompts"), &p, NULL)) {
 		struct jv top = { 0 }, margin = jv_get(p, "greedy_margin");
@@ -267,7 +267,7 @@ static double perplexity(struct run *r, const int32_t *id, size_t n, size_t wind
 		struct score s = { .id = id + at, .n = window, .first = skip, .n_vocab = r->n_vocab };
 		struct err err = { 0 };
 		reset(r);
-		CHECK_MSG(timeline_extend(r->t, id + at, window, 0, score, &s, &err) == 0, "%s", err.msg);
+		CHECK_MSG(timeline_extend(r->tl, id + at, window, 0, score, &s, &err) == 0, "%s", err.msg);
 		nll += s.nll;
 		*scored += s.scored;
 	}
@@ -300,7 +300,7 @@ TEST(default_model_perplexity)
 	char *text = test_read(test_file("tests/vectors/smollm2.json"), &n);
 	char *book = test_read(test_file("tests/vectors/books/treasure-island.txt"), &n_book);
 
-	if (r.t)
+	if (r.tl)
 		check_perplexity("Treasure Island, 2,000 tokens", &r, book, n_book, 2000, 2000, 1,
 		                 jv_get(jv_parse(text, n), "treasure_2000"));
 	run_close(&r);
@@ -320,7 +320,7 @@ SOAK_TEST(default_model_perplexity_of_whole_contexts)
 	struct jv ref = jv_parse(text, n);
 	struct run r = run_open(model, "f16", 8192);
 
-	if (r.t) {
+	if (r.tl) {
 		check_perplexity("wiki, 64 KiB", &r, wiki, 65536, 0, 2048, 1024,
 		                 jv_get(ref, "wiki64k_window2048_second_half"));
 		check_perplexity("Treasure Island, 8,000 tokens", &r, book, n_book, 8000, 8000, 1,

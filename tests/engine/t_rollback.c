@@ -78,16 +78,16 @@ static struct engine *engine(int family, int threads)
 
 static struct timeline *open_with(int i, int threads)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_open(&t, engine(all[i].family, threads),
+	CHECK_MSG(!timeline_open(&tl, engine(all[i].family, threads),
 	                         &(struct timeline_options){
 					 .ctx = all[i].ctx, .kv = all[i].kv, .batch = all[i].batch },
 	                         &err),
 	          "%s: %s", all[i].kv, err.msg);
-	CHECK_MSG(!timeline_pin(t, all[i].pin, &err), "%s", err.msg);
-	return t;
+	CHECK_MSG(!timeline_pin(tl, all[i].pin, &err), "%s", err.msg);
+	return tl;
 }
 
 static struct timeline *open_at(int i)
@@ -100,11 +100,11 @@ static int32_t some_token(void)
 	return 3 + (int32_t)(test_rand() % (N_VOCAB - 3));
 }
 
-static void extend(struct timeline *t, const int32_t *id, int32_t n, int stepwise, const char *at)
+static void extend(struct timeline *tl, const int32_t *id, int32_t n, int stepwise, const char *at)
 {
 	struct err err = { 0 };
 
-	CHECK_MSG(!timeline_extend(t, id, (size_t)n, stepwise, NULL, NULL, &err), "%s: %s", at, err.msg);
+	CHECK_MSG(!timeline_extend(tl, id, (size_t)n, stepwise, NULL, NULL, &err), "%s: %s", at, err.msg);
 }
 
 /* Everything that is known of the sequence. */
@@ -294,11 +294,11 @@ static int times(void)
 }
 
 /* Drafts as long as can be, right or wrong. */
-static void draft_always(struct timeline *t)
+static void draft_always(struct timeline *tl)
 {
-	draft_pace_reset(&t->pace);
+	draft_pace_reset(&tl->pace);
 	for (int i = 0; i < DRAFT_CLASSES; i++)
-		t->pace.right[i] = 0.999;
+		tl->pace.right[i] = 0.999;
 }
 
 /* Generated with drafts by one to three threads, and without: the same tokens, draws, logits, kept tokens and
@@ -380,9 +380,9 @@ TEST(drafts_leave_no_trace)
 	CHECK(accepted > 500 * times());
 }
 
-static const int32_t *tokens_copy(struct timeline *t, int32_t *out, size_t *n)
+static const int32_t *tokens_copy(struct timeline *tl, int32_t *out, size_t *n)
 {
-	const int32_t *id = timeline_tokens(t, n);
+	const int32_t *id = timeline_tokens(tl, n);
 
 	memcpy(out, id, *n * sizeof *id);
 	return out;

@@ -90,12 +90,12 @@ static struct engine *open_tiny(int threads)
 
 static struct timeline *open_policy(struct engine *e, const char *kv, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv = kv, .batch = batch }, &err))
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .kv = kv, .batch = batch }, &err))
 		test_skip("%s: %s", kv, err.msg);
-	return t;
+	return tl;
 }
 
 static void random_ids(int32_t *id, size_t n)
@@ -122,22 +122,22 @@ struct answer {
 };
 
 /* Read the prompt, then the rest as if generated. */
-static void run_on(struct timeline *t, const int32_t *id, struct answer *out)
+static void run_on(struct timeline *tl, const int32_t *id, struct answer *out)
 {
 	struct kept_logits k = { .row = out->row[0] };
 	struct err err = { 0 };
 
-	CHECK_MSG(timeline_sync(t, id, PROMPT, NULL, NULL, &err) >= 0, "%s", err.msg);
-	CHECK_MSG(!timeline_extend(t, id + PROMPT, STEPS, 1, keep, &k, &err), "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, id, PROMPT, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(!timeline_extend(tl, id + PROMPT, STEPS, 1, keep, &k, &err), "%s", err.msg);
 	CHECK_INT(k.n, STEPS);
 }
 
 static void run_policy(struct engine *e, const char *kv, const int32_t *id, struct answer *out)
 {
-	struct timeline *t = open_policy(e, kv, 0);
+	struct timeline *tl = open_policy(e, kv, 0);
 
-	run_on(t, id, out);
-	timeline_close(t);
+	run_on(tl, id, out);
+	timeline_close(tl);
 }
 
 static int same(const struct answer *a, const struct answer *b)
@@ -203,7 +203,7 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 		e[i] = open_tiny(i + 1);
 	run_policy(e[0], "full", id, &full);
 	for (size_t i = 0; i < N_CHOOSING; i++) {
-		struct timeline *t;
+		struct timeline *tl;
 
 		run_policy(e[0], choosing[i], id, &got);
 		CHECK_MSG(!same(&got, &full), "%s reads everything", choosing[i]);
@@ -213,9 +213,9 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 			CHECK_MSG(same(&got, &other), "%s: %d threads", choosing[i], j + 1);
 		}
 		/* 128 + 72 tokens: the last call holds all that a policy observes (h2o adds in another order). */
-		t = open_policy(e[1], choosing[i], 128);
-		run_on(t, id, &other);
-		timeline_close(t);
+		tl = open_policy(e[1], choosing[i], 128);
+		run_on(tl, id, &other);
+		timeline_close(tl);
 		CHECK_MSG(strstr(choosing[i], "h2o:") ? difference(&got, &other) < 1e-3 : same(&got, &other),
 		          "%s: chunks", choosing[i]);
 	}
@@ -277,22 +277,22 @@ TEST(a_rewound_sequence_is_like_a_fresh_one)
 	for (size_t i = 0; i < N_CHOOSING; i++)
 		/* Another end, another middle, the same prompt again, and one token less. */
 		for (int way = 0; way < 4; way++) {
-			struct timeline *t = open_policy(e, choosing[i], 0);
+			struct timeline *tl = open_policy(e, choosing[i], 0);
 			size_t from = way == 0 ? 190 : way == 1 ? 77 : PROMPT, n = way == 3 ? PROMPT - 1 : PROMPT;
 
 			memcpy(before, id, sizeof id);
 			random_ids(before + from, PROMPT + STEPS - from);
-			CHECK_MSG(timeline_sync(t, before, PROMPT, NULL, NULL, &err) >= 0, "%s", err.msg);
-			CHECK_MSG(!timeline_extend(t, before + PROMPT, 9, 1, NULL, NULL, &err), "%s", err.msg);
+			CHECK_MSG(timeline_sync(tl, before, PROMPT, NULL, NULL, &err) >= 0, "%s", err.msg);
+			CHECK_MSG(!timeline_extend(tl, before + PROMPT, 9, 1, NULL, NULL, &err), "%s", err.msg);
 			if (n < PROMPT)
-				CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
-			run_on(t, id, &other);
-			timeline_close(t);
+				CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+			run_on(tl, id, &other);
+			timeline_close(tl);
 			if (way == 3) { /* two reads */
-				t = open_policy(e, choosing[i], 0);
-				CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
-				run_on(t, id, &got);
-				timeline_close(t);
+				tl = open_policy(e, choosing[i], 0);
+				CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+				run_on(tl, id, &got);
+				timeline_close(tl);
 			} else if (!way) {
 				run_policy(e, choosing[i], id, &got);
 			}
@@ -312,16 +312,16 @@ TEST(several_reads_follow_one_another)
 	random_ids(id, 300);
 	for (size_t i = 0; i < N_CHOOSING; i++)
 		for (int twice = 0; twice < 2; twice++) {
-			struct timeline *t = open_policy(e, choosing[i], 0),
+			struct timeline *tl = open_policy(e, choosing[i], 0),
 					*whole = twice ? NULL : open_policy(e, "full", 0);
 			struct kept_logits k;
 
 			for (size_t at = 0; at < 300; at += 60) {
-				CHECK_INT(timeline_sync(t, id, at + 50, NULL, NULL, &err), at);
+				CHECK_INT(timeline_sync(tl, id, at + 50, NULL, NULL, &err), at);
 				k = (struct kept_logits){ .row = twice ? b : a };
 				for (size_t s = 0; s < 10; s++, k.n = 0)
-					CHECK_MSG(!timeline_extend(t, id + at + 50 + s, 1, 1, keep, &k, &err), "%s: %s",
-					          choosing[i], err.msg);
+					CHECK_MSG(!timeline_extend(tl, id + at + 50 + s, 1, 1, keep, &k, &err),
+					          "%s: %s", choosing[i], err.msg);
 			}
 			if (whole) {
 				CHECK_INT(timeline_sync(whole, id, 299, NULL, NULL, &err), 0);
@@ -332,7 +332,7 @@ TEST(several_reads_follow_one_another)
 			} else {
 				CHECK_MSG(!memcmp(a, b, sizeof a), "%s: not the same twice", choosing[i]);
 			}
-			timeline_close(t);
+			timeline_close(tl);
 			timeline_close(whole);
 		}
 	engine_close(e);
@@ -347,18 +347,18 @@ TEST(a_sequence_may_begin_with_generated_tokens)
 
 	random_ids(id, PROMPT);
 	for (size_t i = 0; i < N_CHOOSING; i++) {
-		struct timeline *t = open_policy(e, choosing[i], 0);
+		struct timeline *tl = open_policy(e, choosing[i], 0);
 		struct kept_logits k = { .row = logits };
 		struct err err = { 0 };
 
-		CHECK_MSG(!timeline_extend(t, id, PROMPT, 1, keep, &k, &err), "%s: %s", choosing[i], err.msg);
+		CHECK_MSG(!timeline_extend(tl, id, PROMPT, 1, keep, &k, &err), "%s: %s", choosing[i], err.msg);
 		CHECK_INT(k.n, PROMPT);
 		for (size_t j = 0; j < PROMPT * N_VOCAB; j++)
 			if (!isfinite(logits[j])) {
 				CHECK_MSG(0, "%s: not a number at token %zu", choosing[i], j / N_VOCAB);
 				break;
 			}
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 }
@@ -366,7 +366,7 @@ TEST(a_sequence_may_begin_with_generated_tokens)
 TEST(no_selection_recovers_more_than_the_oracle)
 {
 	struct engine *e = open_tiny(2);
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct recovered r;
 	struct err err = { 0 };
 	int32_t id[PROMPT + STEPS];
@@ -377,12 +377,12 @@ TEST(no_selection_recovers_more_than_the_oracle)
 	memcpy(all, choosing, sizeof choosing);
 	all[N_CHOOSING] = "sift:k=300";
 	all[N_CHOOSING + 1] = "sift:k=24,bits=16,split=even";
-	t = open_policy(e, "full", 0);
-	CHECK_MSG(!timeline_watch(t, all, N_CHOOSING + 2, &err), "%s", err.msg);
-	run_on(t, id, &got);
+	tl = open_policy(e, "full", 0);
+	CHECK_MSG(!timeline_watch(tl, all, N_CHOOSING + 2, &err), "%s", err.msg);
+	run_on(tl, id, &got);
 	CHECK_MSG(same(&got, &full), "watching changes the result");
 	for (int i = 0; i < N_CHOOSING + 2; i++) {
-		CHECK_INT(timeline_recovery(t, i, &r), 0);
+		CHECK_INT(timeline_recovery(tl, i, &r), 0);
 		CHECK_INT(r.steps, STEPS);
 		test_note("%-60s %.1f entries of %.1f: %.4f, oracle %.4f, sinks and newest %.4f", all[i],
 		          r.selected / STEPS, r.all / STEPS, r.mass / STEPS, r.oracle / STEPS, r.recent / STEPS);
@@ -390,23 +390,23 @@ TEST(no_selection_recovers_more_than_the_oracle)
 		          all[i]);
 		CHECK(r.oracle <= STEPS * 1.0001 && r.selected <= r.all);
 	}
-	CHECK_INT(timeline_recovery(t, N_CHOOSING, &r), 0);
+	CHECK_INT(timeline_recovery(tl, N_CHOOSING, &r), 0);
 	CHECK_MSG(fabs(r.mass / STEPS - 1) < 1e-4 && r.selected == r.all, "everything holds %g", r.mass / STEPS);
-	CHECK_INT(timeline_recovery(t, N_CHOOSING + 2, &r), -1);
-	CHECK_INT(timeline_recovery(t, -1, &r), -1);
-	timeline_close(t);
-	t = open_policy(e, "sift", 0);
-	CHECK(timeline_watch(t, all, 1, &err) < 0 && err.code == ERR_USAGE);
-	timeline_close(t);
-	t = open_policy(e, "full", 0);
-	CHECK(timeline_watch(t, all, WATCH_MAX + 1, &err) < 0 && err.code == ERR_USAGE);
+	CHECK_INT(timeline_recovery(tl, N_CHOOSING + 2, &r), -1);
+	CHECK_INT(timeline_recovery(tl, -1, &r), -1);
+	timeline_close(tl);
+	tl = open_policy(e, "sift", 0);
+	CHECK(timeline_watch(tl, all, 1, &err) < 0 && err.code == ERR_USAGE);
+	timeline_close(tl);
+	tl = open_policy(e, "full", 0);
+	CHECK(timeline_watch(tl, all, WATCH_MAX + 1, &err) < 0 && err.code == ERR_USAGE);
 	all[0] = "full";
-	CHECK(timeline_watch(t, all, 1, &err) < 0 && err.code == ERR_USAGE);
-	CHECK_INT(timeline_recovery(t, 0, &r), -1);
+	CHECK(timeline_watch(tl, all, 1, &err) < 0 && err.code == ERR_USAGE);
+	CHECK_INT(timeline_recovery(tl, 0, &r), -1);
 	/* Behind the first token it is too late. */
-	CHECK(timeline_sync(t, id, PROMPT, NULL, NULL, &err) == 0);
-	CHECK(timeline_watch(t, choosing, 1, &err) < 0 && err.code == ERR_USAGE);
-	timeline_close(t);
+	CHECK(timeline_sync(tl, id, PROMPT, NULL, NULL, &err) == 0);
+	CHECK(timeline_watch(tl, choosing, 1, &err) < 0 && err.code == ERR_USAGE);
+	timeline_close(tl);
 	engine_close(e);
 }
 
@@ -473,14 +473,14 @@ TEST(sift_keeps_what_the_default_model_knows)
 	CHECK(ids.n >= LONG + SCORED);
 	for (size_t i = 0; i < 3 && ids.n >= LONG + SCORED; i++) {
 		struct losses l = { .id = ids.id + LONG, .n_vocab = engine_info(e)->n_vocab, .n = SCORED };
-		struct timeline *t = NULL;
+		struct timeline *tl = NULL;
 
-		if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 2048, .kv = as[i] }, &err))
+		if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 2048, .kv = as[i] }, &err))
 			test_skip("%s", err.msg);
-		CHECK(timeline_sync(t, ids.id, LONG, NULL, NULL, &err) == 0);
-		CHECK_MSG(!timeline_extend(t, ids.id + LONG, SCORED, 1, lose, &l, &err), "%s", err.msg);
+		CHECK(timeline_sync(tl, ids.id, LONG, NULL, NULL, &err) == 0);
+		CHECK_MSG(!timeline_extend(tl, ids.id + LONG, SCORED, 1, lose, &l, &err), "%s", err.msg);
 		loss[i] = l.sum / (SCORED - 1);
-		timeline_close(t);
+		timeline_close(tl);
 		test_note("%-28s nll %.4f, perplexity %+.2f %%", as[i], loss[i], 100 * (exp(loss[i] - loss[0]) - 1));
 	}
 	/* A window of 63 tokens says little about methods; that is measured elsewhere. Here a broken selection would

@@ -404,14 +404,14 @@ TEST(the_default_model_needs_no_file)
 	for (int i = 0; i < 300; i++)
 		id[i] = 1000 + i * 37 % 20000;
 	for (size_t i = 0; i < LEN(kv); i++) {
-		struct timeline *t = NULL;
+		struct timeline *tl = NULL;
 
-		CHECK_MSG(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s",
+		CHECK_MSG(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 320, .kv = kv[i] }, &err), "%s: %s",
 		          kv[i], err.msg);
-		CHECK_MSG(timeline_sync(t, id, 280, NULL, NULL, &err) == 0, "%s", err.msg);
-		CHECK_MSG(!timeline_extend(t, id + 280, 8, 1, NULL, NULL, &err), "%s", err.msg);
-		CHECK(timeline_logits(t) && isfinite(timeline_logits(t)[0]));
-		timeline_close(t);
+		CHECK_MSG(timeline_sync(tl, id, 280, NULL, NULL, &err) == 0, "%s", err.msg);
+		CHECK_MSG(!timeline_extend(tl, id + 280, 8, 1, NULL, NULL, &err), "%s", err.msg);
+		CHECK(timeline_logits(tl) && isfinite(timeline_logits(tl)[0]));
+		timeline_close(tl);
 	}
 	/* Of another block or number of rows there is none. */
 	CHECK(timeline_open(&(struct timeline *){ NULL }, e,

@@ -482,17 +482,17 @@ static const struct { const char *kv; check_fn *check; int dense; } checked[] = 
 
 static void read_text(struct engine *e, const int32_t *id, const char *kv, check_fn *check, int dense)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	const struct hparams *hp;
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 512, .kv = kv, .kv_type = "f32" }, &err))
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 512, .kv = kv, .kv_type = "f32" }, &err))
 		test_skip("%s: %s", kv, err.msg);
-	hp = t->cache.hp;
+	hp = tl->cache.hp;
 	memset(&real, 0, sizeof real);
 	real = (struct real){ .base.ops = &real_ops,
 		              .check = check,
-		              .c = &t->cache,
+		              .c = &tl->cache,
 		              .group = hp->n_head / hp->n_kv_head,
 		              .kv = hp->n_kv_head,
 		              .dim = hp->head_dim,
@@ -510,17 +510,17 @@ static void read_text(struct engine *e, const int32_t *id, const char *kv, check
 	if (predictor_find(&real.net, &(struct predictor_key){ hp->fingerprint, BLOCK, ROWS }, &err))
 		test_skip("%s", err.msg);
 	real.key = calloc(ALL, (size_t)hp->head_dim * sizeof(float));
-	observer_add(&t->cache.observers, &real.base);
-	CHECK_MSG(timeline_sync(t, id, PROMPT, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
-	CHECK_MSG(!timeline_extend(t, id + PROMPT, STEPS, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
+	observer_add(&tl->cache.observers, &real.base);
+	CHECK_MSG(timeline_sync(tl, id, PROMPT, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	CHECK_MSG(!timeline_extend(tl, id + PROMPT, STEPS, 1, NULL, NULL, &err), "%s: %s", kv, err.msg);
 	CHECK_INT(real.checked, STEPS * real.n_layer * real.kv);
 	if (real.fresh + real.old)
 		test_note("%s: %d lists, %d of them where something was selected anew", kv, real.checked, real.fresh);
-	observer_remove(&t->cache.observers, &real.base);
+	observer_remove(&tl->cache.observers, &real.base);
 	for (int i = 0; i < real.n_layer; i++)
 		free(real.q[i]);
 	free(real.key);
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 /* built_in: the program has a network for this model. */

@@ -39,42 +39,42 @@ static void saved_free(struct saved *s)
 }
 
 /* Entries in pieces of random size. */
-static int save(struct timeline *t, struct saved *s, struct err *err)
+static int save(struct timeline *tl, struct saved *s, struct err *err)
 {
-	size_t row = timeline_token_bytes(t, 1);
+	size_t row = timeline_token_bytes(tl, 1);
 
-	*s = (struct saved){ .ready = timeline_entries_ready(t) };
+	*s = (struct saved){ .ready = timeline_entries_ready(tl) };
 	for (int32_t at = 0, n; at < s->ready; at += n) {
 		char *piece;
 
 		n = 1 + (int32_t)(test_rand() % 300);
 		n = n < s->ready - at ? n : s->ready - at;
 		piece = xmalloc(row * (size_t)n);
-		if (timeline_entries_save(t, at, n, 1, piece, err))
+		if (timeline_entries_save(tl, at, n, 1, piece, err))
 			return -1;
 		str_add(&s->rows, &n, sizeof n);
 		str_add(&s->rows, piece, row * (size_t)n);
 		free(piece);
 	}
-	return timeline_head_save(t, &s->head, err);
+	return timeline_head_save(tl, &s->head, err);
 }
 
-static int load_rows(struct timeline *t, const struct saved *s, struct err *err)
+static int load_rows(struct timeline *tl, const struct saved *s, struct err *err)
 {
-	size_t row = timeline_token_bytes(t, 1), at = 0;
+	size_t row = timeline_token_bytes(tl, 1), at = 0;
 	int32_t n;
 
 	for (int32_t first = 0; at < s->rows.n; first += n, at += sizeof n + row * (size_t)n) {
 		memcpy(&n, s->rows.p + at, sizeof n);
-		if (timeline_entries_load(t, first, n, 1, s->rows.p + at + sizeof n, err))
+		if (timeline_entries_load(tl, first, n, 1, s->rows.p + at + sizeof n, err))
 			return -1;
 	}
 	return 0;
 }
 
-static int load(struct timeline *t, const struct saved *s, struct err *err)
+static int load(struct timeline *tl, const struct saved *s, struct err *err)
 {
-	return load_rows(t, s, err) || timeline_head_load(t, s->head.p, s->head.n, err) ? -1 : 0;
+	return load_rows(tl, s, err) || timeline_head_load(tl, s->head.p, s->head.n, err) ? -1 : 0;
 }
 
 /* ---- two timelines that must be one ---- */
@@ -83,7 +83,7 @@ struct life {
 	struct engine *e;
 	const char *kv, *type;
 	int32_t ctx, batch, pin, n_vocab;
-	struct timeline *t[2]; /* t[1] from the save point on */
+	struct timeline *tl[2]; /* t[1] from the save point on */
 	struct sampling s[2];
 	int twins;
 	char at[160]; /* for messages: where we are */
@@ -91,15 +91,15 @@ struct life {
 
 static struct timeline *open_life(const struct life *l)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, l->e,
+	if (timeline_open(&tl, l->e,
 	                  &(struct timeline_options){
 				  .ctx = l->ctx, .batch = l->batch, .kv = l->kv, .kv_type = l->type },
 	                  &err))
 		test_skip("%s: %s", l->kv, err.msg);
-	return t;
+	return tl;
 }
 
 static void same_state(struct life *l)
@@ -112,21 +112,21 @@ static void same_state(struct life *l)
 
 	if (!l->twins)
 		return;
-	x = timeline_tokens(l->t[0], &n);
-	y = timeline_tokens(l->t[1], &m);
+	x = timeline_tokens(l->tl[0], &n);
+	y = timeline_tokens(l->tl[1], &m);
 	CHECK_MSG(n == m && (!n || !memcmp(x, y, n * sizeof *x)), "%s: other tokens (%zu, %zu)", l->at, n, m);
-	p = timeline_marks(l->t[0], &n);
-	q = timeline_marks(l->t[1], &m);
+	p = timeline_marks(l->tl[0], &n);
+	q = timeline_marks(l->tl[1], &m);
 	CHECK_MSG(n == m && (!n || !memcmp(p, q, n)), "%s: other marks (%zu, %zu)", l->at, n, m);
-	CHECK_MSG(timeline_entries_ready(l->t[0]) == timeline_entries_ready(l->t[1]), "%s: %d entries ready, not %d",
-	          l->at, timeline_entries_ready(l->t[1]), timeline_entries_ready(l->t[0]));
-	u = timeline_logits(l->t[0]);
-	v = timeline_logits(l->t[1]);
+	CHECK_MSG(timeline_entries_ready(l->tl[0]) == timeline_entries_ready(l->tl[1]), "%s: %d entries ready, not %d",
+	          l->at, timeline_entries_ready(l->tl[1]), timeline_entries_ready(l->tl[0]));
+	u = timeline_logits(l->tl[0]);
+	v = timeline_logits(l->tl[1]);
 	CHECK_MSG(!u == !v && (!u || !memcmp(u, v, (size_t)l->n_vocab * sizeof *u)), "%s: other logits", l->at);
-	timeline_stats(l->t[0], &a);
-	timeline_stats(l->t[1], &b);
+	timeline_stats(l->tl[0], &a);
+	timeline_stats(l->tl[1], &b);
 	CHECK_MSG(!memcmp(&a.rings, &b.rings, sizeof a.rings) && a.ctx == b.ctx, "%s: other rings", l->at);
-	CHECK_MSG(timeline_read_bytes(l->t[0], a.rings.seen, 1) == timeline_read_bytes(l->t[1], a.rings.seen, 1),
+	CHECK_MSG(timeline_read_bytes(l->tl[0], a.rings.seen, 1) == timeline_read_bytes(l->tl[1], a.rings.seen, 1),
 	          "%s: other bytes to read", l->at);
 }
 
@@ -136,7 +136,7 @@ static void sync_both(struct life *l, const int32_t *id, size_t n)
 	struct err err = { 0 };
 
 	for (int i = 0; i <= l->twins; i++)
-		if ((kept[i] = timeline_sync(l->t[i], id, n, NULL, NULL, &err)) < 0)
+		if ((kept[i] = timeline_sync(l->tl[i], id, n, NULL, NULL, &err)) < 0)
 			CHECK_MSG(0, "%s: sync: %s", l->at, err.msg);
 	CHECK_MSG(!l->twins || kept[0] == kept[1], "%s: %d tokens reused, not %d", l->at, kept[1], kept[0]);
 	same_state(l);
@@ -151,10 +151,10 @@ static void step_both(struct life *l, int steps)
 
 	for (int k = 0; k < steps; k++) {
 		for (int i = 0; i <= l->twins; i++)
-			if ((rc[i] = timeline_step(l->t[i], &l->s[i], &out[i], &err)) < 0) {
+			if ((rc[i] = timeline_step(l->tl[i], &l->s[i], &out[i], &err)) < 0) {
 				CHECK_MSG(err.code == ERR_FIT, "%s: step %d: %s", l->at, k, err.msg);
 				return;
-			} else if (!rc[i] && timeline_extend(l->t[i], &other, 1, 1, NULL, NULL, &err)) {
+			} else if (!rc[i] && timeline_extend(l->tl[i], &other, 1, 1, NULL, NULL, &err)) {
 				CHECK_MSG(err.code == ERR_FIT, "%s: %s", l->at, err.msg);
 				return;
 			}
@@ -166,7 +166,7 @@ static void step_both(struct life *l, int steps)
 	/* The token sampled last gets its entry: the logits after it show the whole cache. */
 	for (int i = 0; i <= l->twins; i++)
 		if (test_rand() % 2 || l->twins)
-			timeline_extend(l->t[i], &other, 1, 1, NULL, NULL, &err);
+			timeline_extend(l->tl[i], &other, 1, 1, NULL, NULL, &err);
 	same_state(l);
 }
 
@@ -175,10 +175,10 @@ static void read_on(struct life *l, size_t keep, int32_t n)
 {
 	struct tokens id = { 0 };
 	size_t have, most = l->ctx - 2;
-	const int32_t *now = timeline_tokens(l->t[0], &have);
+	const int32_t *now = timeline_tokens(l->tl[0], &have);
 	struct timeline_stats st;
 
-	timeline_stats(l->t[0], &st);
+	timeline_stats(l->tl[0], &st);
 	keep = MIN(keep, have);
 	tokens_append(&id, now, keep);
 	for (int32_t i = 0; i < n; i++)
@@ -193,7 +193,7 @@ static void something(struct life *l, int32_t scale)
 {
 	size_t have;
 
-	timeline_tokens(l->t[0], &have);
+	timeline_tokens(l->tl[0], &have);
 	switch (test_rand() % 6) {
 	case 0:
 	case 1: read_on(l, have, 1 + (int32_t)(test_rand() % (uint64_t)scale)); break;
@@ -207,7 +207,7 @@ static void begin(struct life *l, uint64_t seed)
 {
 	struct err err = { 0 };
 
-	l->t[0] = open_life(l);
+	l->tl[0] = open_life(l);
 	l->twins = 0;
 	l->s[0] = sampling_default;
 	if (seed % 2)
@@ -215,7 +215,7 @@ static void begin(struct life *l, uint64_t seed)
 	else
 		l->s[0].temperature = 1.2f;
 	sampling_seed(&l->s[0], seed);
-	if (l->pin && timeline_pin(l->t[0], l->pin, &err))
+	if (l->pin && timeline_pin(l->tl[0], l->pin, &err))
 		CHECK_MSG(0, "%s: %s", l->kv, err.msg);
 }
 
@@ -224,14 +224,14 @@ static int part(struct life *l)
 {
 	struct saved s;
 	struct err err = { 0 };
-	int failed = save(l->t[0], &s, &err);
+	int failed = save(l->tl[0], &s, &err);
 
 	CHECK_MSG(!failed, "%s: saving: %s", l->at, err.msg);
-	l->t[1] = open_life(l);
+	l->tl[1] = open_life(l);
 	l->s[1] = l->s[0];
 	l->twins = 1;
 	if (!failed) {
-		failed = load(l->t[1], &s, &err);
+		failed = load(l->tl[1], &s, &err);
 		CHECK_MSG(!failed, "%s: loading: %s", l->at, err.msg);
 	}
 	saved_free(&s);
@@ -241,9 +241,9 @@ static int part(struct life *l)
 
 static void end(struct life *l)
 {
-	timeline_close(l->t[0]);
+	timeline_close(l->tl[0]);
 	if (l->twins)
-		timeline_close(l->t[1]);
+		timeline_close(l->tl[1]);
 }
 
 static const struct {
@@ -402,26 +402,26 @@ TEST(policies_may_change_before_and_after)
 		begin(&l, i);
 		read_on(&l, 0, 200);
 		if (i % 2) { /* changed, then saved */
-			CHECK_MSG(!timeline_switch_kv(l.t[0], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
+			CHECK_MSG(!timeline_switch_kv(l.tl[0], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
 			l.kv = v[i / 2].after;
 		} else {
 			step_both(&l, 20);
 		}
 		if (!part(&l)) {
 			for (int k = 0; k < 2 && !(i % 2); k++)
-				CHECK_MSG(!timeline_switch_kv(l.t[k], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
+				CHECK_MSG(!timeline_switch_kv(l.tl[k], v[i / 2].after, &err), "%s: %s", l.at, err.msg);
 			for (int k = 0; k < 2 && v[i / 2].pin; k++)
-				timeline_pin(l.t[k], v[i / 2].pin, &err);
+				timeline_pin(l.tl[k], v[i / 2].pin, &err);
 			same_state(&l);
 			for (int k = 0; k < 3; k++) {
 				size_t n;
 
-				timeline_tokens(l.t[0], &n);
+				timeline_tokens(l.tl[0], &n);
 				read_on(&l, n, 30);
 				step_both(&l, 20);
 			}
 			for (int k = 0; k < 2; k++)
-				timeline_pin(l.t[k], 60, &err);
+				timeline_pin(l.tl[k], 60, &err);
 			read_on(&l, 130, 30);
 			step_both(&l, 20);
 		}
@@ -430,12 +430,12 @@ TEST(policies_may_change_before_and_after)
 	engine_close(e);
 }
 
-static void check_begun(const struct timeline *t, const char *line)
+static void check_begun(const struct timeline *tl, const char *line)
 {
 	struct str all = { 0 }, rows = { 0 };
 
-	timeline_identity(t, &all);
-	timeline_entries_identity(t, &rows);
+	timeline_identity(tl, &all);
+	timeline_entries_identity(tl, &rows);
 	for (int i = 0; i < 2; i++) {
 		const char *at = strstr(i ? rows.p : all.p, "begun by ");
 
@@ -455,29 +455,29 @@ TEST(begun_by_others_is_told_apart)
 	struct saved s;
 
 	begin(&l, 1);
-	check_begun(l.t[0], "");
-	timeline_begun(l.t[0], "cpu x", 5, 10); /* there are no tokens */
-	check_begun(l.t[0], "");
+	check_begun(l.tl[0], "");
+	timeline_begun(l.tl[0], "cpu x", 5, 10); /* there are no tokens */
+	check_begun(l.tl[0], "");
 	read_on(&l, 0, 100);
-	timeline_begun(l.t[0], "cpu x", 5, INT32_MAX);
-	check_begun(l.t[0], "begun by cpu x until 100\n");
-	timeline_begun(l.t[0], "cpu and more", 3, 90);
-	check_begun(l.t[0], "begun by cpu until 90\n");
+	timeline_begun(l.tl[0], "cpu x", 5, INT32_MAX);
+	check_begun(l.tl[0], "begun by cpu x until 100\n");
+	timeline_begun(l.tl[0], "cpu and more", 3, 90);
+	check_begun(l.tl[0], "begun by cpu until 90\n");
 	step_both(&l, 20);
-	check_begun(l.t[0], "begun by cpu until 90\n");
+	check_begun(l.tl[0], "begun by cpu until 90\n");
 	/* A head is of the same shape with them and without: who loads it says whose entries they are. */
-	CHECK_INT(save(l.t[0], &s, &err), 0);
-	l.t[1] = open_life(&l);
-	CHECK_MSG(load(l.t[1], &s, &err) == 0, "%s", err.msg);
-	check_begun(l.t[1], "");
-	timeline_begun(l.t[1], "cpu", 3, 90);
-	timeline_close(l.t[1]);
+	CHECK_INT(save(l.tl[0], &s, &err), 0);
+	l.tl[1] = open_life(&l);
+	CHECK_MSG(load(l.tl[1], &s, &err) == 0, "%s", err.msg);
+	check_begun(l.tl[1], "");
+	timeline_begun(l.tl[1], "cpu", 3, 90);
+	timeline_close(l.tl[1]);
 	read_on(&l, 95, 5);
-	check_begun(l.t[0], "begun by cpu until 90\n");
+	check_begun(l.tl[0], "begun by cpu until 90\n");
 	read_on(&l, 60, 40);
-	check_begun(l.t[0], "begun by cpu until 60\n");
-	CHECK(timeline_sync(l.t[0], NULL, 0, NULL, NULL, &err) >= 0);
-	check_begun(l.t[0], "");
+	check_begun(l.tl[0], "begun by cpu until 60\n");
+	CHECK(timeline_sync(l.tl[0], NULL, 0, NULL, NULL, &err) >= 0);
+	check_begun(l.tl[0], "");
 	saved_free(&s);
 	end(&l);
 	engine_close(e);
@@ -496,19 +496,19 @@ TEST(mixed_rows_are_told_apart)
 	begin(&l, 1);
 	read_on(&l, 0, 100);
 	step_both(&l, 20);
-	CHECK(!timeline_switch_kv(l.t[0], "full", &err));
-	timeline_identity(l.t[0], &mixed);
+	CHECK(!timeline_switch_kv(l.tl[0], "full", &err));
+	timeline_identity(l.tl[0], &mixed);
 	CHECK_MSG(strstr(mixed.p, "generated under sift") != NULL, "%s", mixed.p);
-	CHECK_INT(save(l.t[0], &s, &err), 0);
+	CHECK_INT(save(l.tl[0], &s, &err), 0);
 	l.kv = "full";
-	l.t[1] = open_life(&l);
-	timeline_identity(l.t[1], &fresh);
+	l.tl[1] = open_life(&l);
+	timeline_identity(l.tl[1], &fresh);
 	CHECK(strcmp(fresh.p, mixed.p));
-	CHECK_INT(load(l.t[1], &s, &err), -1);
+	CHECK_INT(load(l.tl[1], &s, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
 	/* Back to what was read: nothing of the other policy remains. */
 	read_on(&l, 60, 40);
-	timeline_identity(l.t[0], &again);
+	timeline_identity(l.tl[0], &again);
 	CHECK_STR(again.p, fresh.p);
 	saved_free(&s);
 	str_free(&fresh);
@@ -531,7 +531,7 @@ static void stop_at(int32_t done, int32_t total, void *ud)
 }
 
 /* There and back: other text from somewhere on, maybe cancelled, maybe continued, and the old text again. */
-static void detour(struct timeline *t, const int32_t *id, size_t n)
+static void detour(struct timeline *tl, const int32_t *id, size_t n)
 {
 	struct sampling s = sampling_default;
 	struct tokens other = { 0 };
@@ -544,13 +544,13 @@ static void detour(struct timeline *t, const int32_t *id, size_t n)
 	for (int k = (int)(test_rand() % 150); k >= 0; k--)
 		tokens_add(&other, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 	if (test_rand() % 2) {
-		timeline_sync(t, other.id, other.n, stop_at, (void *[]){ t, &at }, &err);
-		timeline_resume(t);
-	} else if (timeline_sync(t, other.id, other.n, NULL, NULL, &err) >= 0) {
-		for (int k = (int)(test_rand() % 20); k > 0 && timeline_step(t, &s, &out, &err) > 0; k--)
+		timeline_sync(tl, other.id, other.n, stop_at, (void *[]){ tl, &at }, &err);
+		timeline_resume(tl);
+	} else if (timeline_sync(tl, other.id, other.n, NULL, NULL, &err) >= 0) {
+		for (int k = (int)(test_rand() % 20); k > 0 && timeline_step(tl, &s, &out, &err) > 0; k--)
 			;
 	}
-	CHECK_MSG(timeline_sync(t, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	CHECK_MSG(timeline_sync(tl, id, n, NULL, NULL, &err) >= 0, "%s", err.msg);
 	tokens_free(&other);
 }
 
@@ -578,9 +578,9 @@ TEST(rows_follow_from_tokens_and_marks)
 		size_t had[2], row;
 
 		begin(&l, 1);
-		l.t[1] = open_life(&l);
+		l.tl[1] = open_life(&l);
 		/* Where the pinned tokens end is of weight as soon as something is generated. */
-		CHECK(!timeline_pin(l.t[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
+		CHECK(!timeline_pin(l.tl[1], l.pin + (l.pin && i / LIVES % 2 ? 7 : 0), &err));
 		for (int part_of = 0; part_of < 3; part_of++) {
 			/* A stream behind pinned tokens must not overflow: then its entries are not of this kind any
 			 * more. */
@@ -591,28 +591,28 @@ TEST(rows_follow_from_tokens_and_marks)
 			for (int32_t k = 0; k < reads; k++)
 				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 			for (int k = 0; k < 2; k++)
-				CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv,
+				CHECK_MSG(timeline_sync(l.tl[k], id.id, id.n, NULL, NULL, &err) >= 0, "%s: %s", l.kv,
 				          err.msg);
 			/* What was generated would be read on the way back: before that only. */
 			for (int k = (int)(test_rand() % 3); k > 0 && !part_of; k--)
-				detour(l.t[1], id.id, id.n);
+				detour(l.tl[1], id.id, id.n);
 			for (int32_t k = 0; k < generates; k++) {
 				tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 				for (int j = 0; j < 2; j++)
-					CHECK_MSG(!timeline_extend(l.t[j], id.id + id.n - 1, 1, 1, NULL, NULL, &err),
+					CHECK_MSG(!timeline_extend(l.tl[j], id.id + id.n - 1, 1, 1, NULL, NULL, &err),
 					          "%s: %s", l.kv, err.msg);
 			}
 		}
 		for (int k = 0; k < 2; k++) {
-			int32_t ready = timeline_entries_ready(l.t[k]);
+			int32_t ready = timeline_entries_ready(l.tl[k]);
 
-			mark[k] = timeline_marks(l.t[k], &had[k]);
+			mark[k] = timeline_marks(l.tl[k], &had[k]);
 			n = MIN(ready, n);
 		}
-		row = timeline_token_bytes(l.t[0], 1);
+		row = timeline_token_bytes(l.tl[0], 1);
 		for (int k = 0; k < 2; k++) {
 			rows[k] = xmalloc(row * (size_t)n);
-			CHECK(!timeline_entries_save(l.t[k], 0, n, 1, rows[k], &err));
+			CHECK(!timeline_entries_save(l.tl[k], 0, n, 1, rows[k], &err));
 		}
 		while (same < n && mark[0][same] == mark[1][same])
 			same++;
@@ -659,36 +659,36 @@ TEST(adopted_rows_are_as_good_as_read)
 		for (int32_t k = 0; k < read + 50; k++)
 			tokens_add(&id, 3 + (int32_t)(test_rand() % (N_VOCAB - 3)));
 		begin(&l, (uint64_t)i);
-		CHECK(timeline_sync(l.t[0], id.id, (size_t)read, NULL, NULL, &err) >= 0);
-		CHECK_INT(save(l.t[0], &s, &err), 0);
-		l.t[1] = open_life(&l);
+		CHECK(timeline_sync(l.tl[0], id.id, (size_t)read, NULL, NULL, &err) >= 0);
+		CHECK_INT(save(l.tl[0], &s, &err), 0);
+		l.tl[1] = open_life(&l);
 		l.s[1] = l.s[0];
-		CHECK(!timeline_pin(l.t[1], l.pin, &err));
-		CHECK_MSG(!load_rows(l.t[1], &s, &err), "%s: %s", l.at, err.msg);
-		kept = timeline_adopt(l.t[1], id.id, NULL, (size_t)s.ready, &err);
+		CHECK(!timeline_pin(l.tl[1], l.pin, &err));
+		CHECK_MSG(!load_rows(l.tl[1], &s, &err), "%s: %s", l.at, err.msg);
+		kept = timeline_adopt(l.tl[1], id.id, NULL, (size_t)s.ready, &err);
 		CHECK_MSG(kept >= 0 && kept <= s.ready, "%s: %d of %d adopted: %s", l.at, kept, s.ready, err.msg);
 		CHECK_MSG(strstr(l.kv, "h2o:") || kept >= (l.pin                 ? l.pin
 		                                           : strchr("ac", *l.kv) ? 0
 		                                                                 : read) -
 		                                                  64,
 		          "%s: only %d of %d adopted", l.at, kept, s.ready);
-		CHECK(!timeline_logits(l.t[1]));
+		CHECK(!timeline_logits(l.tl[1]));
 		/* One that reads all, in the same pieces. */
-		timeline_close(l.t[0]);
+		timeline_close(l.tl[0]);
 		begin(&l, (uint64_t)i);
-		CHECK(timeline_sync(l.t[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
+		CHECK(timeline_sync(l.tl[0], id.id, (size_t)kept, NULL, NULL, &err) >= 0);
 		for (int k = 0; k < 2; k++)
-			CHECK_MSG(timeline_sync(l.t[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at,
+			CHECK_MSG(timeline_sync(l.tl[k], id.id, id.n, NULL, NULL, &err) == kept, "%s: %s", l.at,
 			          err.msg);
-		CHECK_MSG(!memcmp(timeline_logits(l.t[0]), timeline_logits(l.t[1]), N_VOCAB * sizeof(float)),
+		CHECK_MSG(!memcmp(timeline_logits(l.tl[0]), timeline_logits(l.tl[1]), N_VOCAB * sizeof(float)),
 		          "%s: other logits", l.at);
 		l.twins = 1;
 		for (int k = 0; k < 40; k++) {
 			struct step_out out[2];
 
 			for (int j = 0; j < 2; j++)
-				if (!timeline_step(l.t[j], &l.s[j], &out[j], &err))
-					timeline_extend(l.t[j], &(int32_t){ 5 }, 1, 1, NULL, NULL, &err);
+				if (!timeline_step(l.tl[j], &l.s[j], &out[j], &err))
+					timeline_extend(l.tl[j], &(int32_t){ 5 }, 1, 1, NULL, NULL, &err);
 			CHECK_MSG(out[0].id == out[1].id, "%s: step %d", l.at, k);
 		}
 		end(&l);
@@ -709,9 +709,9 @@ TEST(what_was_forgotten_is_not_saved)
 
 	begin(&l, 1);
 	read_on(&l, 0, 250);
-	CHECK_MSG(timeline_pin(l.t[0], 70, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_pin(l.tl[0], 70, &err) == 0, "%s", err.msg);
 	CHECK_INT(part(&l), 0);
-	CHECK(!timeline_logits(l.t[1]));
+	CHECK(!timeline_logits(l.tl[1]));
 	end(&l);
 	engine_close(e);
 }
@@ -720,7 +720,7 @@ TEST(wrong_orders_are_refused)
 {
 	struct engine *e = open_tiny(0, 1);
 	struct life l = { .e = e, .kv = "full", .type = "f16", .ctx = 300, .batch = 64, .n_vocab = N_VOCAB };
-	struct timeline *t;
+	struct timeline *tl;
 	struct err err = { 0 };
 	struct saved s;
 	struct str out = { 0 };
@@ -728,57 +728,57 @@ TEST(wrong_orders_are_refused)
 	int32_t id[100];
 
 	begin(&l, 1);
-	t = l.t[0];
+	tl = l.tl[0];
 	read_on(&l, 0, 100);
-	memcpy(id, timeline_tokens(t, &n), sizeof id);
-	CHECK_INT(save(t, &s, &err), 0);
+	memcpy(id, timeline_tokens(tl, &n), sizeof id);
+	CHECK_INT(save(tl, &s, &err), 0);
 	CHECK_INT(s.ready, 100);
-	row = timeline_token_bytes(t, 1);
+	row = timeline_token_bytes(tl, 1);
 	s.rows.n = 0;
 	str_add(&s.rows, &(int32_t){ 100 }, 4);
 	s.rows.n += 100 * row; /* as one piece: the bytes are there, whatever they are */
-	CHECK_INT(timeline_entries_save(t, 0, 101, 1, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, -1, 5, 1, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, 101, 0, 1, s.rows.p, &err), -1);
-	CHECK_INT(timeline_entries_save(t, INT32_MAX, INT32_MAX, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(tl, 0, 101, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(tl, -1, 5, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(tl, 101, 0, 1, s.rows.p, &err), -1);
+	CHECK_INT(timeline_entries_save(tl, INT32_MAX, INT32_MAX, 1, s.rows.p, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_save(t, 100, 0, 1, s.rows.p, &err), 0);
-	CHECK_INT(timeline_entries_save(t, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_save(tl, 100, 0, 1, s.rows.p, &err), 0);
+	CHECK_INT(timeline_entries_save(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	/* A head without its entries, with fewer, with more. */
-	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
-	timeline_tokens(t, &n);
+	timeline_tokens(tl, &n);
 	CHECK_INT(n, 0);
-	CHECK_INT(timeline_entries_load(t, 0, 50, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 100, 1, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 50, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(tl, 100, 1, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
 	/* Gaps, and more than there is room for. */
-	CHECK_INT(timeline_entries_load(t, 0, 50, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 60, 10, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 50, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(tl, 60, 10, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_load(t, 50, 10, 1, s.rows.p + 4, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, -1, 1, s.rows.p + 4, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 301, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 50, 10, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, -1, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 301, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_entries_load(t, 100, INT32_MAX, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(tl, 100, INT32_MAX, 1, s.rows.p + 4, &err), -1);
 	/* Entries that were loaded and then overwritten. */
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_sync(t, id + 1, 10, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_head_load(t, s.head.p, s.head.n, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_sync(tl, id + 1, 10, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_head_load(tl, s.head.p, s.head.n, &err), -1);
 	/* Adopting what is not there. */
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_adopt(t, id, NULL, 99, &err), -1);
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_adopt(tl, id, NULL, 99, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
 	id[50] = N_VOCAB;
-	CHECK_INT(timeline_adopt(t, id, NULL, 100, &err), -1);
+	CHECK_INT(timeline_adopt(tl, id, NULL, 100, &err), -1);
 	id[50] = 50;
-	CHECK_INT(timeline_entries_load(t, 0, 100, 1, s.rows.p + 4, &err), 0);
-	CHECK_INT(timeline_adopt(t, id, (const uint8_t *)s.head.p, 100, &err), -1);
-	CHECK_INT(timeline_adopt(t, id, NULL, 0, &err), 0);
-	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_entries_load(tl, 0, 100, 1, s.rows.p + 4, &err), 0);
+	CHECK_INT(timeline_adopt(tl, id, (const uint8_t *)s.head.p, 100, &err), -1);
+	CHECK_INT(timeline_adopt(tl, id, NULL, 0, &err), 0);
+	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 0);
 	end(&l);
 
 	/* Other policies, types and lengths. */
@@ -800,24 +800,24 @@ TEST(wrong_orders_are_refused)
 		err.code = ERR_NONE;
 		if (i == 1) /* these entries are larger */
 			s.rows.p = xrealloc(s.rows.p, s.rows.cap = 4 + 2 * 100 * row);
-		if (load(l.t[0], &s, &err))
+		if (load(l.tl[0], &s, &err))
 			CHECK_MSG(err.code == v[i].code, "%s: %s", l.kv, err.msg);
 		else
 			CHECK_INT(v[i].code, ERR_NONE);
 		end(&l);
 	}
-	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300 }, &err));
-	CHECK(timeline_watch(t, (const char *const[]){ "sift:k=20" }, 1, &err) < 0 && err.code == ERR_USAGE);
-	timeline_close(t);
-	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 300, .kv = "full" }, &err));
-	CHECK(!timeline_watch(t, (const char *const[]){ "sift:k=20" }, 1, &err));
-	CHECK_INT(timeline_sync(t, id, 20, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_entries_ready(t), 0);
-	CHECK_INT(timeline_head_save(t, &out, &err), -1);
+	CHECK(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 300 }, &err));
+	CHECK(timeline_watch(tl, (const char *const[]){ "sift:k=20" }, 1, &err) < 0 && err.code == ERR_USAGE);
+	timeline_close(tl);
+	CHECK(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 300, .kv = "full" }, &err));
+	CHECK(!timeline_watch(tl, (const char *const[]){ "sift:k=20" }, 1, &err));
+	CHECK_INT(timeline_sync(tl, id, 20, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_entries_ready(tl), 0);
+	CHECK_INT(timeline_head_save(tl, &out, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_entries_load(t, 0, 1, 1, s.rows.p + 4, &err), -1);
+	CHECK_INT(timeline_entries_load(tl, 0, 1, 1, s.rows.p + 4, &err), -1);
 	CHECK_INT(out.n, 0);
-	timeline_close(t);
+	timeline_close(tl);
 	saved_free(&s);
 	engine_close(e);
 }
@@ -828,11 +828,11 @@ static void identity_of(const struct engine *e, const char *kv, const char *type
                         struct str *out)
 {
 	struct life l = { .e = (struct engine *)(uintptr_t)e, .kv = kv, .type = type, .ctx = ctx, .batch = batch };
-	struct timeline *t = open_life(&l);
+	struct timeline *tl = open_life(&l);
 
 	str_clear(out);
-	timeline_identity(t, out);
-	timeline_close(t);
+	timeline_identity(tl, out);
+	timeline_close(tl);
 }
 
 TEST(identities_name_all_that_decides_bits)
@@ -955,13 +955,13 @@ TEST(damaged_heads_do_no_harm)
 			          .n_vocab = N_VOCAB };
 		struct saved s;
 		struct err err = { 0 };
-		struct timeline *t;
+		struct timeline *tl;
 
 		begin(&l, 2 * i);
 		read_on(&l, 0, 260);
 		step_both(&l, 20);
-		CHECK_INT(save(l.t[0], &s, &err), 0);
-		t = open_life(&l);
+		CHECK_INT(save(l.tl[0], &s, &err), 0);
+		tl = open_life(&l);
 		for (int k = 0; k < rounds; k++) {
 			struct str head = { 0 };
 			int sealed = k % 5 > 0, failed;
@@ -974,14 +974,14 @@ TEST(damaged_heads_do_no_harm)
 				seal(&head);
 			/* not a byte more: a sanitizer sees what is read behind */
 			head.p = xrealloc(head.p, head.n + !head.n);
-			CHECK(!load_rows(t, &s, &err));
-			failed = timeline_head_load(t, head.p, head.n, &err);
-			timeline_tokens(t, &n);
+			CHECK(!load_rows(tl, &s, &err));
+			failed = timeline_head_load(tl, head.p, head.n, &err);
+			timeline_tokens(tl, &n);
 			if (failed) {
 				refused++;
 				CHECK_INT(err.code, ERR_FAIL);
 				CHECK_INT(n, 0);
-				CHECK(!timeline_logits(t));
+				CHECK(!timeline_logits(tl));
 			} else {
 				loaded++;
 				CHECK_MSG(sealed || (head.n == s.head.n && !memcmp(head.p, s.head.p, head.n)),
@@ -992,17 +992,17 @@ TEST(damaged_heads_do_no_harm)
 				struct step_out out;
 
 				for (int m = 0; m < 3; m++)
-					timeline_step(t, &l.s[0], &out, &err);
-				timeline_extend(t, id, 6, k % 2, NULL, NULL, &err);
+					timeline_step(tl, &l.s[0], &out, &err);
+				timeline_extend(tl, id, 6, k % 2, NULL, NULL, &err);
 				for (int m = 0; m < 70 && k % 10 == 0; m++) /* every entry in the rings is replaced */
-					timeline_extend(t, id, 6, 0, NULL, NULL, &err);
-				timeline_sync(t, id, 4, NULL, NULL, &err);
+					timeline_extend(tl, id, 6, 0, NULL, NULL, &err);
+				timeline_sync(tl, id, 4, NULL, NULL, &err);
 			}
 			free(head.p);
 		}
 		/* After all that it is as good as new. */
-		CHECK_MSG(!load(t, &s, &err), "%s: %s", l.kv, err.msg);
-		l.t[1] = t;
+		CHECK_MSG(!load(tl, &s, &err), "%s: %s", l.kv, err.msg);
+		l.tl[1] = tl;
 		l.s[1] = l.s[0];
 		l.twins = 1;
 		snprintf(l.at, sizeof l.at, "after damage, %s", l.kv);
@@ -1070,8 +1070,8 @@ TEST(how_long_it_takes)
 		test_skip("%s", err.msg);
 	for (int i = 0; i < 2; i++) {
 		struct life l = { .e = e, .kv = kv[i], .type = "f16", .ctx = 8192 };
-		struct timeline *t = open_life(&l);
-		size_t row = timeline_token_bytes(t, 1), bytes = row * TOKENS;
+		struct timeline *tl = open_life(&l);
+		size_t row = timeline_token_bytes(tl, 1), bytes = row * TOKENS;
 		double least[2] = { 1e9, 1e9 }, busy = 1e9;
 		uint16_t *rows = try_alloc(bytes, 1, "rows", &err);
 		int32_t *id = xcalloc(TOKENS, sizeof *id), kept;
@@ -1080,8 +1080,8 @@ TEST(how_long_it_takes)
 			test_skip("%s", err.msg);
 		for (size_t k = 0; k < bytes / 2; k++)
 			rows[k] = (uint16_t)(0x2c00 + k % 4096);
-		CHECK_INT(timeline_entries_load(t, 0, TOKENS, 1, rows, &err), 0);
-		kept = timeline_adopt(t, id, NULL, TOKENS, &err);
+		CHECK_INT(timeline_entries_load(tl, 0, TOKENS, 1, rows, &err), 0);
+		kept = timeline_adopt(tl, id, NULL, TOKENS, &err);
 		CHECK(kept > TOKENS - 20);
 		for (int k = 0; k < 3; k++) {
 			struct str head = { 0 };
@@ -1092,18 +1092,18 @@ TEST(how_long_it_takes)
 			/* In chunks of 256, as they are stored: each one its own [plane][head][256]. */
 			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
 				n = kept - first < 256 ? kept - first : 256;
-				CHECK_INT(timeline_entries_save(t, first, n, 1, (char *)rows + at, &err), 0);
+				CHECK_INT(timeline_entries_save(tl, first, n, 1, (char *)rows + at, &err), 0);
 			}
-			CHECK_INT(timeline_head_save(t, &head, &err), 0);
+			CHECK_INT(timeline_head_save(tl, &head, &err), 0);
 			took[0] = cpu_seconds() - start;
 			start = cpu_seconds();
 			clocks = clock();
 			at = 0;
 			for (int32_t first = 0, n; first < kept; first += n, at += row * (size_t)n) {
 				n = kept - first < 256 ? kept - first : 256;
-				CHECK_INT(timeline_entries_load(t, first, n, 1, (char *)rows + at, &err), 0);
+				CHECK_INT(timeline_entries_load(tl, first, n, 1, (char *)rows + at, &err), 0);
 			}
-			CHECK_MSG(timeline_head_load(t, head.p, head.n, &err) == 0, "%s", err.msg);
+			CHECK_MSG(timeline_head_load(tl, head.p, head.n, &err) == 0, "%s", err.msg);
 			took[1] = cpu_seconds() - start;
 			cpu = (double)(clock() - clocks) / CLOCKS_PER_SEC;
 			busy = MIN(cpu, busy);
@@ -1119,7 +1119,7 @@ TEST(how_long_it_takes)
 		CHECK(least[0] < 2 * test_patience() && least[1] < 2 * test_patience());
 		free(rows);
 		free(id);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 }

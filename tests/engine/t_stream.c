@@ -963,12 +963,12 @@ static struct engine *open_story(int threads)
 
 static struct timeline *open_timeline(struct engine *e, const char *kv, int32_t ctx, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = kv }, &err))
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = kv }, &err))
 		test_skip("cannot open a timeline: %s", err.msg);
-	return t;
+	return tl;
 }
 
 static void random_ids(int32_t *id, size_t n)
@@ -982,12 +982,12 @@ static void keep(int32_t pos, const float *logits, void *ud)
 	memcpy(ud, logits, N_VOCAB * sizeof(float));
 }
 
-static void probe(struct timeline *t, float *out)
+static void probe(struct timeline *tl, float *out)
 {
 	struct err err = { 0 };
 	const int32_t id = 42;
 
-	CHECK_MSG(timeline_extend(t, &id, 1, 1, keep, out, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_extend(tl, &id, 1, 1, keep, out, &err) == 0, "%s", err.msg);
 }
 
 TEST(timeline_equals_full_until_full)
@@ -1000,23 +1000,23 @@ TEST(timeline_equals_full_until_full)
 	int32_t id[300];
 
 	for (int i = 0; i < 4; i++) {
-		struct timeline *t = open_timeline(e, kv[i], 512, 64), *full = open_timeline(e, "full", 512, 64);
+		struct timeline *tl = open_timeline(e, kv[i], 512, 64), *full = open_timeline(e, "full", 512, 64);
 		random_ids(id, 300);
 		CHECK_INT(timeline_sync(full, id, 300, NULL, NULL, &err), 0);
-		CHECK_MSG(timeline_pin(t, 60, &err) == 0, "%s", err.msg);
-		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
+		CHECK_MSG(timeline_pin(tl, 60, &err) == 0, "%s", err.msg);
+		CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), 0);
 		probe(full, want);
-		probe(t, got);
+		probe(tl, got);
 		CHECK_MSG(!memcmp(want, got, sizeof got), "%s differs from full", kv[i]);
 		/* Rollbacks while nothing is evicted. A cascade that sums attention from its first token on cannot roll
 		 * back what the forgotten tokens added, and reads the stream again. */
 		id[200] = id[200] == 7 ? 8 : 7;
-		CHECK_INT(timeline_sync(t, id, 250, NULL, NULL, &err), i ? 200 : 4);
+		CHECK_INT(timeline_sync(tl, id, 250, NULL, NULL, &err), i ? 200 : 4);
 		CHECK_INT(timeline_sync(full, id, 250, NULL, NULL, &err), 200);
 		probe(full, want);
-		probe(t, got);
+		probe(tl, got);
 		CHECK_MSG(!memcmp(want, got, sizeof got), "%s differs from full after going back", kv[i]);
-		timeline_close(t);
+		timeline_close(tl);
 		timeline_close(full);
 	}
 	engine_close(e);
@@ -1064,32 +1064,32 @@ TEST(endless)
 	random_ids(id, 6000);
 	sampling_seed(&greedy, 1);
 	for (int i = 0; i < 5; i++) {
-		struct timeline *t = open_timeline(e, kv[i], 256, 32);
+		struct timeline *tl = open_timeline(e, kv[i], 256, 32);
 		struct timeline_stats early, late;
 		struct seen seen = { 0, 0, 0, 0 };
 		struct step_out out;
 		long pages = 0, grown;
 		int32_t n = 0, kept;
-		timeline_on_evictions(t, count_rows, &seen);
-		CHECK_MSG(timeline_pin(t, i >= 2 ? 40 : 0, &err) == 0, "%s", err.msg);
-		timeline_stats(t, &early);
+		timeline_on_evictions(tl, count_rows, &seen);
+		CHECK_MSG(timeline_pin(tl, i >= 2 ? 40 : 0, &err) == 0, "%s", err.msg);
+		timeline_stats(tl, &early);
 		CHECK(early.endless);
 		for (n = 1000; n <= 6000; n += 1000) {
-			CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) == n - 1000, "%s: %s", kv[i],
+			CHECK_MSG(timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) == n - 1000, "%s: %s", kv[i],
 			          err.msg);
 			if (n == 2000)
 				pages = resident_pages();
 		}
 		grown = resident_pages() - pages;
 		for (int k = 0; k < 300; k++) {
-			int rc = timeline_step(t, &greedy, &out, &err);
+			int rc = timeline_step(tl, &greedy, &out, &err);
 			CHECK_MSG(rc >= 0, "%s: %s", kv[i], err.msg);
 			if (rc < 0)
 				break;
 			if (rc == 0)
-				CHECK(timeline_extend(t, &(int32_t){ 5 }, 1, 1, NULL, NULL, &err) == 0);
+				CHECK(timeline_extend(tl, &(int32_t){ 5 }, 1, 1, NULL, NULL, &err) == 0);
 		}
-		timeline_stats(t, &late);
+		timeline_stats(tl, &late);
 		kept = late.rings.n_ring * late.rings.ring_slots;
 		CHECK_INT(early.kv_bytes, late.kv_bytes);
 		CHECK_INT(early.ctx, late.ctx);
@@ -1110,7 +1110,7 @@ TEST(endless)
 		      seen.admitted > late.rings.seen - late.rings.pinned - 16);
 		CHECK(i == 0 || seen.score > 0);
 		CHECK(late.rings.oldest >= late.rings.pinned && late.rings.oldest < late.rings.seen - kept + 1);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 }
@@ -1132,22 +1132,22 @@ TEST(cancel_leaves_the_state)
 
 	random_ids(id, 800);
 	for (int i = 0; i < 2; i++) {
-		struct timeline *t = open_timeline(e, kv[i], 256, 32);
-		CHECK_INT(timeline_sync(t, id, 800, NULL, NULL, &err), 0);
-		probe(t, want);
-		timeline_close(t);
+		struct timeline *tl = open_timeline(e, kv[i], 256, 32);
+		CHECK_INT(timeline_sync(tl, id, 800, NULL, NULL, &err), 0);
+		probe(tl, want);
+		timeline_close(tl);
 		for (int32_t at = 0; at < 800; at += 150) {
 			size_t had;
-			t = open_timeline(e, kv[i], 256, 32);
-			CHECK_INT(timeline_sync(t, id, 800, cancel_at, (void *[]){ t, &at }, &err), -1);
+			tl = open_timeline(e, kv[i], 256, 32);
+			CHECK_INT(timeline_sync(tl, id, 800, cancel_at, (void *[]){ tl, &at }, &err), -1);
 			CHECK_INT(err.code, ERR_CANCELLED);
-			timeline_resume(t);
-			timeline_tokens(t, &had);
+			timeline_resume(tl);
+			timeline_tokens(tl, &had);
 			CHECK_INT((int32_t)had, (at + 31) / 32 * 32);
-			CHECK_INT(timeline_sync(t, id, 800, NULL, NULL, &err), (int32_t)had);
-			probe(t, got);
+			CHECK_INT(timeline_sync(tl, id, 800, NULL, NULL, &err), (int32_t)had);
+			probe(tl, got);
 			CHECK_MSG(!memcmp(want, got, sizeof got), "%s: a cancel at %d left a trace", kv[i], at);
-			timeline_close(t);
+			timeline_close(tl);
 		}
 	}
 	engine_close(e);
@@ -1157,23 +1157,23 @@ TEST(cancel_leaves_the_state)
 TEST(prefix_is_kept)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
+	struct timeline *tl = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
 	struct timeline *fresh = open_timeline(e, "auto:size=80,prefix=full", 256, 32);
 	struct err err = { 0 };
 	float want[N_VOCAB], got[N_VOCAB];
 	int32_t id[700];
 
 	random_ids(id, 700);
-	CHECK_INT(timeline_pin(t, 96, &err), 0);
-	CHECK_INT(timeline_sync(t, id, 700, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_pin(tl, 96, &err), 0);
+	CHECK_INT(timeline_sync(tl, id, 700, NULL, NULL, &err), 0);
 	id[300] = 9;
-	CHECK_INT(timeline_sync(t, id, 600, NULL, NULL, &err), 96);
+	CHECK_INT(timeline_sync(tl, id, 600, NULL, NULL, &err), 96);
 	CHECK_INT(timeline_pin(fresh, 96, &err), 0);
 	CHECK_INT(timeline_sync(fresh, id, 600, NULL, NULL, &err), 0);
-	probe(t, got);
+	probe(tl, got);
 	probe(fresh, want);
 	CHECK(!memcmp(want, got, sizeof got));
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(fresh);
 	engine_close(e);
 }

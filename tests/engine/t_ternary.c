@@ -105,13 +105,13 @@ static void last_logits(int32_t pos, const float *logits, void *ud)
 static void compute(struct engine *e, float out[TOKENS])
 {
 	static const int32_t id[] = { 260, 261, 262, 99, 100 };
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (!e || timeline_open(&t, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
-	    timeline_extend(t, id, 5, 0, last_logits, out, &err))
+	if (!e || timeline_open(&tl, e, &(struct timeline_options){ .ctx = 16 }, &err) ||
+	    timeline_extend(tl, id, 5, 0, last_logits, out, &err))
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
-	timeline_close(t);
+	timeline_close(tl);
 }
 
 static void compare(enum dtype type)

@@ -25,12 +25,12 @@ static struct engine *open_story(int threads)
 
 static struct timeline *open_timeline(struct engine *e, int32_t ctx, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = "full" }, &err))
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = ctx, .batch = batch, .kv = "full" }, &err))
 		test_skip("cannot open a timeline: %s", err.msg);
-	return t;
+	return tl;
 }
 
 static void random_ids(int32_t *id, size_t n)
@@ -45,11 +45,11 @@ static void keep(int32_t pos, const float *logits, void *ud)
 }
 
 /* Logits after one more token, so that the whole cache is attended. */
-static void probe(struct timeline *t, float *out)
+static void probe(struct timeline *tl, float *out)
 {
 	struct err err = { 0 };
 	const int32_t id = 42;
-	CHECK_MSG(timeline_extend(t, &id, 1, 0, keep, out, &err) == 0, "%s", err.msg);
+	CHECK_MSG(timeline_extend(tl, &id, 1, 0, keep, out, &err) == 0, "%s", err.msg);
 }
 
 TEST(results_do_not_depend_on_threads_or_chunks)
@@ -64,12 +64,12 @@ TEST(results_do_not_depend_on_threads_or_chunks)
 	random_ids(id, 300);
 	for (size_t i = 0; i < LEN(way); i++) {
 		struct engine *e = open_story(way[i].threads);
-		struct timeline *t = open_timeline(e, CTX, way[i].batch);
-		CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 0);
-		probe(t, i ? got : want);
+		struct timeline *tl = open_timeline(e, CTX, way[i].batch);
+		CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), 0);
+		probe(tl, i ? got : want);
 		CHECK_MSG(!i || !memcmp(got, want, sizeof got),
 		          "%d threads, chunks of %d differ from 1 thread, one chunk", way[i].threads, way[i].batch);
-		timeline_close(t);
+		timeline_close(tl);
 		engine_close(e);
 	}
 }
@@ -88,7 +88,7 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 {
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct tokens all = { 0 };
 	struct step_out out;
 	struct err err = { 0 };
@@ -99,24 +99,24 @@ static int two_ways(const char *type, int threads, int32_t batch, struct wide *s
 	for (int i = 0; i < 90; i++)
 		id[i] = 3 + 37 * i % (N_VOCAB - 3);
 	if (engine_open(&e, &(struct engine_options){ .model_path = test_model(), .threads = threads }, &err) ||
-	    timeline_open(&t, e,
+	    timeline_open(&tl, e,
 	                  &(struct timeline_options){ .ctx = 256, .batch = batch, .kv = "full", .kv_type = type },
 	                  &err)) {
 		CHECK_MSG(0, "%s", err.msg);
 		engine_close(e);
 		return -1;
 	}
-	CHECK_INT(timeline_sync(t, id, 90, NULL, NULL, &err), 0);
-	for (int i = 0; i < 8 && timeline_step(t, &greedy, &out, &err) == 1; i++)
+	CHECK_INT(timeline_sync(tl, id, 90, NULL, NULL, &err), 0);
+	for (int i = 0; i < 8 && timeline_step(tl, &greedy, &out, &err) == 1; i++)
 		;
-	CHECK(timeline_extend(t, &next, 1, 0, keep_wide, stepped, &err) == 0);
-	seq = timeline_tokens(t, &n);
+	CHECK(timeline_extend(tl, &next, 1, 0, keep_wide, stepped, &err) == 0);
+	seq = timeline_tokens(tl, &n);
 	tokens_append(&all, seq, n - 1);
-	CHECK_INT(timeline_sync(t, NULL, 0, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_sync(t, all.id, all.n, NULL, NULL, &err), 0);
-	CHECK(timeline_extend(t, &next, 1, 0, keep_wide, cold, &err) == 0);
+	CHECK_INT(timeline_sync(tl, NULL, 0, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(tl, all.id, all.n, NULL, NULL, &err), 0);
+	CHECK(timeline_extend(tl, &next, 1, 0, keep_wide, cold, &err) == 0);
 	tokens_free(&all);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 	return 0;
 }
@@ -152,30 +152,30 @@ TEST(default_model_is_bit_identical_too)
 TEST(sync_reuses_the_common_prefix)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, CTX, 0), *fresh = open_timeline(e, CTX, 0);
+	struct timeline *tl = open_timeline(e, CTX, 0), *fresh = open_timeline(e, CTX, 0);
 	struct timeline_stats st;
 	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[200];
 
 	random_ids(id, 200);
-	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_sync(t, id, 100, NULL, NULL, &err), 100); /* nothing to do */
-	CHECK_INT(timeline_sync(t, id, 150, NULL, NULL, &err), 100); /* longer */
+	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(tl, id, 100, NULL, NULL, &err), 100); /* nothing to do */
+	CHECK_INT(timeline_sync(tl, id, 150, NULL, NULL, &err), 100); /* longer */
 	/* shorter: the last token's logits are computed again */
-	CHECK_INT(timeline_sync(t, id, 60, NULL, NULL, &err), 59);
+	CHECK_INT(timeline_sync(tl, id, 60, NULL, NULL, &err), 59);
 	id[80] = 400;
-	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 60);
+	CHECK_INT(timeline_sync(tl, id, 200, NULL, NULL, &err), 60);
 	id[120] = 401;
-	CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 120); /* an edit in the middle */
-	timeline_stats(t, &st);
+	CHECK_INT(timeline_sync(tl, id, 200, NULL, NULL, &err), 120); /* an edit in the middle */
+	timeline_stats(tl, &st);
 	CHECK_INT(st.reused_tokens, 120);
 	CHECK_INT(st.prefill_tokens, 80);
 	CHECK_INT(timeline_sync(fresh, id, 200, NULL, NULL, &err), 0);
-	probe(t, a);
+	probe(tl, a);
 	probe(fresh, b);
 	CHECK(!memcmp(a, b, sizeof a));
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(fresh);
 	engine_close(e);
 }
@@ -183,7 +183,7 @@ TEST(sync_reuses_the_common_prefix)
 TEST(limits_are_refused_and_nothing_is_cut)
 {
 	struct engine *e = open_story(1);
-	struct timeline *t = open_timeline(e, 64, 0);
+	struct timeline *tl = open_timeline(e, 64, 0);
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct step_out out;
 	struct err err = { 0 };
@@ -192,31 +192,31 @@ TEST(limits_are_refused_and_nothing_is_cut)
 	int r;
 
 	random_ids(id, 70);
-	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK_INT(timeline_step(tl, &greedy, &out, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
-	CHECK_INT(timeline_sync(t, id, 50, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_sync(t, id, 65, NULL, NULL, &err), -1);
+	CHECK_INT(timeline_sync(tl, id, 50, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_sync(tl, id, 65, NULL, NULL, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK(strstr(err.msg, "65 tokens") && strstr(err.msg, "64"));
-	timeline_tokens(t, &n);
+	timeline_tokens(tl, &n);
 	CHECK_INT(n, 50);
-	while ((r = timeline_step(t, &greedy, &out, &err)) == 1)
+	while ((r = timeline_step(tl, &greedy, &out, &err)) == 1)
 		;
 	if (r < 0) { /* unless it chose to stop first */
 		CHECK_INT(err.code, ERR_FIT);
-		timeline_tokens(t, &n);
+		timeline_tokens(tl, &n);
 		CHECK_INT(n, 64);
 	}
 	id[3] = N_VOCAB;
-	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
+	CHECK_INT(timeline_sync(tl, id, 10, NULL, NULL, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
 	id[3] = -1;
-	CHECK_INT(timeline_sync(t, id, 10, NULL, NULL, &err), -1);
-	timeline_close(t);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .ctx = 1 << 30, .kv = "full" }, &err), -1);
+	CHECK_INT(timeline_sync(tl, id, 10, NULL, NULL, &err), -1);
+	timeline_close(tl);
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .ctx = 1 << 30, .kv = "full" }, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK_MSG(strstr(err.msg, "-c ") != NULL, "no advice in: %s", err.msg);
-	CHECK_INT(timeline_open(&t, e, &(struct timeline_options){ .kv_type = "f8" }, &err), -1);
+	CHECK_INT(timeline_open(&tl, e, &(struct timeline_options){ .kv_type = "f8" }, &err), -1);
 	CHECK_INT(err.code, ERR_USAGE);
 	engine_close(e);
 }
@@ -230,32 +230,32 @@ static void cancel_at(int32_t done, int32_t total, void *ud)
 TEST(a_cancelled_sync_leaves_a_valid_prefix)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, CTX, 25), *fresh = open_timeline(e, CTX, 0);
+	struct timeline *tl = open_timeline(e, CTX, 25), *fresh = open_timeline(e, CTX, 0);
 	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[300];
 	size_t n;
 
 	random_ids(id, 300);
-	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(timeline_sync(tl, id, 300, cancel_at, tl, &err), -1);
 	CHECK_INT(err.code, ERR_CANCELLED);
-	timeline_tokens(t, &n);
+	timeline_tokens(tl, &n);
 	CHECK_INT(n, 100);
-	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), -1); /* stays cancelled until withdrawn */
-	timeline_resume(t);
-	CHECK_INT(timeline_sync(t, id, 300, NULL, NULL, &err), 100);
+	CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), -1); /* stays cancelled until withdrawn */
+	timeline_resume(tl);
+	CHECK_INT(timeline_sync(tl, id, 300, NULL, NULL, &err), 100);
 	CHECK_INT(timeline_sync(fresh, id, 300, NULL, NULL, &err), 0);
-	probe(t, a);
+	probe(tl, a);
 	probe(fresh, b);
 	CHECK(!memcmp(a, b, sizeof a));
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(fresh);
 	engine_close(e);
 }
 
 /* Cancels from another thread at random moments, then the sequence is completed: bit-equal to never stopped. */
 struct canceller {
-	struct timeline *t;
+	struct timeline *tl;
 	useconds_t after;
 };
 
@@ -263,14 +263,14 @@ static void *cancel_later(void *arg)
 {
 	struct canceller *c = arg;
 	usleep(c->after);
-	timeline_cancel(c->t);
+	timeline_cancel(c->tl);
 	return NULL;
 }
 
 TEST(cancels_from_another_thread_leave_no_trace)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, CTX, 50), *fresh = open_timeline(e, CTX, 0);
+	struct timeline *tl = open_timeline(e, CTX, 50), *fresh = open_timeline(e, CTX, 0);
 	struct err err = { 0 };
 	float a[N_VOCAB], b[N_VOCAB];
 	int32_t id[400];
@@ -279,18 +279,18 @@ TEST(cancels_from_another_thread_leave_no_trace)
 	CHECK_INT(timeline_sync(fresh, id, 400, NULL, NULL, &err), 0);
 	probe(fresh, b);
 	for (int round = 0; round < 30; round++) {
-		struct canceller c = { t, (useconds_t)(test_rand() % 12000) };
+		struct canceller c = { tl, (useconds_t)(test_rand() % 12000) };
 		pthread_t th;
-		timeline_sync(t, NULL, 0, NULL, NULL, &err);
+		timeline_sync(tl, NULL, 0, NULL, NULL, &err);
 		pthread_create(&th, NULL, cancel_later, &c);
-		timeline_sync(t, id, 400, NULL, NULL, &err);
+		timeline_sync(tl, id, 400, NULL, NULL, &err);
 		pthread_join(th, NULL);
-		timeline_resume(t);
-		CHECK(timeline_sync(t, id, 400, NULL, NULL, &err) >= 0);
-		probe(t, a);
+		timeline_resume(tl);
+		CHECK(timeline_sync(tl, id, 400, NULL, NULL, &err) >= 0);
+		probe(tl, a);
 		CHECK_MSG(!memcmp(a, b, sizeof a), "round %d differs", round);
 	}
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(fresh);
 	engine_close(e);
 }
@@ -304,12 +304,12 @@ TEST(f32_and_f16_caches_agree_closely)
 
 	random_ids(id, 200);
 	for (int i = 0; i < 2; i++) {
-		struct timeline *t = NULL;
+		struct timeline *tl = NULL;
 		struct err err = { 0 };
-		CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .kv_type = type[i] }, &err));
-		CHECK_INT(timeline_sync(t, id, 200, NULL, NULL, &err), 0);
-		probe(t, out[i]);
-		timeline_close(t);
+		CHECK(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .kv_type = type[i] }, &err));
+		CHECK_INT(timeline_sync(tl, id, 200, NULL, NULL, &err), 0);
+		probe(tl, out[i]);
+		timeline_close(tl);
 	}
 	CHECK_MSG(test_nmse(out[1], out[0], N_VOCAB) < 1e-4, "NMSE %g", test_nmse(out[1], out[0], N_VOCAB));
 	engine_close(e);
@@ -318,7 +318,7 @@ TEST(f32_and_f16_caches_agree_closely)
 TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 {
 	struct engine *e = NULL;
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 	struct step_out out;
@@ -329,13 +329,13 @@ TEST(infinite_weights_end_in_an_error_not_in_nonsense)
 	                &(struct engine_options){ .model_path = test_unpacked("malformed-gguf", "weights-inf.gguf") },
 	                &err))
 		return; /* refusing it is right as well */
-	CHECK(!timeline_open(&t, e, &(struct timeline_options){ .ctx = 32 }, &err));
-	CHECK_INT(timeline_sync(t, id, 3, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_step(t, &greedy, &out, &err), -1);
+	CHECK(!timeline_open(&tl, e, &(struct timeline_options){ .ctx = 32 }, &err));
+	CHECK_INT(timeline_sync(tl, id, 3, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(tl, &greedy, &out, &err), -1);
 	CHECK_INT(err.code, ERR_FAIL);
-	timeline_tokens(t, &n);
+	timeline_tokens(tl, &n);
 	CHECK_INT(n, 3);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 	err = (struct err){ 0 };
 	CHECK_INT(engine_open(&e,
@@ -366,7 +366,7 @@ static void *one_reader(void *arg)
 {
 	struct reader_of *r = arg;
 	struct sampling s = { .temperature = 1, .top_p = 1, .repeat_penalty = 1.1f, .repeat_last = 64 };
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct step_out out;
 	struct err err = { 0 };
 	int32_t id[120];
@@ -379,21 +379,21 @@ static void *one_reader(void *arg)
 	sampling_seed(&s, r->seed);
 	for (int round = 0; round < 3; round++) {
 		/* Opening and closing meet the other threads' work too. */
-		if (timeline_open(&t, r->e, &(struct timeline_options){ .ctx = 256, .batch = r->batch }, &err) ||
-		    timeline_sync(t, id, 90, NULL, NULL, &err) < 0)
+		if (timeline_open(&tl, r->e, &(struct timeline_options){ .ctx = 256, .batch = r->batch }, &err) ||
+		    timeline_sync(tl, id, 90, NULL, NULL, &err) < 0)
 			break;
-		for (int i = 0; i < 20 && timeline_step(t, &s, &out, &err) == 1; i++)
+		for (int i = 0; i < 20 && timeline_step(tl, &s, &out, &err) == 1; i++)
 			str_add(&r->seen, &out.id, sizeof out.id);
 		id[60] = 3 + round;
-		if (timeline_sync(t, id, 100, NULL, NULL, &err) < 0 ||
-		    timeline_extend(t, id + 100, 20, 0, saw, &r->seen, &err))
+		if (timeline_sync(tl, id, 100, NULL, NULL, &err) < 0 ||
+		    timeline_extend(tl, id + 100, 20, 0, saw, &r->seen, &err))
 			break;
-		timeline_close(t);
-		t = NULL;
+		timeline_close(tl);
+		tl = NULL;
 	}
 	if (err.code)
 		str_adds(&r->seen, err.msg);
-	timeline_close(t);
+	timeline_close(tl);
 	return NULL;
 }
 
@@ -427,19 +427,19 @@ TEST(several_threads_share_an_engine)
 TEST(timelines_do_not_disturb_each_other)
 {
 	struct engine *e = open_story(2);
-	struct timeline *t = open_timeline(e, CTX, 25), *other = open_timeline(e, CTX, 0), *none = NULL;
+	struct timeline *tl = open_timeline(e, CTX, 25), *other = open_timeline(e, CTX, 0), *none = NULL;
 	struct err err = { 0 };
 	int32_t id[300];
 
 	random_ids(id, 300);
-	CHECK_INT(timeline_sync(t, id, 300, cancel_at, t, &err), -1);
+	CHECK_INT(timeline_sync(tl, id, 300, cancel_at, tl, &err), -1);
 	CHECK_INT(err.code, ERR_CANCELLED);
 	CHECK_INT(timeline_sync(other, id, 300, NULL, NULL, &err), 0);
 	CHECK_INT(timeline_open(&none, e, &(struct timeline_options){ .ctx = INT32_MAX, .kv = "full" }, &err), -1);
 	CHECK_INT(err.code, ERR_FIT);
 	CHECK(!none);
 	CHECK_INT(timeline_sync(other, id, 200, NULL, NULL, &err), 199);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(other);
 	engine_close(e);
 }
@@ -450,7 +450,7 @@ TEST(cancelled_steps_leave_the_logits_whole)
 {
 	struct engine *e = NULL;
 	struct sampling greedy = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
-	struct timeline *t;
+	struct timeline *tl;
 	struct err err = { 0 };
 	struct step_out out;
 	int32_t id[16], first, second;
@@ -460,34 +460,34 @@ TEST(cancelled_steps_leave_the_logits_whole)
 		CHECK_MSG(0, "%s", err.msg);
 		return;
 	}
-	t = open_timeline(e, 64, 0);
+	tl = open_timeline(e, 64, 0);
 	random_ids(id, 16);
-	CHECK_INT(timeline_sync(t, id, 16, NULL, NULL, &err), 0);
-	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	CHECK_INT(timeline_sync(tl, id, 16, NULL, NULL, &err), 0);
+	CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 	first = out.id;
 	double start = now_seconds();
-	CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+	CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 	second = out.id;
 	useconds_t step = (useconds_t)(1e6 * (now_seconds() - start));
 	for (int round = 0; round < 60; round++) {
-		struct canceller c = { t, step / 2 + (useconds_t)(test_rand() % (step + 1)) };
+		struct canceller c = { tl, step / 2 + (useconds_t)(test_rand() % (step + 1)) };
 		pthread_t th;
-		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 0);
-		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK(timeline_sync(tl, id, 16, NULL, NULL, &err) >= 0);
+		CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 		CHECK_INT(out.id, first);
 		pthread_create(&th, NULL, cancel_later, &c);
-		stopped += timeline_step(t, &greedy, &out, &err) < 0;
+		stopped += timeline_step(tl, &greedy, &out, &err) < 0;
 		pthread_join(th, NULL);
-		timeline_resume(t);
+		timeline_resume(tl);
 		/* Without the token that waited: its predecessor's logits are the ones wanted. */
-		CHECK(timeline_sync(t, id, 16, NULL, NULL, &err) >= 15);
-		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK(timeline_sync(tl, id, 16, NULL, NULL, &err) >= 15);
+		CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 		CHECK_MSG(out.id == first, "round %d: token %d instead of %d", round, out.id, first);
-		CHECK_INT(timeline_step(t, &greedy, &out, &err), 1);
+		CHECK_INT(timeline_step(tl, &greedy, &out, &err), 1);
 		CHECK_MSG(out.id == second, "round %d: then token %d instead of %d", round, out.id, second);
 	}
 	test_note("%d of 60 steps were stopped", stopped);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 }
 
@@ -528,23 +528,23 @@ TEST(a_token_asks_for_its_logits_alone)
 	for (size_t i = 0; i < LEN(way); i++) {
 		struct sampling s = { .temperature = 0, .top_p = 1, .repeat_penalty = 1 };
 		struct step_out out;
-		struct timeline *t;
+		struct timeline *tl;
 		int tokens = 0;
 
-		if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = 64, .kv = way[i].kv }, &err))
+		if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .batch = 64, .kv = way[i].kv }, &err))
 			test_skip("%s: %s", way[i].kv, err.msg);
-		CHECK_INT(timeline_pin(t, 100, &err), 0);
-		CHECK_INT(timeline_sync(t, id, 400, NULL, NULL, &err), 0);
+		CHECK_INT(timeline_pin(tl, 100, &err), 0);
+		CHECK_INT(timeline_sync(tl, id, 400, NULL, NULL, &err), 0);
 		asked.reads = 0;
 		e->be->ops = &asked.ops;
-		for (; tokens < 65 && timeline_step(t, &s, &out, &err) == 1; tokens++)
+		for (; tokens < 65 && timeline_step(tl, &s, &out, &err) == 1; tokens++)
 			;
 		e->be->ops = asked.real;
 		CHECK_INT(tokens, 65);
 		/* The first was there already. */
 		CHECK_MSG(asked.reads >= 64 && asked.reads <= 64 * way[i].each + 4 * way[i].joins,
 		          "%s: %d reads for 64 tokens", way[i].kv, asked.reads);
-		timeline_close(t);
+		timeline_close(tl);
 	}
 	engine_close(e);
 }
@@ -573,7 +573,7 @@ TEST(a_device_is_asked_for_its_memory_under_the_lock)
 {
 	struct engine *e = open_story(1);
 	const struct backend_ops *real = e->be->ops;
-	struct timeline *t = open_timeline(e, CTX, 64);
+	struct timeline *tl = open_timeline(e, CTX, 64);
 	struct timeline_need need;
 	struct err err = { 0 };
 
@@ -583,12 +583,12 @@ TEST(a_device_is_asked_for_its_memory_under_the_lock)
 	e->be->ops = &device.ops;
 	CHECK(!timeline_need(e, &(struct timeline_options){ .ctx = CTX }, &need, &err));
 	CHECK(need.device_bytes == (uint64_t)80 << 30 && need.free_bytes == 1 << 10);
-	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), -1);
+	CHECK_INT(timeline_switch_kv(tl, "sift:k=40", &err), -1);
 	CHECK_MSG(err.code == ERR_FIT && strstr(err.msg, "the GPU has"), "%s", err.msg);
 	CHECK(device.asked >= 2);
 	CHECK_INT(device.unlocked, 0);
 	e->be->ops = real;
-	CHECK_INT(timeline_switch_kv(t, "sift:k=40", &err), 0);
-	timeline_close(t);
+	CHECK_INT(timeline_switch_kv(tl, "sift:k=40", &err), 0);
+	timeline_close(tl);
 	engine_close(e);
 }

@@ -30,15 +30,15 @@ static struct engine *open_model(const char *name, int threads)
 
 static struct timeline *open_line(struct engine *e, const char *kv, const char *type, int32_t batch)
 {
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = type },
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = CTX, .batch = batch, .kv = kv, .kv_type = type },
 	                  &err)) {
 		fprintf(stderr, "%s\n", err.msg);
 		abort();
 	}
-	return t;
+	return tl;
 }
 
 static int32_t id[CTX];
@@ -51,10 +51,10 @@ static void text(int32_t from, int32_t n, unsigned seed)
 }
 
 /* Make the sequence the first n tokens of id.  Returns the tokens that were reused. */
-static int32_t sync_to(struct timeline *t, int32_t n)
+static int32_t sync_to(struct timeline *tl, int32_t n)
 {
 	struct err err = { 0 };
-	int32_t reused = timeline_sync(t, id, (size_t)n, NULL, NULL, &err);
+	int32_t reused = timeline_sync(tl, id, (size_t)n, NULL, NULL, &err);
 
 	if (reused < 0)
 		test_fail(__FILE__, __LINE__, "%s", err.msg);
@@ -68,31 +68,31 @@ static int same(struct engine *e, const struct timeline *a, const struct timelin
 	return x && y && !memcmp(x, y, (size_t)engine_info(e)->n_vocab * sizeof(float));
 }
 
-static uint64_t kv_bytes_of(const struct timeline *t)
+static uint64_t kv_bytes_of(const struct timeline *tl)
 {
 	struct timeline_stats st = { 0 };
 
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	return st.kv_bytes;
 }
 
 /* Save t, load it into u; pieces that the windows have lost without these layers, some with 0xff in their place. */
-static void hand_over(struct timeline *t, struct timeline *u, const char *model)
+static void hand_over(struct timeline *tl, struct timeline *u, const char *model)
 {
-	int32_t ready = timeline_entries_ready(t), piece = 1500;
-	char *entries = malloc(timeline_token_bytes(t, 1) * (size_t)(piece + 1));
+	int32_t ready = timeline_entries_ready(tl), piece = 1500;
+	char *entries = malloc(timeline_token_bytes(tl, 1) * (size_t)(piece + 1));
 	struct str head = { 0 };
 	struct err err = { 0 };
 	int windows;
 
 	for (int32_t at = 0, n; at < ready; at += n) {
 		n = ready - at < piece ? ready - at : piece;
-		windows = at / piece % 3 == 1 || timeline_windows_hold(t, at, n);
-		if (timeline_entries_save(t, at, n, windows, entries, &err) ||
+		windows = at / piece % 3 == 1 || timeline_windows_hold(tl, at, n);
+		if (timeline_entries_save(tl, at, n, windows, entries, &err) ||
 		    timeline_entries_load(u, at, n, windows, entries, &err))
 			test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
 	}
-	if (timeline_head_save(t, &head, &err) || timeline_head_load(u, head.p, head.n, &err))
+	if (timeline_head_save(tl, &head, &err) || timeline_head_load(u, head.p, head.n, &err))
 		test_fail(__FILE__, __LINE__, "%s: %s", model, err.msg);
 	free(entries);
 	str_free(&head);
@@ -196,21 +196,21 @@ TEST(rollbacks_and_snapshots_are_exact)
 TEST(missing_entries_are_noticed)
 {
 	struct engine *e = open_model("gemma3", 2);
-	struct timeline *t = open_line(e, "full", "f16", 100), *full = open_line(e, "full", "f16", 64);
-	size_t row = timeline_token_bytes(t, 1);
+	struct timeline *tl = open_line(e, "full", "f16", 100), *full = open_line(e, "full", "f16", 64);
+	size_t row = timeline_token_bytes(tl, 1);
 	char *entries = malloc(row * 2000);
 	struct err err = { 0 };
 
 	text(0, CTX, 1);
-	sync_to(t, LONG);
-	CHECK_INT(timeline_entries_save(t, 0, 2000, 1, entries, &err), 0);
+	sync_to(tl, LONG);
+	CHECK_INT(timeline_entries_save(tl, 0, 2000, 1, entries, &err), 0);
 	CHECK_INT(timeline_entries_load(full, 0, 2000, 1, entries, &err) || timeline_adopt(full, id, NULL, 2000, &err),
 	          0);
 	CHECK_INT(sync_to(full, 2000), 0);
-	sync_to(t, 2000);
-	CHECK(same(e, full, t));
+	sync_to(tl, 2000);
+	CHECK(same(e, full, tl));
 	free(entries);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(full);
 	engine_close(e);
 }

@@ -28,7 +28,7 @@ static const struct { const char *kv; int32_t pin; } policy[] = {
 enum { POLICIES = LEN(policy), FRAME = 32 };
 
 static struct {
-	struct timeline *t;
+	struct timeline *tl;
 	struct str head;
 	char *rows;
 	int32_t ready;
@@ -40,7 +40,7 @@ static void prepare(int i)
 	static struct engine *e;
 	struct sampling s = sampling_default;
 	struct step_out out;
-	struct timeline *t;
+	struct timeline *tl;
 	struct err err = { 0 };
 	int32_t id[140];
 
@@ -48,20 +48,20 @@ static void prepare(int i)
 		e = tiny_open(&tiny_families[0], 1, TRAINED, 10000);
 	for (int k = 0; k < 140; k++)
 		id[k] = 3 + k * 7 % (N_VOCAB - 3);
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 256, .batch = 32, .kv = policy[i].kv }, &err) ||
-	    timeline_pin(t, policy[i].pin, &err) || timeline_sync(t, id, 140, NULL, NULL, &err) < 0)
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 256, .batch = 32, .kv = policy[i].kv }, &err) ||
+	    timeline_pin(tl, policy[i].pin, &err) || timeline_sync(tl, id, 140, NULL, NULL, &err) < 0)
 		abort();
 	for (int k = 0; k < 10; k++)
-		timeline_step(t, &s, &out, &err);
-	kept[i].t = t;
-	kept[i].ready = timeline_entries_ready(t);
-	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(t, 1));
-	if (timeline_entries_save(t, 0, kept[i].ready, 1, kept[i].rows, &err) ||
-	    timeline_head_save(t, &kept[i].head, &err))
+		timeline_step(tl, &s, &out, &err);
+	kept[i].t = tl;
+	kept[i].ready = timeline_entries_ready(tl);
+	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(tl, 1));
+	if (timeline_entries_save(tl, 0, kept[i].ready, 1, kept[i].rows, &err) ||
+	    timeline_head_save(tl, &kept[i].head, &err))
 		abort();
 }
 
-static void use(struct timeline *t)
+static void use(struct timeline *tl)
 {
 	static const int32_t id[] = { 5, 6, 7, 8, 9, 10 };
 	struct sampling s = sampling_default;
@@ -69,15 +69,15 @@ static void use(struct timeline *t)
 	struct err err = { 0 };
 
 	for (int k = 0; k < 5; k++)
-		timeline_step(t, &s, &out, &err);
-	timeline_extend(t, id, 6, 0, NULL, NULL, &err);
-	timeline_sync(t, id, 4, NULL, NULL, &err);
+		timeline_step(tl, &s, &out, &err);
+	timeline_extend(tl, id, 6, 0, NULL, NULL, &err);
+	timeline_sync(tl, id, 4, NULL, NULL, &err);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct err err = { 0 };
-	struct timeline *t;
+	struct timeline *tl;
 	uint64_t magic, frame[2];
 	char *head;
 	size_t len;
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	i = data[0] % POLICIES;
 	if (!kept[i].t)
 		prepare(i);
-	t = kept[i].t;
+	tl = kept[i].t;
 	len = kept[i].head.n - (data[1] < 128 ? 0 : (size_t)(data[1] - 127));
 	head = xmalloc(len);
 	memcpy(head, kept[i].head.p, len);
@@ -102,16 +102,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	frame[0] = len - FRAME;
 	frame[1] = hash64(magic, head + FRAME, len - FRAME);
 	memcpy(head + 16, frame, 16);
-	if (kept[i].ready && timeline_entries_load(t, 0, kept[i].ready, 1, kept[i].rows, &err))
+	if (kept[i].ready && timeline_entries_load(tl, 0, kept[i].ready, 1, kept[i].rows, &err))
 		abort();
-	if (timeline_head_load(t, head, len, &err)) {
+	if (timeline_head_load(tl, head, len, &err)) {
 		size_t had;
 
-		timeline_tokens(t, &had);
+		timeline_tokens(tl, &had);
 		if (err.code != ERR_FAIL || !*err.msg || had)
 			abort();
 	} else if (used) {
-		use(t);
+		use(tl);
 	}
 	free(head);
 	return 0;

@@ -133,19 +133,19 @@ static void use(struct engine *e)
 {
 	static const int32_t id[] = { 1, 2, 3, 4, 5, 6 };
 	struct sampling s = sampling_default;
-	struct timeline *t;
+	struct timeline *tl;
 	struct step_out out;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &(struct timeline_options){ .ctx = 32, .batch = 4, .kv = "full" }, &err)) {
+	if (timeline_open(&tl, e, &(struct timeline_options){ .ctx = 32, .batch = 4, .kv = "full" }, &err)) {
 		if (!*err.msg)
 			abort();
 		return;
 	}
-	if (timeline_sync(t, id, engine_info(e)->n_vocab > 6 ? 6 : 1, NULL, NULL, &err) >= 0)
+	if (timeline_sync(tl, id, engine_info(e)->n_vocab > 6 ? 6 : 1, NULL, NULL, &err) >= 0)
 		for (int k = 0; k < 2; k++)
-			timeline_step(t, &s, &out, &err);
-	timeline_close(t);
+			timeline_step(tl, &s, &out, &err);
+	timeline_close(tl);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)

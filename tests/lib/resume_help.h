@@ -6,17 +6,17 @@
 #include "sessions/snap/snap_private.h"
 #include "tests/lib/test.h"
 
-static inline void save_on(struct snaps *s, struct engine *e, struct timeline *t, int64_t message)
+static inline void save_on(struct snaps *s, struct engine *e, struct timeline *tl, int64_t message)
 {
 	struct fingerprint f;
 	struct err err = { 0 };
 
-	CHECK_MSG(!snaps_fingerprint(s, e, t, &f, &err) && !snap_save(s, t, &f, 1, message, NULL, 0, NULL, &err), "%s",
-	          err.msg);
+	CHECK_MSG(!snaps_fingerprint(s, e, tl, &f, &err) && !snap_save(s, tl, &f, 1, message, NULL, 0, NULL, &err),
+	          "%s", err.msg);
 }
 
 /* n tokens, the most likely ones. */
-static inline void answer(struct timeline *t, int32_t *out, int n)
+static inline void answer(struct timeline *tl, int32_t *out, int n)
 {
 	struct sampling greedy = sampling_default;
 	struct err err = { 0 };
@@ -25,24 +25,24 @@ static inline void answer(struct timeline *t, int32_t *out, int n)
 	for (int i = 0; i < n; i++) {
 		struct step_out step = { .id = -1 };
 
-		CHECK_MSG(timeline_step(t, &greedy, &step, &err) >= 0, "%s", err.msg);
+		CHECK_MSG(timeline_step(tl, &greedy, &step, &err) >= 0, "%s", err.msg);
 		out[i] = step.id;
 	}
 }
 
 /* Does the text of a talk, with a question more, find all of it?  Reads the question. */
-static inline void asks(struct timeline *t, int32_t id)
+static inline void asks(struct timeline *tl, int32_t id)
 {
 	struct tokens want = { 0 };
 	struct timeline_stats st;
 	struct err err = { 0 };
 	size_t n;
-	const int32_t *have = timeline_tokens(t, &n);
+	const int32_t *have = timeline_tokens(tl, &n);
 
 	tokens_append(&want, have, n);
 	tokens_add(&want, id);
-	CHECK_MSG(timeline_sync(t, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
-	timeline_stats(t, &st);
+	CHECK_MSG(timeline_sync(tl, want.id, want.n, NULL, NULL, &err) >= 0, "%s", err.msg);
+	timeline_stats(tl, &st);
 	/* The token that was sampled last waits for its row. */
 	CHECK_MSG(st.prefill_tokens <= 2, "%d tokens were read", st.prefill_tokens);
 	tokens_free(&want);

@@ -54,7 +54,7 @@ static inline void box_begin(struct snaps_box *b)
 	struct store_options o = { 0 };
 	/* In memory where there is such a place: most tests are not about the disk, and sync often. */
 	const char *tmp = getenv("WEIR_TIME") || access("/dev/shm", W_OK) ? getenv("TMPDIR") : "/dev/shm";
-	struct timeline *t = fake_open(1, 40, 1);
+	struct timeline *tl = fake_open(1, 40, 1);
 	struct err e = { 0 };
 	struct snaps bare = { .path = b->weights };
 
@@ -70,11 +70,11 @@ static inline void box_begin(struct snaps_box *b)
 		fprintf(stderr, "%s\n", e.msg);
 		abort();
 	}
-	if (snaps_fingerprint(&bare, &b->engine, t, &b->fp, &e))
+	if (snaps_fingerprint(&bare, &b->engine, tl, &b->fp, &e))
 		abort();
 	str_free(&bare.identity);
 	str_free(&bare.entries_identity);
-	fake_close(t);
+	fake_close(tl);
 }
 
 static inline void box_open(struct snaps_box *b)

@@ -43,9 +43,9 @@ static void stop(const char *what)
 	exit(1);
 }
 
-static void random_entries(struct timeline *t, int32_t n, const int32_t *id)
+static void random_entries(struct timeline *tl, int32_t n, const int32_t *id)
 {
-	uint64_t bytes = timeline_token_bytes(t, 1) * PIECE, x = 88172645463325252u;
+	uint64_t bytes = timeline_token_bytes(tl, 1) * PIECE, x = 88172645463325252u;
 	uint16_t *p = xmalloc((size_t)bytes);
 	struct err err;
 
@@ -57,11 +57,11 @@ static void random_entries(struct timeline *t, int32_t n, const int32_t *id)
 			x ^= x << 17;
 			p[i] = (uint16_t)((x & 0x83ff) | 0x3800);
 		}
-		if (timeline_entries_load(t, at, m, 1, p, &err))
+		if (timeline_entries_load(tl, at, m, 1, p, &err))
 			stop(err.msg);
 	}
 	free(p);
-	if (timeline_adopt(t, id, NULL, (size_t)n, &err) < 0)
+	if (timeline_adopt(tl, id, NULL, (size_t)n, &err) < 0)
 		stop(err.msg);
 }
 
@@ -90,24 +90,24 @@ static uint64_t disk_bytes(void)
 	return n;
 }
 
-static void go_cold(const struct timeline *t)
+static void go_cold(const struct timeline *tl)
 {
-	fdatasync(t->cache.kv.fd);
-	posix_fadvise(t->cache.kv.fd, 0, 0, POSIX_FADV_DONTNEED);
+	fdatasync(tl->cache.kv.fd);
+	posix_fadvise(tl->cache.kv.fd, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 /* `steps` tokens behind the first n.  Returns the hash of their logits. */
-static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold,
+static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps, const struct kind *kind, int cold,
                     struct timings *out)
 {
-	struct kv_store *kv = &t->cache.kv;
+	struct kv_store *kv = &tl->cache.kv;
 	struct kv_rows *rows = kv->rows;
 	uint64_t hash = 0, resident = kv->resident, beside = kv_rows_bytes(kv->hp, kv->type, kv->cap, rows->rows), disk,
 		 moved;
-	int32_t vocab = engine_info(t->e)->n_vocab;
+	int32_t vocab = engine_info(tl->e)->n_vocab;
 	struct err err;
 
-	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
+	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
 	kv_rows_clear(kv);
 	kv->rows = kind->rows ? rows : NULL;
@@ -118,14 +118,14 @@ static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps,
 		double start;
 
 		if (cold && i >= steps / 2 - 1) /* once before: a step looks at what the one before it read */
-			go_cold(t);
+			go_cold(tl);
 		disk = disk_bytes();
 		moved = rows->moved;
 		start = now_seconds();
-		if (timeline_extend(t, id + n + i, 1, 1, NULL, NULL, &err))
+		if (timeline_extend(tl, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
 		start = now_seconds() - start;
-		hash = hash64(hash, timeline_logits(t), (size_t)vocab * sizeof(float));
+		hash = hash64(hash, timeline_logits(tl), (size_t)vocab * sizeof(float));
 		if (!timed)
 			continue;
 		out->ms[out->n] = 1000 * start;
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 	struct timeline_options o = { .ctx = n + steps + 1, .kv = argc > 5 ? argv[5] : "sift:k=512" };
 	struct timeline_need need;
 	struct engine *e;
-	struct timeline *t;
+	struct timeline *tl;
 	struct err err;
 	struct timeline_stats st;
 	uint64_t want = 0, got;
@@ -169,25 +169,25 @@ int main(int argc, char **argv)
 		memcpy(id, read.id, (size_t)(n + steps) * sizeof *id);
 	}
 	o.kv_memory = need.kv_bytes / 4;
-	if (timeline_open(&t, e, &o, &err))
+	if (timeline_open(&tl, e, &o, &err))
 		stop(err.msg);
 	if (argc < 5)
-		random_entries(t, n, id);
-	if (!t->cache.kv.rows)
+		random_entries(tl, n, id);
+	if (!tl->cache.kv.rows)
 		stop("a quarter of the memory has no room for rows");
 	for (int i = 0; i < 2 * ROUNDS; i++)
 		for (size_t k = 0; k < KINDS; k++) {
 			int cold = i % 2;
 
-			got = run(t, id, n, steps, &kinds[k], cold, &timings[cold][k]);
+			got = run(tl, id, n, steps, &kinds[k], cold, &timings[cold][k]);
 			if (want && got != want)
 				stop("other logits");
 			want = got;
 		}
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	printf("%d tokens, %.0f MiB on disk, %.0f MiB of %.0f in memory with %d rows a head; %.1f %% of what a token selects the token before selected\n",
 	       n, (double)st.kv_disk_bytes / (1 << 20), (double)st.kv_bytes / (1 << 20),
-	       (double)need.kv_bytes / (1 << 20), t->cache.kv.rows->rows, 100 * st.kv_overlap);
+	       (double)need.kv_bytes / (1 << 20), tl->cache.kv.rows->rows, 100 * st.kv_overlap);
 	for (int cold = 0; cold < 2; cold++)
 		for (size_t k = 0; k < KINDS; k++) {
 			struct timings *s = &timings[cold][k];
@@ -196,25 +196,25 @@ int main(int argc, char **argv)
 			       cold ? "cold" : "warm", kinds[k].name, median(s->ms, s->n),
 			       kinds[k].rows ? median(s->moved, s->n) : median(s->disk, s->n), median(s->disk, s->n));
 		}
-	timeline_close(t);
+	timeline_close(tl);
 	/* The same without a limit. */
 	o.kv_memory = 0;
-	if (timeline_open(&t, e, &o, &err))
+	if (timeline_open(&tl, e, &o, &err))
 		stop(err.msg);
 	if (argc < 5)
-		random_entries(t, n, id);
-	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
+		random_entries(tl, n, id);
+	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
 	for (int i = 0; i < steps; i++) {
 		double start = now_seconds();
 
-		if (timeline_extend(t, id + n + i, 1, 1, NULL, NULL, &err))
+		if (timeline_extend(tl, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
 		if (i >= steps / 2)
 			plain[n_plain++] = 1000 * (now_seconds() - start);
 	}
 	printf("without a limit %33.1f ms a token\n", median(plain, n_plain));
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 	free(id);
 	return 0;

@@ -43,28 +43,28 @@ static double median(double *v, int n)
 }
 
 /* `steps` tokens behind the first n.  Returns the hash of their logits. */
-static uint64_t run(struct timeline *t, const int32_t *id, int32_t n, int steps, struct timings *out)
+static uint64_t run(struct timeline *tl, const int32_t *id, int32_t n, int steps, struct timings *out)
 {
 	struct kv_fetched before = { 0 }, after;
 	uint64_t hash = 0;
 	struct err err;
 
-	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
+	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
-	kv_host_clear(&t->cache.kv);
+	kv_host_clear(&tl->cache.kv);
 	for (int i = 0; i < steps; i++) {
 		double start;
 
 		if (i == steps / 2)
-			kv_host_count(&t->cache.kv, &before);
+			kv_host_count(&tl->cache.kv, &before);
 		start = now_seconds();
-		if (timeline_extend(t, id + n + i, 1, 1, NULL, NULL, &err))
+		if (timeline_extend(tl, id + n + i, 1, 1, NULL, NULL, &err))
 			stop(err.msg);
 		if (i >= steps / 2)
 			out->ms[out->n++] = 1000 * (now_seconds() - start);
-		hash = hash64(hash, timeline_logits(t), (size_t)engine_info(t->e)->n_vocab * sizeof(float));
+		hash = hash64(hash, timeline_logits(tl), (size_t)engine_info(tl->e)->n_vocab * sizeof(float));
 	}
-	kv_host_count(&t->cache.kv, &after);
+	kv_host_count(&tl->cache.kv, &after);
 	out->sum.wanted += after.wanted - before.wanted;
 	out->sum.waited += after.waited - before.waited;
 	out->sum.ahead += after.ahead - before.ahead;
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 	uint64_t share = argc > 6 ? strtoull(argv[6], NULL, 10) : 10, all, want = 0;
 	struct timeline_options o = { .ctx = n + steps + 1, .kv = argc > 5 ? argv[5] : "sift:k=512", .kv_memory = 1 };
 	struct timeline_need need;
-	struct timeline *t[WAYS];
+	struct timeline *tl[WAYS];
 	struct engine *e;
 	struct err err;
 
@@ -118,23 +118,23 @@ int main(int argc, char **argv)
 		stop("so few tokens take no less of the GPU with their entries elsewhere");
 	for (int w = 0; w < WAYS; w++) {
 		o.kv_memory = w ? all + (need.kv_bytes - all) * share / 100 : 0;
-		if (timeline_open(&t[w], e, &o, &err))
+		if (timeline_open(&tl[w], e, &o, &err))
 			stop(err.msg);
-		if (w && !t[w]->cache.kv.host)
+		if (w && !tl[w]->cache.kv.host)
 			stop("all of it fits");
 		if (w)
-			t[w]->cache.kv.host->ahead = w > 1;
+			tl[w]->cache.kv.host->ahead = w > 1;
 	}
 	for (int round = 0; round < ROUNDS; round++)
 		for (int w = 0; w < WAYS; w++) {
-			uint64_t got = run(t[w], id, n, steps, &timings[w]);
+			uint64_t got = run(tl[w], id, n, steps, &timings[w]);
 
 			if (want && got != want)
 				stop("other logits");
 			want = got;
 		}
 	printf("%s, %d tokens: %.1f MiB on the GPU of %.1f, %d rows a head\n", o.kv, n, (double)o.kv_memory / (1 << 20),
-	       (double)need.kv_bytes / (1 << 20), t[1]->cache.kv.host->rows);
+	       (double)need.kv_bytes / (1 << 20), tl[1]->cache.kv.host->rows);
 	for (int w = 0; w < WAYS; w++) {
 		const struct kv_fetched *s = &timings[w].sum;
 		double tokens = timings[w].n, wanted = s->wanted ? (double)s->wanted : 1;
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 			       100 * (double)s->waited / wanted, 100 * (double)s->ahead / wanted,
 			       (double)s->bytes / tokens / (1 << 20));
 		printf("\n");
-		timeline_close(t[w]);
+		timeline_close(tl[w]);
 	}
 	engine_close(e);
 	free(id);

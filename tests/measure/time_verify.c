@@ -24,9 +24,9 @@ static void stop(const char *what)
 	exit(1);
 }
 
-static void random_entries(struct timeline *t, int32_t n, const int32_t *id)
+static void random_entries(struct timeline *tl, int32_t n, const int32_t *id)
 {
-	uint64_t bytes = timeline_token_bytes(t, 1) * PIECE, x = 88172645463325252u;
+	uint64_t bytes = timeline_token_bytes(tl, 1) * PIECE, x = 88172645463325252u;
 	uint16_t *p = xmalloc((size_t)bytes);
 	struct err err;
 
@@ -38,11 +38,11 @@ static void random_entries(struct timeline *t, int32_t n, const int32_t *id)
 			x ^= x << 17;
 			p[i] = (uint16_t)((x & 0x83ff) | 0x3800);
 		}
-		if (timeline_entries_load(t, at, m, 1, p, &err))
+		if (timeline_entries_load(tl, at, m, 1, p, &err))
 			stop(err.msg);
 	}
 	free(p);
-	if (timeline_adopt(t, id, NULL, (size_t)n, &err) < 0)
+	if (timeline_adopt(tl, id, NULL, (size_t)n, &err) < 0)
 		stop(err.msg);
 }
 
@@ -69,30 +69,30 @@ static double seconds(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double step_seconds(struct timeline *t, const int32_t *id, int32_t m)
+static double step_seconds(struct timeline *tl, const int32_t *id, int32_t m)
 {
 	double start = seconds();
 	const float *logits;
 	struct err err;
-	int32_t tried = timeline_verify(t, id, m, &logits, &err);
+	int32_t tried = timeline_verify(tl, id, m, &logits, &err);
 
 	start = seconds() - start;
-	if (tried < 0 || timeline_accept(t, 0, &err))
+	if (tried < 0 || timeline_accept(tl, 0, &err))
 		stop(err.msg);
 	return tried == m ? start : 0;
 }
 
-static void curve(struct timeline *t, const int32_t *id, int32_t n, int rounds, const char *policy)
+static void curve(struct timeline *tl, const int32_t *id, int32_t n, int rounds, const char *policy)
 {
 	static double ratio[MOST + 1][ROUNDS];
 	double one[ROUNDS], least[MOST + 1] = { 0 };
 	struct err err;
 
-	if (timeline_sync(t, id, (size_t)n, NULL, NULL, &err) < 0)
+	if (timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) < 0)
 		stop(err.msg);
 	for (int i = -1; i < rounds; i++) /* the first one is not counted */
 		for (int32_t m = 1; m <= MOST; m++) {
-			double s = step_seconds(t, id + n, m);
+			double s = step_seconds(tl, id + n, m);
 
 			if (i < 0)
 				continue;
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 	struct timeline_options o = { 0 };
 	char policy[64];
 	struct engine *e;
-	struct timeline *t;
+	struct timeline *tl;
 	struct err err;
 
 	if (rounds < 1 || rounds > ROUNDS)
@@ -149,16 +149,16 @@ int main(int argc, char **argv)
 	for (int i = 6; i < argc; i++) {
 		int32_t n = (int32_t)strtol(argv[i], NULL, 10), pin = 0;
 
-		if (timeline_open(&t, e, &o, &err))
+		if (timeline_open(&tl, e, &o, &err))
 			stop(err.msg);
 		if (slash)
 			pin = strcmp(slash, "/all") ? (int32_t)strtol(slash + 1, NULL, 10) : n - 4;
-		if (pin && timeline_pin(t, pin < n ? pin : n - 4, &err))
+		if (pin && timeline_pin(tl, pin < n ? pin : n - 4, &err))
 			stop(err.msg);
 		if (!strcmp(argv[2], "-"))
-			random_entries(t, n, id);
-		curve(t, id, n, rounds, argv[5]);
-		timeline_close(t);
+			random_entries(tl, n, id);
+		curve(tl, id, n, rounds, argv[5]);
+		timeline_close(tl);
 	}
 	engine_close(e);
 	free(id);

@@ -29,7 +29,7 @@ struct talk {
 };
 struct run {
 	struct engine *e;
-	struct timeline *t;
+	struct timeline *tl;
 	struct sampling s;
 	struct store *store;
 	struct snaps *snaps;
@@ -46,7 +46,7 @@ static void run_open(struct run *r, const struct talk *k, int threads)
 	/* The model's file is gone as soon as it was opened; what is hashed lies in its place. */
 	fd = open(engine_info(r->e)->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 	if (fd < 0 || write(fd, "weights", 7) != 7 || close(fd) ||
-	    timeline_open(&r->t, r->e, &(struct timeline_options){ .ctx = 1500, .kv = k->kv, .batch = 128 }, &err)) {
+	    timeline_open(&r->tl, r->e, &(struct timeline_options){ .ctx = 1500, .kv = k->kv, .batch = 128 }, &err)) {
 		fprintf(stderr, "%s: %s\n", k->kv, err.msg);
 		abort();
 	}
@@ -60,7 +60,7 @@ static void run_close(struct run *r)
 {
 	snaps_close(r->snaps);
 	store_close(r->store);
-	timeline_close(r->t);
+	timeline_close(r->tl);
 	unlink(engine_info(r->e)->path);
 	engine_close(r->e);
 }
@@ -77,13 +77,13 @@ static const char *run_start(struct run *r, const struct place *p, const struct 
 
 	if (p && (store_open(&r->store, &(struct store_options){ .dir = p->dir }, &err) ||
 	          snaps_open(&r->snaps, r->store, &(struct snaps_options){ .budget = 1u << 30 }, &notice, &err) ||
-	          notice.n || snaps_fingerprint(r->snaps, r->e, r->t, &r->f, &err))) {
+	          notice.n || snaps_fingerprint(r->snaps, r->e, r->tl, &r->f, &err))) {
 		snprintf(why, sizeof why, "%.200s%.200s", notice.n ? notice.p : "", err.msg);
 		return why;
 	}
 	if (!message)
-		return timeline_sync(r->t, k->prompt, PROMPT, NULL, NULL, &err) < 0 ? "the prompt was not read" : NULL;
-	rc = snap_load(r->snaps, r->t, &r->f, message, &extra, &got, &err);
+		return timeline_sync(r->tl, k->prompt, PROMPT, NULL, NULL, &err) < 0 ? "the prompt was not read" : NULL;
+	rc = snap_load(r->snaps, r->tl, &r->f, message, &extra, &got, &err);
 	if (rc != 1 || got.tokens != PROMPT + message || extra.n != sizeof r->s) {
 		snprintf(why, sizeof why, "message %d: %d, %d tokens, %.200s%.200s", (int)message, rc, got.tokens,
 		         got.why, err.msg);
@@ -101,13 +101,13 @@ static int32_t run_step(struct run *r)
 	struct err err = { 0 };
 	int got;
 
-	draft_pace_reset(&r->t->pace);
+	draft_pace_reset(&r->tl->pace);
 	for (int i = 0; i < DRAFT_CLASSES; i++)
-		r->t->pace.right[i] = 0.999;
-	got = timeline_step(r->t, &r->s, &out, &err);
+		r->tl->pace.right[i] = 0.999;
+	got = timeline_step(r->tl, &r->s, &out, &err);
 	if (!got) {
 		out.id = 9;
-		got = timeline_extend(r->t, &out.id, 1, 1, NULL, NULL, &err) ? -1 : 1;
+		got = timeline_extend(r->tl, &out.id, 1, 1, NULL, NULL, &err) ? -1 : 1;
 	}
 	return got > 0 ? out.id : -1;
 }
@@ -154,12 +154,12 @@ static void child(const struct place *p, const struct talk *k, int64_t message, 
 		fprintf(stderr, "%s, %d threads: %s\n", k->kv, threads, wrong);
 		_exit(2);
 	}
-	timeline_speculate(r.t, 1);
-	observer_add(&r.t->cache.observers, &killer.base);
+	timeline_speculate(r.tl, 1);
+	observer_add(&r.tl->cache.observers, &killer.base);
 	for (int64_t n = message + 1; n <= ANSWER_MOST; n++) {
 		if (run_step(&r) < 0)
 			_exit(3);
-		if (n % SAVE_EVERY == 0 && (snap_save(r.snaps, r.t, &r.f, 1, n, &r.s, sizeof r.s, NULL, NULL) ||
+		if (n % SAVE_EVERY == 0 && (snap_save(r.snaps, r.tl, &r.f, 1, n, &r.s, sizeof r.s, NULL, NULL) ||
 		                            write(to, &n, sizeof n) != sizeof n))
 			_exit(4);
 	}
@@ -183,19 +183,20 @@ static void check_end(struct run *a, struct run *b, const struct talk *k)
 	struct err err = { 0 };
 	const float *one, *other;
 
-	timeline_speculate(a->t, 1);
+	timeline_speculate(a->tl, 1);
 	for (int i = 0; i < BEHIND; i++) {
 		int32_t id = run_step(a), want = run_step(b);
 
 		CHECK_MSG(id == want && !memcmp(a->s.rng, b->s.rng, sizeof a->s.rng), "%s, %d tokens on: %d, not %d",
 		          k->kv, i, id, want);
 	}
-	CHECK_MSG(!timeline_head_save(a->t, &x, &err) && !timeline_head_save(b->t, &y, &err), "%s: %s", k->kv, err.msg);
+	CHECK_MSG(!timeline_head_save(a->tl, &x, &err) && !timeline_head_save(b->tl, &y, &err), "%s: %s", k->kv,
+	          err.msg);
 	CHECK_MSG(x.n == y.n && !memcmp(x.p, y.p, x.n), "%s: other snapshots", k->kv);
-	CHECK(!timeline_extend(a->t, k->prompt, 1, 1, NULL, NULL, &err) &&
-	      !timeline_extend(b->t, k->prompt, 1, 1, NULL, NULL, &err));
-	one = timeline_logits(a->t);
-	other = timeline_logits(b->t);
+	CHECK(!timeline_extend(a->tl, k->prompt, 1, 1, NULL, NULL, &err) &&
+	      !timeline_extend(b->tl, k->prompt, 1, 1, NULL, NULL, &err));
+	one = timeline_logits(a->tl);
+	other = timeline_logits(b->tl);
 	CHECK_MSG(one && other && !memcmp(one, other, N_VOCAB * sizeof *one), "%s: other logits", k->kv);
 	str_free(&x);
 	str_free(&y);
@@ -248,7 +249,7 @@ static int64_t live(const struct talk *k, int first)
 	CHECK_MSG(!wrong, "%s: %s", k->kv, wrong);
 	while (there < message && run_step(&plain) >= 0)
 		there++;
-	CHECK_MSG(!wrong && same_text(plain.t, back.t), "%s: another text of %d tokens", k->kv, (int)message);
+	CHECK_MSG(!wrong && same_text(plain.tl, back.tl), "%s: another text of %d tokens", k->kv, (int)message);
 	if (!wrong)
 		check_end(&back, &plain, k);
 	run_close(&plain);

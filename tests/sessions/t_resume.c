@@ -25,14 +25,14 @@ static void stand_in(const struct engine *e, const char *text)
 static struct timeline *open_timeline(struct engine *e, const char *kv)
 {
 	struct timeline_options o = { .ctx = 1500, .kv = kv, .batch = 128 };
-	struct timeline *t = NULL;
+	struct timeline *tl = NULL;
 	struct err err = { 0 };
 
-	if (timeline_open(&t, e, &o, &err)) {
+	if (timeline_open(&tl, e, &o, &err)) {
 		test_fail(__FILE__, __LINE__, "%s: %s", kv, err.msg);
 		SKIP("no timeline");
 	}
-	return t;
+	return tl;
 }
 
 static void text_of(int32_t *id, int32_t n, uint64_t what)
@@ -67,7 +67,7 @@ static void open_again(struct place *p, struct snaps **s)
 
 static void resume(struct place *p, struct engine *e, const char *kv, int32_t n, int sampled)
 {
-	struct timeline *t = open_timeline(e, kv), *back = open_timeline(e, kv);
+	struct timeline *tl = open_timeline(e, kv), *back = open_timeline(e, kv);
 	struct sampling s = sampling_default, again;
 	struct snaps *snaps = NULL;
 	struct fingerprint f, g;
@@ -82,10 +82,11 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 	open_again(p, &snaps);
 	sampling_seed(&s, (uint64_t)n);
 	s.temperature = sampled ? 0.9f : 0;
-	CHECK_MSG(timeline_sync(t, id, (size_t)n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
+	CHECK_MSG(timeline_sync(tl, id, (size_t)n, NULL, NULL, &err) >= 0, "%s: %s", kv, err.msg);
 	for (int i = 0; i < 40; i++)
-		CHECK(timeline_step(t, &s, &(struct step_out){ 0 }, &err) >= 0);
-	CHECK_MSG(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, n, &s, sizeof s, NULL, &err),
+		CHECK(timeline_step(tl, &s, &(struct step_out){ 0 }, &err) >= 0);
+	CHECK_MSG(!snaps_fingerprint(snaps, e, tl, &f, &err) &&
+	                  !snap_save(snaps, tl, &f, 1, n, &s, sizeof s, NULL, &err),
 	          "%s: %s", kv, err.msg);
 	open_again(p, &snaps);
 	CHECK(!snaps_fingerprint(snaps, e, back, &g, &err) && !memcmp(&f, &g, sizeof f));
@@ -98,16 +99,16 @@ static void resume(struct place *p, struct engine *e, const char *kv, int32_t n,
 	for (int i = 0; i < 64; i++) {
 		struct step_out a = { -1 }, b = { -2 };
 
-		CHECK(timeline_step(t, &s, &a, &err) >= 0 && timeline_step(back, &again, &b, &err) >= 0);
+		CHECK(timeline_step(tl, &s, &a, &err) >= 0 && timeline_step(back, &again, &b, &err) >= 0);
 		same += a.id == b.id;
 	}
 	CHECK_MSG(same == 64, "%s after %d tokens: %d of 64 steps are the same", kv, n, same);
-	CHECK(timeline_extend(t, id, 1, 1, keep_logits, one, &err) == 0 &&
+	CHECK(timeline_extend(tl, id, 1, 1, keep_logits, one, &err) == 0 &&
 	      timeline_extend(back, id, 1, 1, keep_logits, other, &err) == 0);
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s after %d tokens: other logits", kv, n);
 	snaps_close(snaps);
 	str_free(&extra);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(back);
 }
 
@@ -140,7 +141,7 @@ TEST(goes_on_bit_for_bit)
 TEST(a_known_beginning_is_not_read_again)
 {
 	struct engine *e = tiny_open(&tiny_families[0], 2, TRAINED, 10000);
-	struct timeline *t = open_timeline(e, "full"), *fresh = open_timeline(e, "full"),
+	struct timeline *tl = open_timeline(e, "full"), *fresh = open_timeline(e, "full"),
 			*back = open_timeline(e, "full");
 	struct place p;
 	struct snaps *snaps = NULL;
@@ -153,8 +154,8 @@ TEST(a_known_beginning_is_not_read_again)
 	stand_in(e, "weights");
 	open_again(&p, &snaps);
 	text_of(id, 1000, 5);
-	CHECK(timeline_sync(t, id, 1000, NULL, NULL, &err) == 0);
-	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save_entries(snaps, t, &f, NULL, &err));
+	CHECK(timeline_sync(tl, id, 1000, NULL, NULL, &err) == 0);
+	CHECK(!snaps_fingerprint(snaps, e, tl, &f, &err) && !snap_save_entries(snaps, tl, &f, NULL, &err));
 	text_of(id + 900, 100, 6);
 	CHECK_INT(snap_load_prefix(snaps, back, &f, id, 1000, &got, &err), 768);
 	CHECK_INT(timeline_sync(back, id, 1000, NULL, NULL, &err), 768);
@@ -164,13 +165,13 @@ TEST(a_known_beginning_is_not_read_again)
 	stand_in(e, "Weights");
 	timeline_close(back);
 	back = open_timeline(e, "full");
-	CHECK(!snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err) && !snaps_fingerprint(snaps, e, back, &f, &err));
+	CHECK(!snap_save(snaps, tl, &f, 1, 10, NULL, 0, NULL, &err) && !snaps_fingerprint(snaps, e, back, &f, &err));
 	CHECK_INT(snap_load_prefix(snaps, back, &f, id, 1000, &got, &err), 0);
 	CHECK_INT(snap_load(snaps, back, &f, 10, NULL, &got, &err), 0);
 	CHECK_STR(got.why, "the model file changed: 1,000 tokens will be read again");
 	unlink(engine_info(e)->path);
 	snaps_close(snaps);
-	timeline_close(t);
+	timeline_close(tl);
 	timeline_close(fresh);
 	timeline_close(back);
 	engine_close(e);
@@ -189,7 +190,7 @@ TEST(another_policy_misses)
 		{ "full", "f32", "cache type was 'F16', is 'F32'" },
 	};
 	struct engine *e = tiny_open(&tiny_families[1], 1, TRAINED, 10000);
-	struct timeline *t = open_timeline(e, "full");
+	struct timeline *tl = open_timeline(e, "full");
 	struct place p;
 	struct snaps *snaps = NULL;
 	struct fingerprint f, g;
@@ -201,8 +202,8 @@ TEST(another_policy_misses)
 	stand_in(e, "weights");
 	open_again(&p, &snaps);
 	text_of(id, 300, 5);
-	CHECK(timeline_sync(t, id, 300, NULL, NULL, &err) == 0);
-	CHECK(!snaps_fingerprint(snaps, e, t, &f, &err) && !snap_save(snaps, t, &f, 1, 10, NULL, 0, NULL, &err));
+	CHECK(timeline_sync(tl, id, 300, NULL, NULL, &err) == 0);
+	CHECK(!snaps_fingerprint(snaps, e, tl, &f, &err) && !snap_save(snaps, tl, &f, 1, 10, NULL, 0, NULL, &err));
 	for (size_t i = 0; i < LEN(other); i++) {
 		struct timeline_options o = { .ctx = 1500, .kv = other[i].kv, .kv_type = other[i].type, .batch = 128 };
 		struct timeline *u = NULL;
@@ -222,12 +223,12 @@ TEST(another_policy_misses)
 
 		CHECK(!timeline_open(&u, e, &o, &err) && !snaps_fingerprint(snaps, e, u, &g, &err));
 		CHECK_MSG(snap_load(snaps, u, &g, 10, NULL, &got, &err) == 1, "%s", got.why);
-		CHECK(logits_same(t, u));
+		CHECK(logits_same(tl, u));
 		timeline_close(u);
 	}
 	unlink(engine_info(e)->path);
 	snaps_close(snaps);
-	timeline_close(t);
+	timeline_close(tl);
 	engine_close(e);
 	place_remove(&p);
 }
@@ -260,26 +261,26 @@ static struct engine *open_level(const char *level)
 static struct timeline *back_on(struct place *p, struct snaps **s, struct engine *e, const char *kv, int64_t message,
                                 const char *by)
 {
-	struct timeline *t = open_timeline(e, kv);
+	struct timeline *tl = open_timeline(e, kv);
 	struct fingerprint f;
 	struct snap_loaded got = { 0 };
 	struct timeline_stats st;
 	struct err err = { 0 };
 
 	open_again(p, s);
-	CHECK(!snaps_fingerprint(*s, e, t, &f, &err));
-	CHECK_MSG(snap_load(*s, t, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
+	CHECK(!snaps_fingerprint(*s, e, tl, &f, &err));
+	CHECK_MSG(snap_load(*s, tl, &f, message, NULL, &got, &err) == 1, "%s: %s%s", kv, got.why, err.msg);
 	CHECK_STR(got.by, by);
-	timeline_stats(t, &st);
+	timeline_stats(tl, &st);
 	CHECK_INT(got.tokens, st.n_tokens);
-	return t;
+	return tl;
 }
 
 enum { ANSWER = 40 };
 static void across(struct place *p, struct engine *here, struct engine *there, const char *kv, const char *by,
                    const char *back_by)
 {
-	struct timeline *t = open_timeline(here, kv), *u, *v;
+	struct timeline *tl = open_timeline(here, kv), *u, *v;
 	struct snaps *s = NULL;
 	int32_t id[700], a[ANSWER], b[ANSWER];
 	float one[N_VOCAB], other[N_VOCAB];
@@ -287,11 +288,11 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 
 	open_again(p, &s);
 	text_of(id, 700, 77);
-	CHECK_MSG(timeline_sync(t, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
-	save_on(s, here, t, 1);
+	CHECK_MSG(timeline_sync(tl, id, 700, NULL, NULL, &err) == 0, "%s", err.msg);
+	save_on(s, here, tl, 1);
 	/* There: the same answer. */
 	u = back_on(p, &s, there, kv, 1, by);
-	answer(t, a, ANSWER);
+	answer(tl, a, ANSWER);
 	answer(u, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer there", kv);
 	save_on(s, there, u, 2);
@@ -307,16 +308,16 @@ static void across(struct place *p, struct engine *here, struct engine *there, c
 	CHECK_MSG(!memcmp(one, other, sizeof one), "%s: other bits after a break", kv);
 	timeline_close(v);
 	/* And here again. */
-	timeline_close(t);
-	t = back_on(p, &s, here, kv, 2, back_by);
+	timeline_close(tl);
+	tl = back_on(p, &s, here, kv, 2, back_by);
 	v = back_on(p, &s, there, kv, 2, "");
-	answer(t, a, ANSWER);
+	answer(tl, a, ANSWER);
 	answer(v, b, ANSWER);
 	CHECK_MSG(!memcmp(a, b, sizeof a), "%s: another answer back here", kv);
-	timeline_close(t);
+	timeline_close(tl);
 	/* The own snapshot is still there, and goes first. */
-	t = back_on(p, &s, here, kv, 1, "");
-	timeline_close(t);
+	tl = back_on(p, &s, here, kv, 1, "");
+	timeline_close(tl);
 	timeline_close(u);
 	timeline_close(v);
 	snaps_close(s);

@@ -16,35 +16,35 @@
 static void round_trip(int32_t n, int32_t bounded, size_t extra)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000), *back = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000), *back = fake_open(1, 40, 2000);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 	struct str got = { 0 }, own = { 0 };
 	struct err e = { 0 };
 
 	box_open(&b);
-	t->bounded = back->bounded = bounded;
-	fake_grow(t, 7, n);
+	tl->bounded = back->bounded = bounded;
+	fake_grow(tl, 7, n);
 	for (size_t i = 0; i < extra; i++)
 		str_addf(&own, "%c", (char)('a' + i % 26));
-	CHECK_MSG(!snap_save(b.s, t, &b.fp, 3, 30, own.p, own.n, &saved, &e), "%d tokens: %s", n, e.msg);
+	CHECK_MSG(!snap_save(b.s, tl, &b.fp, 3, 30, own.p, own.n, &saved, &e), "%d tokens: %s", n, e.msg);
 	CHECK_INT(saved.tokens, n);
 	CHECK_INT(saved.bytes, saved.new_bytes);
 	/* Through the disk. */
 	box_again(&b);
 	CHECK_MSG(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e) == 1, "%d tokens: %s%s", n, e.msg, loaded.why);
 	CHECK_INT(loaded.tokens, n);
-	CHECK(fake_same(t, back));
+	CHECK(fake_same(tl, back));
 	CHECK(got.n == own.n && (!own.n || !memcmp(got.p, own.p, own.n)));
 	CHECK_STR(loaded.why, "");
 	/* Over something that is there already. */
 	CHECK_INT(snap_load(b.s, back, &b.fp, 30, &got, &loaded, &e), 1);
-	CHECK(fake_same(t, back));
+	CHECK(fake_same(tl, back));
 	CHECK_INT(snap_load(b.s, back, &b.fp, 31, &got, &loaded, &e), 0);
 	CHECK_STR(loaded.why, "");
 	str_free(&got);
 	str_free(&own);
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	box_close(&b);
 }
@@ -63,20 +63,20 @@ TEST(round_trips)
 TEST(large_rows)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 16384, 1200), *back = fake_open(1, 16384, 1200);
+	struct timeline *tl = fake_open(1, 16384, 1200), *back = fake_open(1, 16384, 1200);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 	struct err e = { 0 };
 
 	box_open(&b);
-	t->head_bytes = back->head_bytes = 9 << 20;
-	fake_grow(t, 7, 1100);
-	CHECK_MSG(!snap_save(b.s, t, &b.fp, 3, 30, NULL, 0, &saved, &e), "%s", e.msg);
+	tl->head_bytes = back->head_bytes = 9 << 20;
+	fake_grow(tl, 7, 1100);
+	CHECK_MSG(!snap_save(b.s, tl, &b.fp, 3, 30, NULL, 0, &saved, &e), "%s", e.msg);
 	box_again(&b);
 	CHECK_MSG(snap_load(b.s, back, &b.fp, 30, NULL, &loaded, &e) == 1, "%s%s", e.msg, loaded.why);
-	CHECK(fake_same(t, back));
+	CHECK(fake_same(tl, back));
 	CHECK(!box_check(&b));
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	box_close(&b);
 }
@@ -84,16 +84,16 @@ TEST(large_rows)
 TEST(marks_make_other_rows)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000), *back = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000), *back = fake_open(1, 40, 2000);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 
 	box_open(&b);
 	for (int i = 0; i < 600; i++)
-		fake_add(t, i, i > 200 && i < 250 ? MARK_GENERATED : MARK_READ);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+		fake_add(tl, i, i > 200 && i < 250 ? MARK_GENERATED : MARK_READ);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(snap_load(b.s, back, &b.fp, 10, NULL, &loaded, NULL), 1);
-	CHECK(fake_same(t, back));
+	CHECK(fake_same(tl, back));
 	/* The same tokens as read: nothing of it can be shared. */
 	fake_cut(back, 0);
 	for (int i = 0; i < 600; i++)
@@ -101,7 +101,7 @@ TEST(marks_make_other_rows)
 	CHECK_INT(snap_save(b.s, back, &b.fp, 2, 20, NULL, 0, &saved, NULL), 0);
 	CHECK_INT(saved.bytes, saved.new_bytes);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 4);
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	box_close(&b);
 }
@@ -154,113 +154,113 @@ TEST(lost_windows_are_not_stored)
 TEST(sessions_share_chunks)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 100, 4000);
+	struct timeline *tl = fake_open(1, 100, 4000);
 	struct snap_saved first, second;
 	uint64_t one, two, used, empty, before;
 
 	box_open(&b);
-	fake_grow(t, 7, 2048);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, &first, NULL), 0);
+	fake_grow(tl, 7, 2048);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, &first, NULL), 0);
 	CHECK_INT(snaps_space(b.s, &before, &empty, NULL), 0);
 	/* Another session with the same beginning, then a fork after 1,000 tokens. */
-	fake_grow(t, 8, 100);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 2, 20, NULL, 0, &second, NULL), 0);
+	fake_grow(tl, 8, 100);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 20, NULL, 0, &second, NULL), 0);
 	/* the timeline's head names its tokens as well */
-	CHECK(second.new_bytes < 100 * fake_row(t) + 10 * 2148 + 1500);
-	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(t));
+	CHECK(second.new_bytes < 100 * fake_row(tl) + 10 * 2148 + 1500);
+	CHECK_INT(second.bytes - second.new_bytes, 2048 * fake_row(tl));
 	CHECK_INT(snap_bytes(b.s, 1, &one, NULL), 0);
 	CHECK_INT(snap_bytes(b.s, 2, &two, NULL), 0);
 	CHECK_INT(one, first.bytes);
 	CHECK_INT(two, second.bytes);
-	fake_cut(t, 1000);
-	fake_grow(t, 9, 500);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 30, NULL, 0, &second, NULL), 0);
-	CHECK_INT(second.bytes - second.new_bytes, 768 * fake_row(t));
+	fake_cut(tl, 1000);
+	fake_grow(tl, 9, 500);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, NULL, 0, &second, NULL), 0);
+	CHECK_INT(second.bytes - second.new_bytes, 768 * fake_row(tl));
 	/* Stored once: what is used grew by what was new. */
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
-	CHECK_MSG(used - before < 1000 * fake_row(t) + 30 * PAGE_BYTES, "%llu bytes more",
+	CHECK_MSG(used - before < 1000 * fake_row(tl) + 30 * PAGE_BYTES, "%llu bytes more",
 	          (unsigned long long)(used - before));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 8 + 2);
 	/* Dropping one leaves the others whole. */
 	CHECK_INT(snap_drop(b.s, 1, NULL), 0);
-	CHECK(box_loads(&b, t, 20, 2148));
-	CHECK(box_loads(&b, t, 30, 1500));
+	CHECK(box_loads(&b, tl, 20, 2148));
+	CHECK(box_loads(&b, tl, 30, 1500));
 	CHECK(!box_check(&b));
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(older_heads_are_kept)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 4000);
+	struct timeline *tl = fake_open(1, 40, 4000);
 
 	box_open(&b);
 	for (int i = 0; i < 10; i++) {
-		fake_grow(t, 7, 150);
-		CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10 + i, NULL, 0, NULL, NULL), 0);
+		fake_grow(tl, 7, 150);
+		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10 + i, NULL, 0, NULL, NULL), 0);
 	}
 	/* The newest few answer; before them there is nothing. */
 	for (int i = 0; i < 10; i++)
-		CHECK_INT(box_loads(&b, t, 10 + i, 150 * (i + 1)), i >= 10 - HEADS_KEPT);
+		CHECK_INT(box_loads(&b, tl, 10 + i, 150 * (i + 1)), i >= 10 - HEADS_KEPT);
 	/* The same message again replaces itself, not others. */
 	for (int i = 0; i < 3; i++)
-		CHECK_INT(snap_save(b.s, t, &b.fp, 1, 19, NULL, 0, NULL, NULL), 0);
+		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 19, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head WHERE message = 19"), 1);
 	/* Other sessions have their own. */
-	CHECK_INT(snap_save(b.s, t, &b.fp, 2, 99, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 99, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), HEADS_KEPT + 1);
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(loads_the_longest_beginning)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 4000), *back = fake_open(1, 40, 4000), *narrow = fake_open(1, 40, 700);
+	struct timeline *tl = fake_open(1, 40, 4000), *back = fake_open(1, 40, 4000), *narrow = fake_open(1, 40, 700);
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 	struct err e = { 0 };
 
 	box_open(&b);
-	fake_grow(t, 7, 1900);
+	fake_grow(tl, 7, 1900);
 	/* Chunks without a head: a long text that is being read. */
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, &saved, NULL), 0);
-	CHECK_INT(saved.new_bytes, 7 * 256 * fake_row(t));
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, &saved, NULL), 0);
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
+	CHECK_INT(saved.new_bytes, 7 * 256 * fake_row(tl));
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, &saved, NULL), 0);
 	CHECK_INT(saved.new_bytes, 0);
 	box_again(&b);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 7 * 256);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 7 * 256);
 	CHECK_INT(loaded.tokens, 7 * 256);
 	CHECK(back->tokens.n == 7 * 256 && fake_right(back));
 	/* No more than is there already. */
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 0);
 	CHECK_INT(back->tokens.n, 7 * 256);
 	fake_cut(back, 1500);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 7 * 256);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 7 * 256);
 	CHECK(fake_right(back));
 	/* Another end: as far as it is the same. */
 	fake_cut(back, 0);
-	fake_cut(t, 1000);
-	fake_grow(t, 9, 900);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 768);
+	fake_cut(tl, 1000);
+	fake_grow(tl, 9, 900);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
 	/* Too short to be worth it; nothing; more than the context holds. */
 	fake_cut(back, 0);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 511, &loaded, &e), 0);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 0, &loaded, &e), 0);
-	CHECK_INT(snap_load_prefix(b.s, narrow, &b.fp, t->tokens.id, 1900, &loaded, &e), 512);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 511, &loaded, &e), 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 0, &loaded, &e), 0);
+	CHECK_INT(snap_load_prefix(b.s, narrow, &b.fp, tl->tokens.id, 1900, &loaded, &e), 512);
 	CHECK(narrow->tokens.n == 512 && fake_right(narrow));
 	/* What was only read serves every cache policy; other rows serve nobody. */
 	b.fp.all[3] ^= 1;
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 768);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 768);
 	CHECK(fake_right(back));
 	fake_cut(back, 0);
 	b.fp.entries[3] ^= 1;
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1900, &loaded, &e), 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1900, &loaded, &e), 0);
 	CHECK_STR(e.msg, "");
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	fake_close(narrow);
 	box_close(&b);
@@ -270,17 +270,17 @@ TEST(loads_the_longest_beginning)
 TEST(too_long_for_the_context)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000), *narrow = fake_open(1, 40, 700);
+	struct timeline *tl = fake_open(1, 40, 2000), *narrow = fake_open(1, 40, 700);
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	fake_grow(t, 7, 1500);
+	fake_grow(tl, 7, 1500);
 	fake_grow(narrow, 8, 100);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(snap_load(b.s, narrow, &b.fp, 10, NULL, &loaded, NULL), 0);
 	CHECK_STR(loaded.why, "the snapshot is longer than the context: 1,500 tokens will be read again");
 	CHECK(narrow->tokens.n == 100 && fake_right(narrow));
-	fake_close(t);
+	fake_close(tl);
 	fake_close(narrow);
 	box_close(&b);
 }
@@ -290,32 +290,32 @@ TEST(too_long_for_the_context)
 static void differs(struct snaps_box *b, const char *kernels, const char *policy, int32_t plane_bytes, const char *why)
 {
 	struct engine engine = b->engine;
-	struct timeline *t = fake_open(1, plane_bytes, 6000);
+	struct timeline *tl = fake_open(1, plane_bytes, 6000);
 	struct fingerprint fp;
 	struct snap_loaded loaded;
 	struct err e = { 0 };
 
 	engine.kernels = kernels;
-	t->policy = policy;
-	CHECK_MSG(!snaps_fingerprint(b->s, &engine, t, &fp, &e), "%s", e.msg);
-	CHECK_INT(snap_load(b->s, t, &fp, 10, NULL, &loaded, &e), 0);
+	tl->policy = policy;
+	CHECK_MSG(!snaps_fingerprint(b->s, &engine, tl, &fp, &e), "%s", e.msg);
+	CHECK_INT(snap_load(b->s, tl, &fp, 10, NULL, &loaded, &e), 0);
 	CHECK_STR(loaded.why, why);
-	CHECK_INT(t->tokens.n, 0);
-	fake_close(t);
+	CHECK_INT(tl->tokens.n, 0);
+	fake_close(tl);
 }
 
 TEST(fingerprints_miss_with_a_reason)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000);
 	struct fingerprint again;
 
 	box_open(&b);
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &b.fp, NULL), 0);
-	fake_grow(t, 7, 5120);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &b.fp, NULL), 0);
+	fake_grow(tl, 7, 5120);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	box_again(&b);
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &again, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &again, NULL), 0);
 	CHECK(!memcmp(&again, &b.fp, sizeof again));
 	differs(&b, NULL, "sift:keep=9", 40,
 	        "cache policy was 'full', is 'sift:keep=9': 5,120 tokens will be read again");
@@ -338,45 +338,45 @@ TEST(fingerprints_miss_with_a_reason)
 	CHECK(!db_exec(&b.s->db, "DELETE FROM identity", NULL));
 	differs(&b, NULL, "full", 56, "computed with another model or other settings: 5,120 tokens will be read again");
 	/* And still there for those who have the right one. */
-	CHECK(box_loads(&b, t, 10, 5120));
-	fake_close(t);
+	CHECK(box_loads(&b, tl, 10, 5120));
+	fake_close(tl);
 	box_close(&b);
 }
 
 /* ---- other kernels ---- */
 
 /* The timeline's fingerprint where these kernels compute. */
-static void on(struct snaps_box *b, const char *kernels, struct timeline *t)
+static void on(struct snaps_box *b, const char *kernels, struct timeline *tl)
 {
 	struct err e = { 0 };
 
 	b->engine.kernels = kernels;
-	CHECK_MSG(!snaps_fingerprint(b->s, &b->engine, t, &b->fp, &e), "%s", e.msg);
+	CHECK_MSG(!snaps_fingerprint(b->s, &b->engine, tl, &b->fp, &e), "%s", e.msg);
 }
 
 /* A new run with these kernels that comes back to a message. */
 static struct timeline *back_on(struct snaps_box *b, const char *kernels, int64_t message, const char *by, int32_t n)
 {
-	struct timeline *t = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000);
 	struct snap_loaded loaded;
 	struct err e = { 0 };
 
 	box_again(b);
-	on(b, kernels, t);
-	CHECK_MSG(snap_load(b->s, t, &b->fp, message, NULL, &loaded, &e) == 1, "%s%s", loaded.why, e.msg);
+	on(b, kernels, tl);
+	CHECK_MSG(snap_load(b->s, tl, &b->fp, message, NULL, &loaded, &e) == 1, "%s%s", loaded.why, e.msg);
 	CHECK_STR(loaded.why, "");
 	CHECK_STR(loaded.by, by);
 	CHECK_INT(loaded.tokens, n);
-	CHECK(t->tokens.n == (size_t)n && fake_right(t));
-	return t;
+	CHECK(tl->tokens.n == (size_t)n && fake_right(tl));
+	return tl;
 }
 
-static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *t, int64_t message)
+static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *tl, int64_t message)
 {
 	struct err e = { 0 };
 
-	on(b, kernels, t);
-	CHECK_MSG(!snap_save(b->s, t, &b->fp, 1, message, NULL, 0, NULL, &e), "%s", e.msg);
+	on(b, kernels, tl);
+	CHECK_MSG(!snap_save(b->s, tl, &b->fp, 1, message, NULL, 0, NULL, &e), "%s", e.msg);
 }
 
 /* Kernels alone: their rows are right to rounding, so they are no reason to read 5,120 tokens again. It is said whose
@@ -384,51 +384,51 @@ static void saved_on(struct snaps_box *b, const char *kernels, struct timeline *
 TEST(other_kernels_are_gone_on_with)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000), *pure = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000), *pure = fake_open(1, 40, 6000);
 	struct fingerprint mixed;
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	fake_grow(t, 7, 5120);
-	saved_on(&b, "cpu avx2", t, 10);
-	fake_close(t);
-	t = back_on(&b, "cuda H200", 10, "cpu avx2", 5120);
-	CHECK_STR(t->begun.p, "cpu avx2");
-	CHECK_INT(t->begun_n, 5120);
+	fake_grow(tl, 7, 5120);
+	saved_on(&b, "cpu avx2", tl, 10);
+	fake_close(tl);
+	tl = back_on(&b, "cuda H200", 10, "cpu avx2", 5120);
+	CHECK_STR(tl->begun.p, "cpu avx2");
+	CHECK_INT(tl->begun_n, 5120);
 	/* What goes on there has a name of its own: no session without these rows may share it. */
-	fake_grow(t, 8, 600);
-	saved_on(&b, "cuda H200", t, 11);
+	fake_grow(tl, 8, 600);
+	saved_on(&b, "cuda H200", tl, 11);
 	mixed = b.fp;
 	on(&b, "cuda H200", pure);
 	CHECK(memcmp(mixed.all, b.fp.all, 32) && memcmp(mixed.entries, b.fp.entries, 32));
-	CHECK_INT(snap_load_prefix(b.s, pure, &b.fp, t->tokens.id, 5720, &loaded, NULL), 0);
+	CHECK_INT(snap_load_prefix(b.s, pure, &b.fp, tl->tokens.id, 5720, &loaded, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
-	fake_close(t);
+	fake_close(tl);
 	/* There again: bit for bit, which needs no word.  The next save writes what is new. */
-	t = back_on(&b, "cuda H200", 11, "", 5720);
-	CHECK_STR(t->begun.p, "cpu avx2");
-	CHECK_INT(t->begun_n, 5120);
-	fake_grow(t, 9, 100);
-	saved_on(&b, "cuda H200", t, 12);
+	tl = back_on(&b, "cuda H200", 11, "", 5720);
+	CHECK_STR(tl->begun.p, "cpu avx2");
+	CHECK_INT(tl->begun_n, 5120);
+	fake_grow(tl, 9, 100);
+	saved_on(&b, "cuda H200", tl, 12);
 	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 20 + 22);
-	fake_close(t);
+	fake_close(tl);
 	/* Where it began, and a third place: the names of all. */
-	t = back_on(&b, "cpu avx2", 12, "cuda H200", 5820);
-	CHECK_STR(t->begun.p, "cpu avx2 until 5120, cuda H200");
-	CHECK_INT(t->begun_n, 5820);
-	saved_on(&b, "cpu avx2", t, 13);
-	fake_close(t);
-	t = back_on(&b, "cpu c", 13, "cpu avx2", 5820);
-	CHECK_STR(t->begun.p, "cpu avx2 until 5120, cuda H200 until 5820, cpu avx2");
+	tl = back_on(&b, "cpu avx2", 12, "cuda H200", 5820);
+	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200");
+	CHECK_INT(tl->begun_n, 5820);
+	saved_on(&b, "cpu avx2", tl, 13);
+	fake_close(tl);
+	tl = back_on(&b, "cpu c", 13, "cpu avx2", 5820);
+	CHECK_STR(tl->begun.p, "cpu avx2 until 5120, cuda H200 until 5820, cpu avx2");
 	/* Back before all of it, nothing of theirs is left. */
-	fake_cut(t, 0);
-	on(&b, "cpu c", t);
+	fake_cut(tl, 0);
+	on(&b, "cpu c", tl);
 	on(&b, "cpu c", pure);
 	mixed = b.fp;
-	on(&b, "cpu c", t);
+	on(&b, "cpu c", tl);
 	CHECK(!memcmp(&mixed, &b.fp, sizeof mixed));
-	fake_close(t);
+	fake_close(tl);
 	fake_close(pure);
 	CHECK(!box_check(&b));
 	box_close(&b);
@@ -437,18 +437,18 @@ TEST(other_kernels_are_gone_on_with)
 TEST(the_own_kernels_go_first)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000), *began = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000), *began = fake_open(1, 40, 6000);
 
 	box_open(&b);
-	fake_grow(t, 7, 600);
+	fake_grow(tl, 7, 600);
 	fake_grow(began, 7, 600);
 	timeline_begun(began, "cpu avx2", 8, 300);
 	saved_on(&b, "cuda H200", began, 10);
-	saved_on(&b, "cpu avx2", t, 10);
+	saved_on(&b, "cpu avx2", tl, 10);
 	/* The other is newer: what went on with these kernels is theirs to the bit. */
 	fake_close(back_on(&b, "cuda H200", 10, "", 600));
-	saved_on(&b, "cuda H200", t, 10);
-	saved_on(&b, "cpu avx512", t, 10);
+	saved_on(&b, "cuda H200", tl, 10);
+	saved_on(&b, "cpu avx512", tl, 10);
 	fake_close(began);
 	began = back_on(&b, "cuda H200", 10, "", 600);
 	CHECK_INT(began->begun_n, 0);
@@ -456,7 +456,7 @@ TEST(the_own_kernels_go_first)
 	fake_close(back_on(&b, "cpu avx2", 10, "", 600));
 	/* Of others the newest. */
 	fake_close(back_on(&b, "cpu c", 10, "cpu avx512", 600));
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -473,12 +473,12 @@ TEST(other_kernels_are_proved)
 		"DELETE FROM identity",
 	};
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000);
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	fake_grow(t, 7, 600);
-	saved_on(&b, "cpu avx2", t, 10);
+	fake_grow(tl, 7, 600);
+	saved_on(&b, "cpu avx2", tl, 10);
 	for (size_t i = 0; i < LEN(change); i++) {
 		struct timeline *back = fake_open(1, 40, 6000);
 
@@ -493,7 +493,7 @@ TEST(other_kernels_are_proved)
 		fake_close(back_on(&b, "cpu avx2", 10, "", 600));
 		fake_close(back);
 	}
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -501,23 +501,23 @@ TEST(other_kernels_are_proved)
 TEST(a_beginning_is_of_the_own_kernels)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000), *back = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000), *back = fake_open(1, 40, 6000);
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	fake_grow(t, 7, 1000);
-	on(&b, "cpu avx2", t);
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, NULL, NULL), 0);
+	fake_grow(tl, 7, 1000);
+	on(&b, "cpu avx2", tl);
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, NULL, NULL), 0);
 	on(&b, "cuda H200", back);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1000, &loaded, NULL), 0);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1000, &loaded, NULL), 0);
 	fake_grow(back, 8, 100);
 	timeline_begun(back, "cuda H200", 9, 50);
 	on(&b, "cpu avx2", back);
-	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1000, &loaded, NULL), 768);
+	CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1000, &loaded, NULL), 768);
 	CHECK_STR(loaded.by, "");
 	CHECK_INT(back->begun_n, 0);
 	CHECK(fake_right(back));
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	box_close(&b);
 }
@@ -526,69 +526,69 @@ TEST(a_beginning_is_of_the_own_kernels)
 TEST(other_kernels_beginning)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 6000);
+	struct timeline *tl = fake_open(1, 40, 6000);
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	fake_grow(t, 7, 1000);
-	saved_on(&b, "cpu avx2", t, 10);
+	fake_grow(tl, 7, 1000);
+	saved_on(&b, "cpu avx2", tl, 10);
 	CHECK(!db_exec(&b.s->db,
 	               "UPDATE part SET data = zeroblob(length(data)) WHERE id IN (SELECT id << 12 FROM chunk "
 	               "WHERE depth = 2)",
 	               NULL));
-	fake_cut(t, 0);
-	on(&b, "cuda H200", t);
-	CHECK_INT(snap_load(b.s, t, &b.fp, 10, NULL, &loaded, NULL), 0);
+	fake_cut(tl, 0);
+	on(&b, "cuda H200", tl);
+	CHECK_INT(snap_load(b.s, tl, &b.fp, 10, NULL, &loaded, NULL), 0);
 	CHECK_STR(loaded.why,
 	          "a part of the snapshot is missing or damaged: 512 tokens restored, 488 will be read again");
 	CHECK_STR(loaded.by, "cpu avx2");
-	CHECK_STR(t->begun.p, "cpu avx2");
-	CHECK_INT(t->begun_n, 512);
-	fake_close(t);
+	CHECK_STR(tl->begun.p, "cpu avx2");
+	CHECK_INT(tl->begun_n, 512);
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(both_policies_of_a_message_are_kept)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000);
 	struct fingerprint sift;
 
 	box_open(&b);
-	fake_grow(t, 7, 600);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
-	t->policy = "sift";
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &sift, NULL), 0);
-	CHECK_INT(snap_save(b.s, t, &sift, 1, 10, NULL, 0, NULL, NULL), 0);
-	CHECK(box_loads(&b, t, 10, 600));
+	fake_grow(tl, 7, 600);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	tl->policy = "sift";
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &sift, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &sift, 1, 10, NULL, 0, NULL, NULL), 0);
+	CHECK(box_loads(&b, tl, 10, 600));
 	b.fp = sift;
-	CHECK(box_loads(&b, t, 10, 600));
-	fake_close(t);
+	CHECK(box_loads(&b, tl, 10, 600));
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(weights_are_hashed_once)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000);
 	struct fingerprint one, two;
 
 	box_open(&b);
 	usleep(150000); /* younger files are hashed each time */
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &one, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &one, NULL), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM weights"), 1);
 	/* Only the hash that was kept can tell this difference. */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET hash = zeroblob(32), sum = -8961486690498166302", NULL));
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &two, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
 	CHECK(!memcmp(&one, &two, sizeof one)); /* its checksum was wrong */
 	CHECK(!db_exec(&b.s->db, "UPDATE weights SET size = size + 1", NULL));
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &two, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
 	CHECK(!memcmp(&one, &two, sizeof one));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM weights"), 1);
 	box_weights(&b, "others");
-	CHECK_INT(snaps_fingerprint(b.s, &b.engine, t, &two, NULL), 0);
+	CHECK_INT(snaps_fingerprint(b.s, &b.engine, tl, &two, NULL), 0);
 	CHECK(memcmp(&one, &two, sizeof one));
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -597,7 +597,7 @@ TEST(weights_are_hashed_once)
 TEST(keeps_to_the_budget)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 200, 3000);
+	struct timeline *tl = fake_open(1, 200, 3000);
 	struct err e = { 0 };
 	struct stat st;
 	int left = 0;
@@ -605,27 +605,27 @@ TEST(keeps_to_the_budget)
 	box_open(&b);
 	b.s->budget = 12 << 20; /* a session of 2,000 tokens takes 2.3 MiB */
 	for (int i = 1; i <= 12; i++) {
-		fake_cut(t, 0);
-		fake_grow(t, (uint64_t)i * 100000, 2000);
-		CHECK_MSG(!snap_save(b.s, t, &b.fp, i, i * 10, NULL, 0, NULL, &e), "%s", e.msg);
-		CHECK(box_loads(&b, t, i * 10, 2000));
+		fake_cut(tl, 0);
+		fake_grow(tl, (uint64_t)i * 100000, 2000);
+		CHECK_MSG(!snap_save(b.s, tl, &b.fp, i, i * 10, NULL, 0, NULL, &e), "%s", e.msg);
+		CHECK(box_loads(&b, tl, i * 10, 2000));
 		stat(b.s->path, &st);
 		CHECK_MSG(st.st_size <= (12 << 20) + 64 * PAGE_BYTES, "%lld bytes", (long long)st.st_size);
 	}
-	fake_cut(t, 0);
+	fake_cut(tl, 0);
 	for (int i = 1; i <= 12; i++)
-		left += box_loads(&b, t, i * 10, 2000);
+		left += box_loads(&b, tl, i * 10, 2000);
 	CHECK_MSG(left >= 4 && left <= 5, "%d are left", left);
-	CHECK(box_loads(&b, t, 120, 2000));
+	CHECK(box_loads(&b, tl, 120, 2000));
 	CHECK(!box_check(&b));
 	/* Larger than the budget: refused with the numbers, nothing dropped. */
 	b.s->budget = 2 << 20;
-	fake_grow(t, 1200000, 2500);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 12, 121, NULL, 0, NULL, &e), -1);
+	fake_grow(tl, 1200000, 2500);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 12, 121, NULL, 0, NULL, &e), -1);
 	CHECK_INT(e.code, ERR_FIT);
 	CHECK_MSG(strstr(e.msg, "it takes 2.9 MiB") && strstr(e.msg, "may have 2.0 MiB"), "%s", e.msg);
-	CHECK(box_loads(&b, t, 120, 2000));
-	fake_close(t);
+	CHECK(box_loads(&b, tl, 120, 2000));
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -633,7 +633,7 @@ TEST(keeps_to_the_budget)
 TEST(drops_the_least_valuable)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 200, 3000);
+	struct timeline *tl = fake_open(1, 200, 3000);
 	int64_t now = snaps_now();
 	int dropped;
 	static const struct {
@@ -644,9 +644,9 @@ TEST(drops_the_least_valuable)
 
 	box_open(&b);
 	for (int i = 0; i < 4; i++) {
-		fake_cut(t, 0);
-		fake_grow(t, 100000u * (unsigned)(i + 1), old[i].tokens);
-		CHECK_INT(snap_save(b.s, t, &b.fp, i + 1, i + 1, NULL, 0, NULL, NULL), 0);
+		fake_cut(tl, 0);
+		fake_grow(tl, 100000u * (unsigned)(i + 1), old[i].tokens);
+		CHECK_INT(snap_save(b.s, tl, &b.fp, i + 1, i + 1, NULL, 0, NULL, NULL), 0);
 		CHECK_INT(db_run(&b.s->db, NULL, "UPDATE head SET used = ? WHERE message = ?", "ii",
 		                 now - old[i].hours * 3600000, (int64_t)i + 1),
 		          0);
@@ -663,80 +663,80 @@ TEST(drops_the_least_valuable)
 		}
 		CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 3 - k);
 		for (int j = 0; j <= k; j++) {
-			fake_cut(t, 0);
-			CHECK_INT(snap_load(b.s, t, &b.fp, order[j] + 1, NULL, &(struct snap_loaded){ 0 }, NULL), 0);
+			fake_cut(tl, 0);
+			CHECK_INT(snap_load(b.s, tl, &b.fp, order[j] + 1, NULL, &(struct snap_loaded){ 0 }, NULL), 0);
 		}
 	}
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(an_older_head_goes_before_a_session)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 200, 5000);
+	struct timeline *tl = fake_open(1, 200, 5000);
 	uint64_t used, empty;
 	int dropped;
 
 	box_open(&b);
-	fake_grow(t, 100000, 700);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
-	fake_cut(t, 0);
-	fake_grow(t, 200000, 2000);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
-	fake_grow(t, 200000, 100);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 2, 21, NULL, 0, NULL, NULL), 0);
+	fake_grow(tl, 100000, 700);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	fake_cut(tl, 0);
+	fake_grow(tl, 200000, 2000);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 20, NULL, 0, NULL, NULL), 0);
+	fake_grow(tl, 200000, 100);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 2, 21, NULL, 0, NULL, NULL), 0);
 	CHECK_INT(snaps_space(b.s, &used, &empty, NULL), 0);
 	b.s->budget = used - 1;
 	CHECK(!db_begin(&b.s->db, NULL) && !db_end(&b.s->db, snaps_make_room(b.s, 0, 0, 0, &dropped, NULL), NULL));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head WHERE message = 20"), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 2);
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(interrupted_reading_comes_back)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000);
 	struct snap_loaded loaded;
 	uint64_t freed;
 
 	box_open(&b);
-	fake_grow(t, 7, 1500);
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, NULL, NULL), 0);
+	fake_grow(tl, 7, 1500);
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, NULL, NULL), 0);
 	CHECK_INT(snaps_gc(b.s, &freed, NULL), 0);
 	box_again(&b);
-	fake_cut(t, 0);
-	fake_grow(t, 7, 1500);
+	fake_cut(tl, 0);
+	fake_grow(tl, 7, 1500);
 	{
 		struct timeline *back = fake_open(1, 40, 2000);
-		CHECK_INT(snap_load_prefix(b.s, back, &b.fp, t->tokens.id, 1500, &loaded, NULL), 1280);
+		CHECK_INT(snap_load_prefix(b.s, back, &b.fp, tl->tokens.id, 1500, &loaded, NULL), 1280);
 		fake_close(back);
 	}
 	/* Nobody came for a day: swept by gc, and when the file is opened. */
 	CHECK(!db_exec(&b.s->db, "UPDATE chunk SET used = used - 100000000", NULL));
 	CHECK_INT(snaps_gc(b.s, &freed, NULL), 0);
-	CHECK(freed > 1280 * fake_row(t));
+	CHECK(freed > 1280 * fake_row(tl));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 0);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM part"), 0);
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, NULL, NULL), 0);
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, NULL, NULL), 0);
 	CHECK(!db_exec(&b.s->db, "UPDATE chunk SET used = used - 100000000", NULL));
 	box_again(&b);
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM chunk"), 0);
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
 /* Is any piece of these rows in the file? */
-static int in_file(const char *path, const struct timeline *t, int32_t first, int32_t n)
+static int in_file(const char *path, const struct timeline *tl, int32_t first, int32_t n)
 {
 	size_t len;
 	char *file = test_read(path, &len);
 	int found = 0;
 
 	for (int32_t i = first; i < first + n && !found; i += 5)
-		found = memmem(file, len, t->rows + (size_t)i * fake_row(t), (size_t)t->plane_bytes) != NULL;
+		found = memmem(file, len, tl->rows + (size_t)i * fake_row(tl), (size_t)tl->plane_bytes) != NULL;
 	free(file);
 	return found;
 }
@@ -783,22 +783,22 @@ TEST(drop_really_deletes)
 TEST(scrubbing_is_finished_later)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 100, 3000);
+	struct timeline *tl = fake_open(1, 100, 3000);
 
 	box_open(&b);
-	fake_grow(t, 7, 1300);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	fake_grow(tl, 7, 1300);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	CHECK(!db_begin(&b.s->db, NULL));
 	CHECK(!db_exec(&b.s->db,
 	               "DELETE FROM head; DELETE FROM need; DELETE FROM chunk; DELETE FROM part; "
 	               "INSERT INTO about VALUES('scrub', 1)",
 	               NULL));
 	CHECK(!db_end(&b.s->db, 0, NULL));
-	CHECK(in_file(b.s->path, t, 0, 1200));
+	CHECK(in_file(b.s->path, tl, 0, 1200));
 	box_again(&b);
-	CHECK(!in_file(b.s->path, t, 0, 1200));
+	CHECK(!in_file(b.s->path, tl, 0, 1200));
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM about"), 1);
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -814,48 +814,48 @@ static uint64_t pretend(const char *dir)
 TEST(no_room_on_the_disk)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 200, 5000);
+	struct timeline *tl = fake_open(1, 200, 5000);
 	struct err e = { 0 };
 
 	box_open(&b);
-	fake_grow(t, 7, 1000);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	fake_grow(tl, 7, 1000);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
 	b.s->disk_free = pretend;
 	pretended_room = 9 << 20;
-	fake_grow(t, 7, 2000);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
+	fake_grow(tl, 7, 2000);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK_INT(e.code, ERR_FIT);
 	CHECK_MSG(strstr(e.msg, "10.9 MiB are needed, 9.0 MiB are free"), "%s", e.msg);
-	CHECK_INT(snap_save_entries(b.s, t, &b.fp, NULL, &e), -1);
+	CHECK_INT(snap_save_entries(b.s, tl, &b.fp, NULL, &e), -1);
 	CHECK_INT(e.code, ERR_FIT);
-	fake_cut(t, 1000);
-	CHECK(box_loads(&b, t, 10, 1000));
+	fake_cut(tl, 1000);
+	CHECK(box_loads(&b, tl, 10, 1000));
 	pretended_room = 12 << 20;
-	fake_grow(t, 7, 2000);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, &e), 0);
-	CHECK(box_loads(&b, t, 11, 3000));
-	fake_close(t);
+	fake_grow(tl, 7, 2000);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), 0);
+	CHECK(box_loads(&b, tl, 11, 3000));
+	fake_close(tl);
 	box_close(&b);
 }
 
 TEST(an_engine_that_fails)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 8192, 3000); /* 12 MiB a chunk: the second transaction is under way */
+	struct timeline *tl = fake_open(1, 8192, 3000); /* 12 MiB a chunk: the second transaction is under way */
 	struct err e = { 0 };
 
 	box_open(&b);
-	fake_grow(t, 7, 100);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
-	fake_grow(t, 7, 2300);
-	t->fail_after = 9;
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
+	fake_grow(tl, 7, 100);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 10, NULL, 0, NULL, NULL), 0);
+	fake_grow(tl, 7, 2300);
+	tl->fail_after = 9;
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK_STR(e.msg, "rows cannot be read back");
 	CHECK_INT(box_number(&b, "SELECT count(*) FROM head"), 1);
 	CHECK(box_number(&b, "SELECT count(*) FROM chunk") > 3); /* they serve the next attempt */
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, NULL), 0);
-	CHECK(box_loads(&b, t, 11, 2400));
-	fake_close(t);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, NULL), 0);
+	CHECK(box_loads(&b, tl, 11, 2400));
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -878,23 +878,23 @@ static int take_info(const struct snap_info *info, void *ud)
 TEST(snapshots_are_listed_and_verified)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 40, 2000), *other = fake_open(1, 40, 2000);
+	struct timeline *tl = fake_open(1, 40, 2000), *other = fake_open(1, 40, 2000);
 	struct infos x = { .n = 0 };
 	struct snap_state state[4] = { { .session = 4, .message = 41 },
 		                       { .session = 3, .message = 31 },
 		                       { .session = 3, .message = 99 },
 		                       { .session = 77 } };
-	uint64_t row = fake_row(t), bytes;
+	uint64_t row = fake_row(tl), bytes;
 	struct err e = { 0 };
 
 	box_open(&b);
 	CHECK_INT(snap_list(b.s, 3, take_info, &x, &e), 0);
 	CHECK_INT(x.n, 0);
-	fake_grow(t, 7, 600);
+	fake_grow(tl, 7, 600);
 	fake_grow(other, 7, 600);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 30, "abc", 3, NULL, NULL), 0);
-	fake_grow(t, 8, 300);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 31, NULL, 0, NULL, NULL), 0);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, "abc", 3, NULL, NULL), 0);
+	fake_grow(tl, 8, 300);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 31, NULL, 0, NULL, NULL), 0);
 	fake_grow(other, 9, 200);
 	CHECK_INT(snap_save(b.s, other, &b.fp, 4, 41, NULL, 0, NULL, NULL), 0);
 	CHECK_MSG(!snap_list(b.s, 3, take_info, &x, &e), "%s", e.msg);
@@ -940,7 +940,7 @@ TEST(snapshots_are_listed_and_verified)
 	CHECK_INT(x.at[0].bad, 2);
 	CHECK_INT(x.at[1].bad, 1);
 	CHECK_INT(x.at[0].head, 0);
-	fake_close(t);
+	fake_close(tl);
 	fake_close(other);
 	box_close(&b);
 }
@@ -1012,29 +1012,29 @@ static long long bytes_written(void)
 static void turns(int32_t depth, int report)
 {
 	struct snaps_box b;
-	struct timeline *t = fake_open(1, 3840, depth + 3000), *back = fake_open(1, 3840, depth + 3000);
-	double chunk = 256.0 * (double)fake_row(t), worst = 0, worst_ratio = 0, best_load = 1e9;
+	struct timeline *tl = fake_open(1, 3840, depth + 3000), *back = fake_open(1, 3840, depth + 3000);
+	double chunk = 256.0 * (double)fake_row(tl), worst = 0, worst_ratio = 0, best_load = 1e9;
 	struct snap_saved saved;
 	struct snap_loaded loaded;
 
 	box_open(&b);
-	t->head_bytes = back->head_bytes = 49152 * 4 + 5 * (size_t)depth;
-	fake_grow(t, 7, depth);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 1, NULL, 0, &saved, NULL), 0);
+	tl->head_bytes = back->head_bytes = 49152 * 4 + 5 * (size_t)depth;
+	fake_grow(tl, 7, depth);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 1, NULL, 0, &saved, NULL), 0);
 	if (report)
 		test_note("first save: %.0f MB in %.3f s, %.0f MB/s", (double)saved.new_bytes / 1e6, saved.seconds,
 		          (double)saved.new_bytes / 1e6 / saved.seconds);
 	for (int i = 0; i < 12; i++) {
 		long long before = bytes_written(), n;
 
-		fake_grow(t, 7, 200);
-		CHECK_INT(snap_save(b.s, t, &b.fp, 1, 2 + i, NULL, 0, &saved, NULL), 0);
+		fake_grow(tl, 7, 200);
+		CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 2 + i, NULL, 0, &saved, NULL), 0);
 		n = bytes_written() - before;
 		if (report)
 			test_note("turn %d: %.1f ms, %.2f MB written, %.2f of them rows and head", i,
 			          saved.seconds * 1e3, (double)n / 1e6, (double)saved.new_bytes / 1e6);
-		if (before >= 0 && (double)n / (1.1 * 200 * (double)fake_row(t) + chunk) > worst_ratio)
-			worst_ratio = (double)n / (1.1 * 200 * (double)fake_row(t) + chunk);
+		if (before >= 0 && (double)n / (1.1 * 200 * (double)fake_row(tl) + chunk) > worst_ratio)
+			worst_ratio = (double)n / (1.1 * 200 * (double)fake_row(tl) + chunk);
 		worst = MAX(saved.seconds, worst);
 	}
 	CHECK_MSG(worst_ratio <= 1, "%.3f of what a turn may write", worst_ratio);
@@ -1044,7 +1044,7 @@ static void turns(int32_t depth, int report)
 		best_load = MIN(loaded.seconds, best_load);
 	}
 	if (!report)
-		CHECK(fake_same(t, back));
+		CHECK(fake_same(tl, back));
 	if (report) {
 		test_note(
 			"a turn takes %.1f ms at most and writes %.2f of what it may; load %.0f MB in %.3f s, %.2f GB/s",
@@ -1054,7 +1054,7 @@ static void turns(int32_t depth, int report)
 		CHECK_INT(snap_drop(b.s, 1, NULL), 0);
 		test_note("dropping it takes %.0f ms", (now_seconds() - best_load) * 1e3);
 	}
-	fake_close(t);
+	fake_close(tl);
 	fake_close(back);
 	box_close(&b);
 }

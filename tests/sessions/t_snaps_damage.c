@@ -49,26 +49,26 @@ static int exists(const struct snaps_box *b, const char *suffix)
 enum { SESSIONS = 3 };
 static struct timeline *text_of(int session)
 {
-	struct timeline *t = fake_open(1, 24, 1600);
+	struct timeline *tl = fake_open(1, 24, 1600);
 
-	fake_grow(t, session == 1 ? 1 : 2, session == 1 ? 700 : 600);
+	fake_grow(tl, session == 1 ? 1 : 2, session == 1 ? 700 : 600);
 	if (session > 1)
-		fake_grow(t, 1000u * (unsigned)session, session == 2 ? 300 : 500);
-	return t;
+		fake_grow(tl, 1000u * (unsigned)session, session == 2 ? 300 : 500);
+	return tl;
 }
 
 static void fill(struct snaps_box *b)
 {
-	struct timeline *t = text_of(1);
+	struct timeline *tl = text_of(1);
 
-	if (snaps_fingerprint(b->s, &b->engine, t, &b->fp, NULL))
+	if (snaps_fingerprint(b->s, &b->engine, tl, &b->fp, NULL))
 		abort();
-	fake_close(t);
+	fake_close(tl);
 	for (int i = 1; i <= SESSIONS; i++) {
-		t = text_of(i);
-		if (snap_save(b->s, t, &b->fp, i, i * 10, "extra", 5, NULL, NULL))
+		tl = text_of(i);
+		if (snap_save(b->s, tl, &b->fp, i, i * 10, "extra", 5, NULL, NULL))
 			abort();
-		fake_close(t);
+		fake_close(tl);
 	}
 }
 
@@ -102,16 +102,16 @@ static int recall(struct snaps_box *b, int session, struct snap_loaded *loaded)
 /* After whatever happened: a save works at the second attempt at the latest, and is found. */
 static int works_again(struct snaps_box *b)
 {
-	struct timeline *t = fake_open(1, 24, 1600);
+	struct timeline *tl = fake_open(1, 24, 1600);
 	struct err e = { 0 };
 	int rc = 0;
 
-	fake_grow(t, 77, 800);
+	fake_grow(tl, 77, 800);
 	for (int i = 0; i < 2 && !rc; i++)
-		rc = !snap_save(b->s, t, &b->fp, 9, 90, "extra", 5, NULL, &e) && box_loads(b, t, 90, 800);
+		rc = !snap_save(b->s, tl, &b->fp, 9, 90, "extra", 5, NULL, &e) && box_loads(b, tl, 90, 800);
 	if (!rc)
 		test_note("does not work again: %s", e.msg);
-	fake_close(t);
+	fake_close(tl);
 	return rc;
 }
 
@@ -303,7 +303,7 @@ TEST(read_only)
 	struct snaps_box b;
 	struct store_options o = { .read_only = 1 };
 	struct snap_loaded loaded;
-	struct timeline *t = text_of(1);
+	struct timeline *tl = text_of(1);
 	struct err e = { 0 };
 	uint64_t freed;
 
@@ -316,13 +316,13 @@ TEST(read_only)
 	CHECK_MSG(!box_snaps(&b, &e), "%s", e.msg);
 	for (int i = 1; i <= SESSIONS; i++)
 		CHECK_INT(recall(&b, i, &loaded), 1);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 1, 11, NULL, 0, NULL, &e), -1);
 	CHECK(strstr(e.msg, "can only be read; nothing is saved"));
 	CHECK_INT(snaps_gc(b.s, &freed, &e), -1);
 	CHECK_INT(snap_drop(b.s, 1, &e), -1);
 	CHECK(!box_check(&b));
 	CHECK_INT(recall(&b, 1, &loaded), 1);
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -391,7 +391,7 @@ TEST(a_bad_chunk_keeps_the_beginning)
 {
 	struct snaps_box b;
 	struct snap_loaded loaded;
-	struct timeline *t;
+	struct timeline *tl;
 	struct str report = { 0 };
 
 	box_open(&b);
@@ -411,17 +411,17 @@ TEST(a_bad_chunk_keeps_the_beginning)
 	CHECK_INT(recall(&b, 2, &loaded), 1);
 	/* The bad one is gone, so the next save writes it again. */
 	CHECK_INT(box_check(&b), 0);
-	t = text_of(3);
-	CHECK_INT(snap_save(b.s, t, &b.fp, 3, 30, "extra", 5, NULL, NULL), 0);
+	tl = text_of(3);
+	CHECK_INT(snap_save(b.s, tl, &b.fp, 3, 30, "extra", 5, NULL, NULL), 0);
 	CHECK_INT(recall(&b, 3, &loaded), 1);
 	/* Over a timeline that holds something nothing is thrown away for half of a snapshot. */
 	harm(&b, "UPDATE part SET sum = sum + 1 WHERE id >> 12 = (SELECT max(id) FROM chunk WHERE depth = 2)");
-	fake_cut(t, 300);
-	CHECK_INT(snap_load(b.s, t, &b.fp, 30, NULL, &loaded, NULL), 0);
-	CHECK_INT(t->tokens.n, 300);
-	CHECK(fake_right(t));
+	fake_cut(tl, 300);
+	CHECK_INT(snap_load(b.s, tl, &b.fp, 30, NULL, &loaded, NULL), 0);
+	CHECK_INT(tl->tokens.n, 300);
+	CHECK(fake_right(tl));
 	CHECK_STR(loaded.why, "a part of the snapshot is missing or damaged: 1,100 tokens will be read again");
-	fake_close(t);
+	fake_close(tl);
 	box_close(&b);
 }
 
@@ -601,17 +601,17 @@ static void child(struct snaps_box *b, int round, uint64_t seed, int pipe_fd)
 		_exit(2);
 	for (int i = 0;; i++) { /* until it is killed */
 		struct step s = step_of(seed, i);
-		struct timeline *t = fake_open(1, 24, 1600);
+		struct timeline *tl = fake_open(1, 24, 1600);
 		uint64_t freed;
 		int rc;
 
-		fake_grow(t, s.text, s.tokens);
+		fake_grow(tl, s.text, s.tokens);
 		rc = s.what == DO_SAVE
-		             ? snap_save(b->s, t, &b->fp, s.session, message_of(round, i), NULL, 0, NULL, NULL)
-		     : s.what == DO_ROWS ? snap_save_entries(b->s, t, &b->fp, NULL, NULL)
+		             ? snap_save(b->s, tl, &b->fp, s.session, message_of(round, i), NULL, 0, NULL, NULL)
+		     : s.what == DO_ROWS ? snap_save_entries(b->s, tl, &b->fp, NULL, NULL)
 		     : s.what == DO_GC   ? snaps_gc(b->s, &freed, NULL)
 		                         : snap_drop(b->s, s.session, NULL);
-		fake_close(t);
+		fake_close(tl);
 		if (rc || write(pipe_fd, "a", 1) != 1)
 			_exit(3);
 	}
@@ -665,17 +665,17 @@ TEST(kill_at_any_moment)
 		if (step_of(seed, done).what == DO_DROP)
 			last[step_of(seed, done).session] = -1; /* it may have happened */
 		for (int k = 1; k <= 3; k++) {
-			struct timeline *t = fake_open(1, 24, 1600);
+			struct timeline *tl = fake_open(1, 24, 1600);
 
 			if (last[k] >= 0) {
 				struct step s = step_of(seed, last[k]);
 
-				fake_grow(t, s.text, s.tokens);
-				CHECK_MSG(box_loads(&b, t, message_of(round, last[k]), s.tokens),
+				fake_grow(tl, s.text, s.tokens);
+				CHECK_MSG(box_loads(&b, tl, message_of(round, last[k]), s.tokens),
 				          "round %d, step %d of %d is lost", round, last[k], done);
 				loads++;
 			}
-			fake_close(t);
+			fake_close(tl);
 		}
 		CHECK_INT(box_number(&b, "SELECT count(*) FROM head WHERE done = 0"), 0);
 		CHECK_INT(box_number(&b, "SELECT count(*) FROM zero"), 0);
@@ -699,23 +699,23 @@ struct op {
 
 static int op_save(struct snaps_box *b)
 {
-	struct timeline *t = fake_open(1, 24, 1600);
+	struct timeline *tl = fake_open(1, 24, 1600);
 	int rc;
 
-	fake_grow(t, 55, 700);
-	rc = snap_save(b->s, t, &b->fp, 1, 11, "extra", 5, NULL, NULL);
-	fake_close(t);
+	fake_grow(tl, 55, 700);
+	rc = snap_save(b->s, tl, &b->fp, 1, 11, "extra", 5, NULL, NULL);
+	fake_close(tl);
 	return rc;
 }
 
 static int op_rows(struct snaps_box *b)
 {
-	struct timeline *t = fake_open(1, 24, 1600);
+	struct timeline *tl = fake_open(1, 24, 1600);
 	int rc;
 
-	fake_grow(t, 56, 700);
-	rc = snap_save_entries(b->s, t, &b->fp, NULL, NULL);
-	fake_close(t);
+	fake_grow(tl, 56, 700);
+	rc = snap_save_entries(b->s, tl, &b->fp, NULL, NULL);
+	fake_close(tl);
 	return rc;
 }
 
@@ -744,16 +744,16 @@ static int op_drop(struct snaps_box *b)
 
 static int op_budget(struct snaps_box *b)
 {
-	struct timeline *t = fake_open(1, 24, 1600);
+	struct timeline *tl = fake_open(1, 24, 1600);
 	uint64_t used, empty;
 	int rc = snaps_space(b->s, &used, &empty, NULL);
 
-	fake_grow(t, 57, 700);
+	fake_grow(tl, 57, 700);
 	if (!rc) {
 		b->s->budget = used;
-		rc = snap_save(b->s, t, &b->fp, 4, 40, "extra", 5, NULL, NULL);
+		rc = snap_save(b->s, tl, &b->fp, 4, 40, "extra", 5, NULL, NULL);
 	}
-	fake_close(t);
+	fake_close(tl);
 	return rc;
 }
 
@@ -815,11 +815,11 @@ static void failing(const struct op *op, const char *bytes, size_t n, struct sna
 			CHECK_STR(loaded.why, "");
 		}
 		if (op->run == op_save && !rc) {
-			struct timeline *t = fake_open(1, 24, 1600);
+			struct timeline *tl = fake_open(1, 24, 1600);
 
-			fake_grow(t, 55, 700);
-			CHECK_MSG(box_loads(b, t, 11, 700), "%s, call %d: said to be saved", op->name, nth);
-			fake_close(t);
+			fake_grow(tl, 55, 700);
+			CHECK_MSG(box_loads(b, tl, 11, 700), "%s, call %d: said to be saved", op->name, nth);
+			fake_close(tl);
 		}
 		if (nth % 5 == 0)
 			CHECK_MSG(!box_check(b), "%s, call %d", op->name, nth);
@@ -889,15 +889,15 @@ TEST(memory_runs_out)
 	}
 	CHECK_INT(recall(&b, 3, &loaded), 0);
 	for (int64_t more = 0, rc = -1; rc != 1 && more < (64 << 20); more += 24 << 10) {
-		struct timeline *t = fake_open(1, 24, 1600);
+		struct timeline *tl = fake_open(1, 24, 1600);
 		struct err e = { 0 };
 
 		sqlite3_hard_heap_limit64(sqlite3_memory_used() + more);
-		rc = snap_load(b.s, t, &b.fp, 20, NULL, &loaded, &e);
+		rc = snap_load(b.s, tl, &b.fp, 20, NULL, &loaded, &e);
 		sqlite3_hard_heap_limit64(0);
 		CHECK(rc != -1 || (e.code == ERR_FIT && strstr(e.msg, "no memory")));
-		CHECK(fake_right(t));
-		fake_close(t);
+		CHECK(fake_right(tl));
+		fake_close(tl);
 	}
 	CHECK_INT(recall(&b, 2, &loaded), 1);
 	CHECK(works_again(&b) && !box_check(&b));
@@ -928,7 +928,7 @@ TEST(file_size_limit)
 			abort();
 		if (!pid) {
 			struct rlimit limit = { (rlim_t)st.st_size + (rlim_t)extra * 1024, RLIM_INFINITY };
-			struct timeline *t = fake_open(1, 24, 1600);
+			struct timeline *tl = fake_open(1, 24, 1600);
 			struct err e = { 0 };
 			int rc;
 
@@ -936,8 +936,8 @@ TEST(file_size_limit)
 			if (store_open(&b.store, &o, NULL) || setrlimit(RLIMIT_FSIZE, &limit) || box_snaps(&b, NULL) ||
 			    b.notice.n)
 				_exit(2);
-			fake_grow(t, 1000u + (unsigned)extra, 1200);
-			rc = snap_save(b.s, t, &b.fp, 5, 50, NULL, 0, NULL, &e);
+			fake_grow(tl, 1000u + (unsigned)extra, 1200);
+			rc = snap_save(b.s, tl, &b.fp, 5, 50, NULL, 0, NULL, &e);
 			_exit(!rc || !e.msg[0] || recall(&b, 1, &loaded) != 1 ? 3 : 0);
 		}
 		waitpid(pid, &status, 0);

@@ -104,7 +104,7 @@ static void *reader(void *arg)
 TEST(a_thread_reads_what_another_has_committed)
 {
 	static struct both b;
-	struct timeline *t = fake_open(1, 40, 4000);
+	struct timeline *tl = fake_open(1, 40, 4000);
 	struct err e = { 0 };
 	pthread_t other;
 	double start = now_seconds(), longest = 0;
@@ -120,9 +120,9 @@ TEST(a_thread_reads_what_another_has_committed)
 		last = say_message(b.store, b.session, last, 1 + i % 2, "a common word");
 		atomic_store(&b.message, last);
 		atomic_fetch_add(&b.n, 1);
-		if (i % 4 == 3 && t->tokens.n < 3900) {
-			fake_grow(t, 5, 30);
-			CHECK_MSG(!snap_save(b.snaps, t, &fp, b.session, last, NULL, 0, NULL, &e), "%s", e.msg);
+		if (i % 4 == 3 && tl->tokens.n < 3900) {
+			fake_grow(tl, 5, 30);
+			CHECK_MSG(!snap_save(b.snaps, tl, &fp, b.session, last, NULL, 0, NULL, &e), "%s", e.msg);
 			atomic_store(&b.saved, last);
 			atomic_fetch_add(&b.saves, 1);
 		}
@@ -141,7 +141,7 @@ TEST(a_thread_reads_what_another_has_committed)
 	          atomic_load(&b.reads));
 	CHECK(atomic_load(&b.reads) > 5 && atomic_load(&b.answers) > 0);
 	snaps_close(b.snaps);
-	fake_close(t);
+	fake_close(tl);
 	place_remove(&b.p);
 }
 
@@ -153,7 +153,7 @@ TEST(a_reader_outlives_the_writer)
 	struct store_options o = { .dir = p.dir, .read_only = 1 };
 	struct snaps *k, *w;
 	struct snap_state state = { .session = 1, .message = 1 };
-	struct timeline *t = fake_open(1, 40, 400);
+	struct timeline *tl = fake_open(1, 40, 400);
 	struct err no = { 0 };
 
 	begin(s, "one");
@@ -163,16 +163,16 @@ TEST(a_reader_outlives_the_writer)
 	OK(snaps_open(&k, r, NULL, NULL, e));
 	OK(snap_states(k, &state, 1, e));
 	CHECK_INT(state.ready, 0);
-	CHECK_INT(snap_save(k, t, &fp, 1, 1, NULL, 0, NULL, &no), -1);
+	CHECK_INT(snap_save(k, tl, &fp, 1, 1, NULL, 0, NULL, &no), -1);
 	CHECK(strstr(no.msg, "can only be read"));
 	snaps_close(k);
 	OK(snaps_open(&w, s, NULL, NULL, e));
 	OK(snaps_open(&k, r, NULL, NULL, e));
-	fake_grow(t, 3, 300);
-	OK(snap_save(w, t, &fp, 1, 1, NULL, 0, NULL, e));
+	fake_grow(tl, 3, 300);
+	OK(snap_save(w, tl, &fp, 1, 1, NULL, 0, NULL, e));
 	OK(snap_states(k, &state, 1, e));
 	CHECK_INT(state.ready, 1);
-	CHECK(state.bytes > 300 * fake_row(t));
+	CHECK(state.bytes > 300 * fake_row(tl));
 	snaps_close(w);
 	store_close(s);
 	p.store = NULL;
@@ -185,6 +185,6 @@ TEST(a_reader_outlives_the_writer)
 	CHECK_STR(shown(r, 1), "a question an answer");
 	snaps_close(k);
 	store_close(r);
-	fake_close(t);
+	fake_close(tl);
 	place_remove(&p);
 }

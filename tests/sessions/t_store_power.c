@@ -84,24 +84,24 @@ static struct snapshot *snapshot_of(struct world *w, int64_t session)
 /* The text of a session is always the same; sessions share their beginning. */
 static struct timeline *text_of(int64_t session, int32_t n)
 {
-	struct timeline *t = fake_open(1, 8, TOKENS + 8);
+	struct timeline *tl = fake_open(1, 8, TOKENS + 8);
 
-	fake_grow(t, 1, MIN(n, 300));
+	fake_grow(tl, 1, MIN(n, 300));
 	if (n > 300)
-		fake_grow(t, 1000u + (unsigned)session, n - 300);
-	return t;
+		fake_grow(tl, 1000u + (unsigned)session, n - 300);
+	return tl;
 }
 
 static int save_step(struct world *w, const struct chat *c, struct err *e)
 {
 	struct snapshot *old = snapshot_of(w, c->id);
 	int32_t n = (old ? old->tokens : 200) + 1 + roll(150);
-	struct timeline *t = text_of(c->id, MIN(n, TOKENS));
+	struct timeline *tl = text_of(c->id, MIN(n, TOKENS));
 	int rc;
 
-	w->pending = (struct snapshot){ c->id, ++w->saves, (int32_t)t->tokens.n, 0 };
-	rc = snap_save(w->snaps, t, &fp, c->id, w->pending.message, NULL, 0, NULL, e);
-	fake_close(t);
+	w->pending = (struct snapshot){ c->id, ++w->saves, (int32_t)tl->tokens.n, 0 };
+	rc = snap_save(w->snaps, tl, &fp, c->id, w->pending.message, NULL, 0, NULL, e);
+	fake_close(tl);
 	return rc;
 }
 
@@ -120,11 +120,11 @@ static void acknowledge(struct world *w)
 
 static int loads(struct snaps *s, const struct snapshot *want)
 {
-	struct timeline *t = fake_open(1, 8, TOKENS + 8), *like = text_of(want->session, want->tokens);
+	struct timeline *tl = fake_open(1, 8, TOKENS + 8), *like = text_of(want->session, want->tokens);
 	struct snap_loaded loaded;
-	int rc = snap_load(s, t, &fp, want->message, NULL, &loaded, NULL) == 1 && fake_same(t, like);
+	int rc = snap_load(s, tl, &fp, want->message, NULL, &loaded, NULL) == 1 && fake_same(tl, like);
 
-	fake_close(t);
+	fake_close(tl);
 	fake_close(like);
 	return rc;
 }

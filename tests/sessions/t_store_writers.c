@@ -162,7 +162,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 	struct store_options o = { .dir = dir };
 	struct store *s;
 	struct snaps *k;
-	struct timeline *t = fake_open(1, 64, 4000), *again;
+	struct timeline *tl = fake_open(1, 64, 4000), *again;
 	struct stored_document d = {
 		.name = "book", .text = book, .n_text = sizeof book - 1, .bytes = sizeof book - 1
 	};
@@ -179,7 +179,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 	}
 	MUST(session_new(s, NULL, &ack.session, &e));
 	MUST(session_add_document(s, ack.session, &d, &id, &e));
-	fake_grow(t, 5, SHARED); /* what all of them have read */
+	fake_grow(tl, 5, SHARED); /* what all of them have read */
 	for (int i = 0; i < turns; i++) {
 		struct stored_message m = {
 			.parent = ack.message, .role = 1 + i % 2, .text = "a common word", .n_text = 13, .complete = 1
@@ -190,16 +190,17 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 		ack.turn = i + 1;
 		if (write(fd, &ack, sizeof ack) != sizeof ack)
 			_exit(7);
-		fake_grow(t, (uint64_t)(number + 17 * i), 90);
+		fake_grow(tl, (uint64_t)(number + 17 * i), 90);
 		/* Another process may drop what this one had reserved, and says so: it is saved the next time. */
-		if (snap_save(k, t, &fp, ack.session, ack.message, NULL, 0, NULL, &e) && !strstr(e.msg, "another weir"))
+		if (snap_save(k, tl, &fp, ack.session, ack.message, NULL, 0, NULL, &e) &&
+		    !strstr(e.msg, "another weir"))
 			must(1, &e, __LINE__);
 		e.code = 0;
 		again = fake_open(1, 64, 4000);
 		must(snap_load(k, again, &fp, ack.message, NULL, &got, &e) < 0, &e, __LINE__);
 		must(!fake_right(again), &e, __LINE__);
 		fake_cut(again, 0);
-		must(snap_load_prefix(k, again, &fp, t->tokens.id, t->tokens.n, &got, &e) < 0, &e, __LINE__);
+		must(snap_load_prefix(k, again, &fp, tl->tokens.id, tl->tokens.n, &got, &e) < 0, &e, __LINE__);
 		must(!fake_right(again), &e, __LINE__);
 		fake_close(again);
 		search_book(s);
@@ -212,7 +213,7 @@ static void one_weir(const char *dir, int number, int turns, int fd)
 	}
 	snaps_close(k);
 	store_close(s);
-	fake_close(t);
+	fake_close(tl);
 	str_free(&notice);
 }
 
@@ -235,17 +236,17 @@ static void check_all(const char *dir, const struct ack *ack, size_t n, int whol
 	CHECK_INT(place_count(s, "content"), n > 0);
 	for (size_t i = 0; i < n; i++) {
 		struct session row;
-		struct timeline *t = fake_open(1, 64, 4000);
+		struct timeline *tl = fake_open(1, 64, 4000);
 		struct snap_loaded got;
 		long by;
 
 		CHECK_MSG(!session_get(s, ack[i].session, &row, &e), "%s", e.msg);
 		CHECK(row.messages >= ack[i].turn && row.head >= ack[i].message);
 		CHECK_MSG(!session_hold(s, ack[i].session, &by, &e), "%s", e.msg);
-		CHECK_MSG(snap_load(k, t, &fp, row.head, NULL, &got, &e) >= 0, "%s", e.msg);
-		CHECK(fake_right(t));
+		CHECK_MSG(snap_load(k, tl, &fp, row.head, NULL, &got, &e) >= 0, "%s", e.msg);
+		CHECK(fake_right(tl));
 		ready += got.tokens > 0;
-		fake_close(t);
+		fake_close(tl);
 	}
 	CHECK(!whole || ready);
 	snaps_close(k);
@@ -338,7 +339,7 @@ TEST(a_file_put_aside_by_another_process_is_left)
 	struct store *s = place_make(&p), *other;
 	struct store_options o = { .dir = p.dir };
 	struct snaps *k, *theirs;
-	struct timeline *t = fake_open(1, 64, 2000), *again = fake_open(1, 64, 2000);
+	struct timeline *tl = fake_open(1, 64, 2000), *again = fake_open(1, 64, 2000);
 	struct snap_loaded got;
 	struct err err = { 0 };
 	int64_t one = begin(s, "one"), two, first = say_message(s, one, 0, ROLE_USER, "x"), last;
@@ -348,25 +349,25 @@ TEST(a_file_put_aside_by_another_process_is_left)
 	last = say_message(other, two, 0, ROLE_USER, "y");
 	OK(snaps_open(&k, s, NULL, NULL, e));
 	OK(snaps_open(&theirs, other, NULL, NULL, e));
-	fake_grow(t, 3, 600);
-	OK(snap_save(k, t, &fp, one, first, NULL, 0, NULL, e));
-	OK(snap_save(theirs, t, &fp, two, last, NULL, 0, NULL, e));
+	fake_grow(tl, 3, 600);
+	OK(snap_save(k, tl, &fp, one, first, NULL, 0, NULL, e));
+	OK(snap_save(theirs, tl, &fp, two, last, NULL, 0, NULL, e));
 	OK(snaps_renew(k, e));
 	CHECK_INT(snap_load(theirs, again, &fp, last, NULL, &got, &err), 0);
-	OK(snap_save(theirs, t, &fp, two, last, NULL, 0, NULL, e));
+	OK(snap_save(theirs, tl, &fp, two, last, NULL, 0, NULL, e));
 	CHECK_INT(snap_load(k, again, &fp, last, NULL, &got, &err), 1);
-	CHECK(fake_same(t, again));
+	CHECK(fake_same(tl, again));
 	/* In the middle of a save nothing is written into the other file. */
 	OK(snaps_begin(theirs, e));
 	CHECK_INT(db_end(&theirs->db, 0, &err), 0);
 	OK(snaps_renew(k, e));
 	REFUSED(snaps_begin(theirs, e), ERR_FAIL, "was put aside by another weir");
-	OK(snap_save(theirs, t, &fp, two, last, NULL, 0, NULL, e));
+	OK(snap_save(theirs, tl, &fp, two, last, NULL, 0, NULL, e));
 	CHECK_INT(snap_load(k, again, &fp, last, NULL, &got, &err), 1);
 	snaps_close(k);
 	snaps_close(theirs);
 	store_close(other);
-	fake_close(t);
+	fake_close(tl);
 	fake_close(again);
 	place_remove(&p);
 }
