@@ -33,13 +33,13 @@ void document_notices(const struct doc *doc)
 /* Add a document, or replace the one that came from the same file. 1 = the text is unchanged. */
 static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 {
-	size_t i = doc->origin.path ? conversation_document_of(&c->t, doc->origin.path) : SIZE_MAX;
-	struct document *d = i == SIZE_MAX ? NULL : &c->t.doc[i];
+	size_t i = doc->origin.path ? conversation_document_of(&c->conv, doc->origin.path) : SIZE_MAX;
+	struct document *d = i == SIZE_MAX ? NULL : &c->conv.doc[i];
 	int same = d && d->n_body == doc->text.n &&
 	           (!doc->text.n || !memcmp(d->text.p + d->body, doc->text.p, doc->text.n));
 
 	if (!d)
-		return conversation_add_document(&c->t, doc, e);
+		return conversation_add_document(&c->conv, doc, e);
 	if (same) {
 		/* Only the file's time or bytes outside the text have changed. */
 		origin_free(d->origin);
@@ -47,7 +47,7 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 		d->told = 0;
 		return 1;
 	}
-	if (conversation_replace_document(&c->t, i, doc, e) < 0)
+	if (conversation_replace_document(&c->conv, i, doc, e) < 0)
 		return -1;
 	c->replaced++;
 	if (!c->o.quiet)
@@ -63,20 +63,20 @@ static void say_searched(struct chat *c, size_t from)
 	struct str s = { 0 };
 	size_t n = 0, tokens = 0, last = from;
 
-	for (size_t i = from; i < c->t.n_doc; i++)
-		if (!c->t.doc[i].whole)
-			n++, tokens += c->t.doc[i].tokens, last = i;
+	for (size_t i = from; i < c->conv.n_doc; i++)
+		if (!c->conv.doc[i].whole)
+			n++, tokens += c->conv.doc[i].tokens, last = i;
 	if (!n || c->o.quiet)
 		return;
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	if (n == 1)
-		str_addf(&s, "document '%s': about ", c->t.doc[last].name);
+		str_addf(&s, "document '%s': about ", c->conv.doc[last].name);
 	else
 		str_addf(&s, "%zu documents: about ", n);
 	human_count(&s, tokens);
 	str_adds(&s, " tokens");
 	if (strcmp(c->o.docs, "passages") != 0) {
-		str_addf(&s, ", more than %sfit the context of ", n < c->t.n_doc ? "still " : "");
+		str_addf(&s, ", more than %sfit the context of ", n < c->conv.n_doc ? "still " : "");
 		human_count(&s, (size_t)st.ctx);
 		str_adds(&s, " beside a question and its answer");
 	}
@@ -96,8 +96,8 @@ static size_t count_whole(const struct chat *c)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->t.n_doc; i++)
-		n += c->t.doc[i].whole != 0;
+	for (size_t i = 0; i < c->conv.n_doc; i++)
+		n += c->conv.doc[i].whole != 0;
 	return n;
 }
 
@@ -112,7 +112,7 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		document_notices(doc);
 	/* With more documents, earlier ones may no longer be read whole. */
 	if (!rc && !c->adding_several && tells_at_once(c))
-		say_searched(c, count_whole(c) < whole ? 0 : c->t.n_doc - 1);
+		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }
@@ -154,7 +154,7 @@ static void say_added(struct chat *c, const struct document *d)
 /* Add the files of a folder or pattern. A file that cannot be read is named and does not stop the others. */
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
-	size_t added = 0, failed = 0, first = c->t.n_doc;
+	size_t added = 0, failed = 0, first = c->conv.n_doc;
 	struct str left_out = { 0 };
 
 	c->adding_several = 1;
@@ -171,8 +171,8 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	*e = (struct err){ 0 };
 	if (!added)
 		return err_set(e, ERR_DOCUMENT, "none of the %zu files of '%.100s' could be read", list->n, what);
-	for (size_t i = first; i < c->t.n_doc; i++)
-		say_added(c, &c->t.doc[i]);
+	for (size_t i = first; i < c->conv.n_doc; i++)
+		say_added(c, &c->conv.doc[i]);
 	if (list->n_other)
 		str_addf(&left_out, "; left out for %s: '%.60s'%s", list->n_other == 1 ? "its name" : "their names",
 		         list->other, list->n_other == 1 ? "" : " and others");
@@ -237,32 +237,32 @@ void documents_prefill(struct chat *c, size_t from)
 	int32_t n;
 
 	c->replaced = 0;
-	for (size_t i = c->t.n_doc; i-- > from;)
-		if (c->t.doc[i].whole) {
-			tokens += c->t.doc[i].tokens;
+	for (size_t i = c->conv.n_doc; i-- > from;)
+		if (c->conv.doc[i].whole) {
+			tokens += c->conv.doc[i].tokens;
 			whole++;
 			first = i;
 		}
 	if (!c->interactive || (!whole && !replaced))
 		return;
-	if (!c->t.tl) { /* a server reads documents with every question */
-		for (size_t i = from; i < c->t.n_doc && !c->o.quiet; i++)
-			if (c->t.doc[i].whole)
+	if (!c->conv.tl) { /* a server reads documents with every question */
+		for (size_t i = from; i < c->conv.n_doc && !c->o.quiet; i++)
+			if (c->conv.doc[i].whole)
 				notice(c,
 				       "[document '%s': about %s tokens, which go to the server with every question]",
-				       c->t.doc[i].name, count_text(c->t.doc[i].tokens).s);
+				       c->conv.doc[i].name, count_text(c->conv.doc[i].tokens).s);
 		return;
 	}
-	n = conversation_prefill(&c->t, chat_prefill_progress, c, &e);
+	n = conversation_prefill(&c->conv, chat_prefill_progress, c, &e);
 	c->front->progress(c, "reading", -1, 0);
 	signals_take_int();
 	if (signals_quit())
 		c->quit = 1, c->rc = 128 + signals_quit();
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	if (!whole)
 		str_addf(&s, "%zu document%s anew", replaced, replaced == 1 ? "" : "s");
 	else if (whole == 1)
-		str_addf(&s, "document '%s'", c->t.doc[first].name);
+		str_addf(&s, "document '%s'", c->conv.doc[first].name);
 	else
 		str_addf(&s, "%zu documents", whole);
 	if (!whole)
@@ -274,9 +274,9 @@ void documents_prefill(struct chat *c, size_t from)
 		chat_error(c, &e);
 	} else if (!c->o.quiet) {
 		str_adds(&s, ": ");
-		human_count(&s, from || c->t.n_msg ? tokens : (uint64_t)st.prefill_tokens);
+		human_count(&s, from || c->conv.n_msg ? tokens : (uint64_t)st.prefill_tokens);
 		str_adds(&s, " tokens");
-		if (c->t.n_msg) {
+		if (c->conv.n_msg) {
 			str_adds(&s, "; with the messages, which are recomputed behind it, ");
 			human_count(&s, (uint64_t)st.prefill_tokens);
 		}
@@ -308,7 +308,7 @@ int attach_files(struct chat *c, const struct str *text)
 {
 	struct str word = { 0 }, path = { 0 };
 	struct err e = { 0 };
-	size_t before = c->t.n_doc;
+	size_t before = c->conv.n_doc;
 
 	for (size_t at = 0; at < text->n && !e.code; at++) {
 		size_t end;
@@ -337,8 +337,8 @@ int attach_files(struct chat *c, const struct str *text)
 
 void chat_look_at_files(struct chat *c)
 {
-	for (size_t i = 0; i < c->t.n_doc; i++) {
-		struct document *d = &c->t.doc[i];
+	for (size_t i = 0; i < c->conv.n_doc; i++) {
+		struct document *d = &c->conv.doc[i];
 
 		if (d->told || doc_changed(d->origin) != DOC_CHANGED)
 			continue;

@@ -37,7 +37,7 @@ void sources_before(struct chat *c)
 	struct answer_sources list;
 	struct str s = { 0 };
 
-	answer_sources_found(&c->t, &list);
+	answer_sources_found(&c->conv, &list);
 	if (sources_shown(c) && list.n) {
 		answer_found_lines(&list, &s);
 		notice(c, "%s", s.p);
@@ -49,13 +49,13 @@ void sources_before(struct chat *c)
 
 void sources_below(struct chat *c)
 {
-	const struct conversation *t = &c->t;
-	const struct message *m = conversation_answer(t);
+	const struct conversation *conv = &c->conv;
+	const struct message *m = conversation_answer(conv);
 	struct str s = { 0 };
 
 	if (!sources_shown(c) || !m || !m->sources.n)
 		return;
-	if (evidence_of(t)->unattended && !c->o.json)
+	if (evidence_of(conv)->unattended && !c->o.json)
 		notice(c, "attention: hardly on the documents; the answer may be the model's own");
 	answer_attended_lines(&m->sources, &s);
 	if (s.n && !c->o.json)
@@ -68,8 +68,8 @@ void sources_below(struct chat *c)
 
 void slash_source(struct chat *c, char *arg)
 {
-	const struct conversation *t = &c->t;
-	const struct message *m = conversation_answer(t);
+	const struct conversation *conv = &c->conv;
+	const struct message *m = conversation_answer(conv);
 	const struct answer_source *source;
 	/* Passages nearest to a question that was not answered; empty: the sources of the last answer are meant. */
 	struct answer_sources nearest = { 0 };
@@ -79,14 +79,14 @@ void slash_source(struct chat *c, char *arg)
 	struct str s = { 0 };
 	struct err e = { 0 };
 
-	if (!sources_of(t)->found)
-		answer_sources_found(t, &nearest);
+	if (!sources_of(conv)->found)
+		answer_sources_found(conv, &nearest);
 	list = nearest.n ? &nearest : m ? &m->sources : NULL;
 	n = list ? list->n : 0;
 	if (!n)
 		err_set(&e, ERR_USAGE,
-		        t->n_doc ? "the last answer has no sources in the documents"
-		                 : "there is no document; /open FILE adds one");
+		        conv->n_doc ? "the last answer has no sources in the documents"
+		                    : "there is no document; /open FILE adds one");
 	else if (i < 1 || (size_t)i > n)
 		err_set(&e, ERR_USAGE,
 		        n > 1 ? "/source wants a number from 1 to %zu" : "the last answer has one source: /source %zu",
@@ -97,7 +97,7 @@ void slash_source(struct chat *c, char *arg)
 		return;
 	}
 	source = &list->at[i - 1];
-	doc = answer_source_document(t, source);
+	doc = answer_source_document(conv, source);
 	if (doc == SIZE_MAX) {
 		err_set(&e, ERR_USAGE, SOURCE_GONE, (size_t)i, source->doc);
 		chat_error(c, &e);
@@ -115,7 +115,7 @@ void slash_source(struct chat *c, char *arg)
 	if (source->share > 0)
 		str_addf(&s, ": %.0f %% of the attention", 100 * source->share);
 	str_adds(&s, "\n");
-	str_add(&s, t->doc[doc].text.p + t->doc[doc].body + source->from, source->to - source->from);
+	str_add(&s, conv->doc[doc].text.p + conv->doc[doc].body + source->from, source->to - source->from);
 	notice(c, "%s", s.p);
 	str_free(&s);
 	answer_sources_free(&nearest);

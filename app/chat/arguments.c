@@ -54,14 +54,14 @@ long document_of(struct chat *c, const char *arg, struct err *e)
 	long n = number_of(arg), found = -1;
 	size_t len = strlen(arg);
 
-	if (!c->t.n_doc)
+	if (!c->conv.n_doc)
 		return err_set(e, ERR_USAGE, "there is no document");
-	if (n && (size_t)n <= c->t.n_doc)
+	if (n && (size_t)n <= c->conv.n_doc)
 		return n - 1;
-	for (size_t i = 0; i < c->t.n_doc; i++) {
-		if (!strcmp(c->t.doc[i].name, arg))
+	for (size_t i = 0; i < c->conv.n_doc; i++) {
+		if (!strcmp(c->conv.doc[i].name, arg))
 			return (long)i;
-		if (!strncmp(c->t.doc[i].name, arg, len)) {
+		if (!strncmp(c->conv.doc[i].name, arg, len)) {
 			if (found >= 0)
 				return err_set(e, ERR_USAGE, "several documents begin with '%.60s'; /docs numbers them",
 				               arg);
@@ -69,6 +69,6 @@ long document_of(struct chat *c, const char *arg, struct err *e)
 		}
 	}
 	if (found < 0)
-		err_set(e, ERR_USAGE, "there is no document '%.60s'; /docs numbers them, 1 to %zu", arg, c->t.n_doc);
+		err_set(e, ERR_USAGE, "there is no document '%.60s'; /docs numbers them, 1 to %zu", arg, c->conv.n_doc);
 	return found;
 }

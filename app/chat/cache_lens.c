@@ -28,16 +28,16 @@ static void span_add(struct lens *l, size_t *cap, uint32_t end, uint8_t kept, ui
 	l->span[l->n++] = (struct ui_span){ .end = end, .kept = kept, .part = part };
 }
 
-static size_t tokens_common(const struct conversation *t)
+static size_t tokens_common(const struct conversation *conv)
 {
 	size_t n, same = 0;
 	const int32_t *id;
 
-	if (!t->tl)
+	if (!conv->tl)
 		return 0;
-	id = timeline_tokens(t->tl, &n);
-	n = MIN(n, t->rendered.id.n);
-	while (same < n && id[same] == t->rendered.id.id[same])
+	id = timeline_tokens(conv->tl, &n);
+	n = MIN(n, conv->rendered.id.n);
+	while (same < n && id[same] == conv->rendered.id.id[same])
 		same++;
 	return same;
 }
@@ -71,7 +71,7 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 
 /* Make the lens of n bytes of the prompt that begin `from` bytes after their place. same: tokens of the prompt that
  * are in the cache. */
-static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *t, size_t same,
+static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
 	struct lens_of l;
@@ -80,10 +80,10 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 	if (place->first < 0 || (size_t)place->first >= same || !n)
 		return;
 	l = lens_begin(p, which, kept);
-	for (i = (size_t)place->first; i < same && t->rendered.end[i] <= at;)
+	for (i = (size_t)place->first; i < same && conv->rendered.end[i] <= at;)
 		i++;
 	for (size_t end = 0; i < same && end < n; i++) {
-		end = t->rendered.end[i] - at < n ? t->rendered.end[i] - at : n;
+		end = conv->rendered.end[i] - at < n ? conv->rendered.end[i] - at : n;
 		lens_token(&l, i, end);
 	}
 }
@@ -94,23 +94,23 @@ enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
 
 /* The lens of a text that still grows. The rendered prompt lacks its newest tokens: count their bytes back from the
  * end. */
-static void lens_of_growing(struct cache_report *p, const struct conversation *t, const struct message *m)
+static void lens_of_growing(struct cache_report *p, const struct conversation *conv, const struct message *m)
 {
-	const struct growing *g = growing_of(t);
+	const struct growing *g = growing_of(conv);
 	size_t n, i, end = g->at, most;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	const int32_t *id = timeline_tokens(conv->tl, &n);
 	size_t *ends;
 	struct lens_of l;
 	uint8_t *kept;
 
 	for (size_t k = 0; k < g->pending.n; k++)
-		end -= engine_piece(t->engine, g->pending.id[k], 0, NULL, 0);
+		end -= engine_piece(conv->engine, g->pending.id[k], 0, NULL, 0);
 	most = end > TEXT_MOST ? end - TEXT_MOST : 0;
 	i = n;
 	ends = xmalloc((n + 1) * sizeof *ends);
 	for (; i > (size_t)(MAX(m->place.first, 0)) && end > most && end <= m->read; i--) {
 		ends[i - 1] = end;
-		end -= engine_piece(t->engine, id[i - 1], 0, NULL, 0);
+		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
 	/* Nothing is prefilled, or the bytes of the tokens are not those of the text. */
 	if (i == n || end > m->read) {
@@ -118,7 +118,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 		return;
 	}
 	kept = xmalloc(n - i + 1);
-	timeline_kept(t->tl, (int32_t)i, (int32_t)(n - i), kept);
+	timeline_kept(conv->tl, (int32_t)i, (int32_t)(n - i), kept);
 	l = lens_begin(p, 0, kept);
 	l.l->text = 1;
 	l.l->from = end;
@@ -130,7 +130,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *t
 }
 
 /* The lens of a text that a question has closed: the rendered prompt has all of it. */
-static void lens_of_read(struct cache_report *p, const struct conversation *t, size_t same, const struct message *m)
+static void lens_of_read(struct cache_report *p, const struct conversation *conv, size_t same, const struct message *m)
 {
 	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
 	       lo = (size_t)m->place.first, hi = same, n;
@@ -141,39 +141,39 @@ static void lens_of_read(struct cache_report *p, const struct conversation *t, s
 		return;
 	while (lo < hi) { /* find the first token that ends after `at` */
 		size_t mid = lo + (hi - lo) / 2;
-		if (t->rendered.end[mid] <= at)
+		if (conv->rendered.end[mid] <= at)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	for (n = lo; n < same && (n == lo || t->rendered.end[n - 1] < m->place.byte + m->read); n++)
+	for (n = lo; n < same && (n == lo || conv->rendered.end[n - 1] < m->place.byte + m->read); n++)
 		;
 	kept = xmalloc(n - lo + 1);
-	timeline_kept(t->tl, (int32_t)lo, (int32_t)(n - lo), kept);
+	timeline_kept(conv->tl, (int32_t)lo, (int32_t)(n - lo), kept);
 	l = lens_begin(p, 0, kept);
 	l.l->text = 1;
 	l.l->from = from;
 	l.first = lo;
 	for (size_t k = lo; k < n; k++)
-		lens_token(&l, k - lo, t->rendered.end[k] - at);
+		lens_token(&l, k - lo, conv->rendered.end[k] - at);
 	free(kept);
 }
 
 /* The lens of the newest text without an end; the screen shows its end. */
-static void lens_of_text(struct cache_report *p, const struct conversation *t, size_t same)
+static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
-	size_t i = t->n_msg;
+	size_t i = conv->n_msg;
 
-	while (i && !t->msg[i - 1].read)
+	while (i && !conv->msg[i - 1].read)
 		i--;
-	if (i == t->n_msg && i && t->grows && growing_of(t)->known)
-		lens_of_growing(p, t, &t->msg[i - 1]);
-	else if (i && !t->grows)
-		lens_of_read(p, t, same, &t->msg[i - 1]);
+	if (i == conv->n_msg && i && conv->grows && growing_of(conv)->known)
+		lens_of_growing(p, conv, &conv->msg[i - 1]);
+	else if (i && !conv->grows)
+		lens_of_read(p, conv, same, &conv->msg[i - 1]);
 }
 
 /* The lens of an answer, from the bytes of its sampled tokens. */
-static void lens_of_answer(struct cache_report *p, int which, const struct conversation *t, size_t n_token,
+static void lens_of_answer(struct cache_report *p, int which, const struct conversation *conv, size_t n_token,
                            const uint8_t *kept, const struct message *m)
 {
 	struct lens_of l;
@@ -183,7 +183,7 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 		return;
 	l = lens_begin(p, which, kept);
 	for (size_t k = 0; k < m->id.n && (size_t)m->place.first + k < n_token; k++) {
-		size_t len = engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
+		size_t len = engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 
 		end += len;
 		if (len)
@@ -191,25 +191,25 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 	}
 }
 
-void cache_report_documents(const struct conversation *t, int32_t *first)
+void cache_report_documents(const struct conversation *conv, int32_t *first)
 {
-	size_t same = tokens_common(t),
-	       read = same ? t->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are in the cache */
+	size_t same = tokens_common(conv),
+	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are in the cache */
 
-	for (size_t d = 0; d < t->n_doc; d++) {
-		const struct text_at *place = &t->doc[d].place;
-		size_t body = place->byte + t->doc[d].body;
+	for (size_t d = 0; d < conv->n_doc; d++) {
+		const struct text_at *place = &conv->doc[d].place;
+		size_t body = place->byte + conv->doc[d].body;
 
-		first[d] = !t->tl && t->doc[d].whole ? 0 : -1; /* a server reads it with each question */
-		if (place->first < 0 || body + t->doc[d].n_body > read)
+		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* a server reads it with each question */
+		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)
-			if (t->rendered.end[i] > body)
+			if (conv->rendered.end[i] > body)
 				first[d] = (int32_t)i;
 	}
 }
 
-void lenses_take(struct cache_report *p, const struct conversation *t, struct listener *l,
+void lenses_take(struct cache_report *p, const struct conversation *conv, struct listener *l,
                  const struct timeline_stats *st, int32_t read)
 {
 	size_t n, same;
@@ -221,40 +221,40 @@ void lenses_take(struct cache_report *p, const struct conversation *t, struct li
 		return;
 	l->lensed = now_seconds();
 	lenses_free(p);
-	same = tokens_common(t);
-	timeline_tokens(t->tl, &n);
+	same = tokens_common(conv);
+	timeline_tokens(conv->tl, &n);
 	kept = xmalloc(n + 1);
-	timeline_kept(t->tl, 0, (int32_t)n, kept);
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (t->doc[i].at == 0)
-			lens_of_prompt(p, -1 - (int)i, t, same, kept, &t->doc[i].place, t->doc[i].body,
-			               t->doc[i].n_body);
-	for (size_t i = 0; i < t->n_msg; i++) {
-		const struct message *m = &t->msg[i];
+	timeline_kept(conv->tl, 0, (int32_t)n, kept);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (conv->doc[i].at == 0)
+			lens_of_prompt(p, -1 - (int)i, conv, same, kept, &conv->doc[i].place, conv->doc[i].body,
+			               conv->doc[i].n_body);
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		const struct message *m = &conv->msg[i];
 
 		if (m->read)
 			continue;
 		if (m->id.n)
-			lens_of_answer(p, (int)i, t, n, kept, m);
+			lens_of_answer(p, (int)i, conv, n, kept, m);
 		else
-			lens_of_prompt(p, (int)i, t, same, kept, &m->place, 0, m->text.n);
+			lens_of_prompt(p, (int)i, conv, same, kept, &m->place, 0, m->text.n);
 	}
-	lens_of_text(p, t, same);
+	lens_of_text(p, conv, same);
 	free(kept);
 	p->lensed = 1;
 }
 
-void lenses_of_server(struct cache_report *p, const struct conversation *t, struct listener *l)
+void lenses_of_server(struct cache_report *p, const struct conversation *conv, struct listener *l)
 {
 	p->lensed = 0;
 	if (now_seconds() - l->lensed < 1)
 		return;
 	l->lensed = now_seconds();
 	lenses_free(p);
-	for (size_t i = 0; i < t->n_msg; i++) {
+	for (size_t i = 0; i < conv->n_msg; i++) {
 		struct lens_of of = lens_begin(p, (int)i, NULL);
 
-		span_add(of.l, &of.cap, (uint32_t)t->msg[i].text.n, i < t->served.left_out ? 0 : 255, 0);
+		span_add(of.l, &of.cap, (uint32_t)conv->msg[i].text.n, i < conv->served.left_out ? 0 : 255, 0);
 	}
 	p->lensed = 1;
 }

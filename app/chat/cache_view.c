@@ -127,10 +127,10 @@ static void regions_fill(struct cache_report *p, const struct timeline_stats *st
 
 /* ---- words ---- */
 
-static void flow_words(struct cache_report *p, const struct conversation *t, const struct listener *l)
+static void flow_words(struct cache_report *p, const struct conversation *conv, const struct listener *l)
 {
 	size_t n;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	const int32_t *id = timeline_tokens(conv->tl, &n);
 	struct ui_cache *c = &p->cache;
 
 	c->n_flow = l->n_flow;
@@ -142,16 +142,16 @@ static void flow_words(struct cache_report *p, const struct conversation *t, con
 		f->text[0] = 0;
 		if (f->token < 0 || (size_t)f->token >= n)
 			continue;
-		len = engine_piece(t->engine, id[f->token], 1, f->text, sizeof f->text - 1);
+		len = engine_piece(conv->engine, id[f->token], 1, f->text, sizeof f->text - 1);
 		f->text[len < sizeof f->text ? len : sizeof f->text - 1] = 0;
 	}
 }
 
 /* Fill in the text of each column of the strips. */
-static void column_words(struct cache_report *p, const struct conversation *t)
+static void column_words(struct cache_report *p, const struct conversation *conv)
 {
 	size_t n;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	const int32_t *id = timeline_tokens(conv->tl, &n);
 	struct ui_cache *c = &p->cache;
 
 	p->text = xrealloc(p->text, (size_t)UI_COLS * sizeof *p->text);
@@ -160,7 +160,7 @@ static void column_words(struct cache_report *p, const struct conversation *t)
 
 		for (; token < end && token < n && at + 1 < UI_COL_TEXT; token++) {
 			size_t room = UI_COL_TEXT - 1 - at,
-			       len = engine_piece(t->engine, id[token], 1, p->text[i] + at, room);
+			       len = engine_piece(conv->engine, id[token], 1, p->text[i] + at, room);
 
 			len = MIN(len, room);
 			for (size_t k = 0; k < len; k++)
@@ -200,27 +200,27 @@ static void cut_unread(struct cache_report *p, int32_t read)
 }
 
 /* Report for a model on a server. The cache cannot be seen; the lenses mark messages that are no longer sent. */
-static void report_server(struct cache_report *p, const struct conversation *t, struct listener *l)
+static void report_server(struct cache_report *p, const struct conversation *conv, struct listener *l)
 {
 	p->cache = (struct ui_cache){
 		.none = "The server keeps the KV cache, and nothing of it can be seen here. Messages that it is not sent any more "
 			"are dimmed."
 	};
-	lenses_of_server(p, t, l);
+	lenses_of_server(p, conv, l);
 }
 
-void cache_report_take(struct cache_report *p, struct conversation *t, struct listener *l, int how, int32_t read)
+void cache_report_take(struct cache_report *p, struct conversation *conv, struct listener *l, int how, int32_t read)
 {
 	struct timeline_stats st;
 	struct ui_cache *c = &p->cache;
 	double start = now_seconds(), over;
 
-	if (!t->tl) {
-		report_server(p, t, l);
+	if (!conv->tl) {
+		report_server(p, conv, l);
 		return;
 	}
-	timeline_stats(t->tl, &st);
-	timeline_view(t->tl, UI_COLS, &p->view);
+	timeline_stats(conv->tl, &st);
+	timeline_view(conv->tl, UI_COLS, &p->view);
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
@@ -252,7 +252,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		for (int i = 0; i < c->n_layer; i++)
 			memcpy(p->heat + (size_t)i * (size_t)c->cols, p->view.heat[i], (size_t)c->cols);
 		c->heat = p->heat;
-		column_words(p, t);
+		column_words(p, conv);
 	}
 	c->selected = p->view.selected;
 	c->refreshed = p->view.refreshed;
@@ -265,7 +265,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 	c->seconds = now_seconds() - start;
 	if (!how)
 		return;
-	flow_words(p, t, l);
+	flow_words(p, conv, l);
 	over = start - l->since;
 	if (over > 0) {
 		c->in_rate = (float)(l->share[FLOW_IN] / over);
@@ -277,7 +277,7 @@ void cache_report_take(struct cache_report *p, struct conversation *t, struct li
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;
 	}
-	lenses_take(p, t, l, &st, read);
+	lenses_take(p, conv, l, &st, read);
 	c->seconds = now_seconds() - start;
 }
 

@@ -35,7 +35,7 @@ void chat_banner(struct chat *c)
 	struct timeline_stats st;
 	struct str name = { 0 };
 
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	chat_model_name(c, &name);
 	if (st.ctx)
 		notice(c, "weir %s: %.140s, context of %s tokens", WEIR_VERSION, str_text(&name),
@@ -109,18 +109,18 @@ int chat_open(struct chat *c, struct options *o, struct str *note, struct err *e
 
 	c->o = *o;
 	if ((o->command == CMD_CHAT && mistyped_command(o, e) < 0) || session_log_open(&c->log, &c->o, e) < 0 ||
-	    conversation_open(&c->t, &c->o, chat_on_event, c, e) < 0)
+	    conversation_open(&c->conv, &c->o, chat_on_event, c, e) < 0)
 		return -1;
-	retrieval_join(&c->t);
-	reader_join(&c->t);
+	retrieval_join(&c->conv);
+	reader_join(&c->conv);
 	document_search_attach(c);
 	message_search_attach(c);
 	progress_begin(&progress, c->o.quiet || !c->log || !c->log->session, "restoring the session");
-	rc = session_log_resume(c->log, &c->t, note, e);
+	rc = session_log_resume(c->log, &c->conv, note, e);
 	progress_clear(&progress);
 	if (rc < 0)
 		return -1;
-	c->n_came_back = c->t.n_msg;
+	c->n_came_back = c->conv.n_msg;
 	if (open_documents(c, e) < 0)
 		return -1;
 	return 0;
@@ -134,7 +134,7 @@ void chat_close(struct chat *c, struct options *o)
 	summaries_free(c);
 	message_search_close(c);
 	session_log_close(c->log);
-	conversation_close(&c->t);
+	conversation_close(&c->conv);
 	reasoning_free(&c->think);
 	str_free(&c->shown);
 	str_free(&c->not_found);

@@ -70,7 +70,7 @@ struct front {
 
 struct chat {
 	struct options o; /* a copy that /set changes */
-	struct conversation t;
+	struct conversation conv;
 	struct progress opening; /* of its model */
 	struct session_log *log; /* NULL: the conversation is not stored */
 	/* Index of the documents; NULL: no document was searched yet. index_kept: it is in the store

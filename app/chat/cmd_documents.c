@@ -21,7 +21,7 @@ void slash_open(struct chat *c, char *arg)
 {
 	struct err e = { 0 };
 	struct str path = { 0 };
-	size_t before = c->t.n_doc;
+	size_t before = c->conv.n_doc;
 
 	unquote(arg, &path);
 	if (!path.n)
@@ -43,15 +43,15 @@ static void list_documents(struct chat *c, int others)
 {
 	struct str s = { 0 };
 
-	for (size_t i = 0; i < c->t.n_doc; i++) {
+	for (size_t i = 0; i < c->conv.n_doc; i++) {
 		str_addf(&s, "%s%3zu  ", i ? "\n" : "", i + 1);
-		table_cell(&s, c->t.doc[i].name, 40);
+		table_cell(&s, c->conv.doc[i].name, 40);
 		str_adds(&s, "  ");
-		str_adds(&s, c->t.doc[i].whole ? "" : "about ");
-		human_count(&s, c->t.doc[i].tokens);
+		str_adds(&s, c->conv.doc[i].whole ? "" : "about ");
+		human_count(&s, c->conv.doc[i].tokens);
 		str_adds(&s, " tokens, ");
-		human_bytes(&s, c->t.doc[i].bytes);
-		str_adds(&s, c->t.doc[i].whole ? ", read whole" : ", searched");
+		human_bytes(&s, c->conv.doc[i].bytes);
+		str_adds(&s, c->conv.doc[i].whole ? ", read whole" : ", searched");
 	}
 	if (s.n && !others)
 		str_adds(&s, "\n[/drop N or /drop NAME takes one of them out]");
@@ -76,7 +76,7 @@ static void say_recomputed(struct chat *c, const char *what, const char *name)
 	struct str s = { 0 };
 	struct err e = { 0 };
 
-	if (c->t.n_msg && c->t.tl && conversation_render(&c->t, 0, &all, &e) == 0)
+	if (c->conv.n_msg && c->conv.tl && conversation_render(&c->conv, 0, &all, &e) == 0)
 		human_count(&s, all.n);
 	if (s.n)
 		notice(c,
@@ -100,7 +100,7 @@ void slash_drop(struct chat *c, char *arg)
 	}
 	i = document_of(c, arg, &e);
 	if (i >= 0) {
-		conversation_drop_document(&c->t, (size_t)i, &name);
+		conversation_drop_document(&c->conv, (size_t)i, &name);
 		say_recomputed(c, "dropped", str_text(&name));
 	} else {
 		chat_error(c, &e);
@@ -114,8 +114,8 @@ static void list_pinned(struct chat *c)
 	struct timeline_stats st;
 	struct str s = { 0 };
 
-	conversation_stats(&c->t, &st);
-	if (!c->t.tl) {
+	conversation_stats(&c->conv, &st);
+	if (!c->conv.tl) {
 		notice(c,
 		       "[documents and the system prompt go with every question to the server; /pin N adds message N to them]");
 		return;
@@ -126,9 +126,10 @@ static void list_pinned(struct chat *c)
 	}
 	str_adds(&s, "[pinned, so that it is never evicted: ");
 	human_count(&s, (uint64_t)(MAX(st.rings.pinned, 0)));
-	str_addf(&s, " tokens (system prompt and %zu %s)", c->t.n_doc, c->t.n_doc == 1 ? "document" : "documents");
-	if (c->t.n_msg)
-		str_addf(&s, "; /pin N adds message N, counted as /copy does, 1 to %zu", c->t.n_msg);
+	str_addf(&s, " tokens (system prompt and %zu %s)", c->conv.n_doc,
+	         c->conv.n_doc == 1 ? "document" : "documents");
+	if (c->conv.n_msg)
+		str_addf(&s, "; /pin N adds message N, counted as /copy does, 1 to %zu", c->conv.n_msg);
 	str_adds(&s, "]");
 	notice(c, "%s", s.p);
 	str_free(&s);
@@ -137,7 +138,7 @@ static void list_pinned(struct chat *c)
 /* Add a message as a document: a bounded cache evicts messages and keeps documents. */
 static int pin_message(struct chat *c, size_t i, struct err *e)
 {
-	const struct message *m = &c->t.msg[i];
+	const struct message *m = &c->conv.msg[i];
 	struct str name = { 0 }, text = { 0 }, note = { 0 };
 	int rc;
 
@@ -158,7 +159,7 @@ void slash_pin(struct chat *c, char *arg)
 {
 	char *dash = strchr(arg, '-');
 	struct err e = { 0 };
-	size_t before = c->t.n_doc;
+	size_t before = c->conv.n_doc;
 	long from, to;
 
 	if (!*arg) {
@@ -173,19 +174,19 @@ void slash_pin(struct chat *c, char *arg)
 		*dash = '-';
 	if (*arg == 'p' && byte_is_digit(arg[1]))
 		err_set(&e, ERR_USAGE, "pages of documents are never evicted anyway; /pin N pins message N");
-	else if (!c->t.n_msg)
+	else if (!c->conv.n_msg)
 		err_set(&e, ERR_USAGE, "there is no message to pin yet");
-	else if (!from || !to || from > to || (size_t)to > c->t.n_msg)
+	else if (!from || !to || from > to || (size_t)to > c->conv.n_msg)
 		err_set(&e, ERR_USAGE,
 		        "/pin wants the number of a message, or two with '-' between them, from 1 to %zu, not '%.40s'",
-		        c->t.n_msg, arg);
-	else if (c->t.grows)
+		        c->conv.n_msg, arg);
+	else if (c->conv.grows)
 		err_set(&e, ERR_USAGE, "/pin has to wait until a question has followed the text that is being read");
 	for (long i = from; !e.code && i <= to; i++)
 		pin_message(c, (size_t)i - 1, &e);
 	if (e.code)
 		chat_error(c, &e);
-	if (c->t.n_doc == before)
+	if (c->conv.n_doc == before)
 		return;
 	notice(c, "[pinned: it stands with the documents now; /drop takes it out]");
 	documents_prefill(c, before);

@@ -9,10 +9,10 @@ void slash_new(struct chat *c, char *arg)
 {
 	(void)arg;
 	c->streaming.on = 0;
-	conversation_clear(&c->t);
-	notice(c, c->t.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]"
-	          : c->t.n_doc    ? "[a new conversation; the documents stay, /undo drops the last]"
-	                          : "[a new conversation]");
+	conversation_clear(&c->conv);
+	notice(c, c->conv.n_doc == 1 ? "[a new conversation; the document stays, /undo drops it]"
+	          : c->conv.n_doc    ? "[a new conversation; the documents stay, /undo drops the last]"
+	                             : "[a new conversation]");
 }
 
 void slash_regen(struct chat *c, char *arg)
@@ -41,7 +41,7 @@ void slash_undo(struct chat *c, char *arg)
 		chat_error(c, &e);
 		return;
 	}
-	if (!*arg && (rc = conversation_undo_replaced(&c->t, &name, &e))) {
+	if (!*arg && (rc = conversation_undo_replaced(&c->conv, &name, &e))) {
 		if (rc < 0)
 			chat_error(c, &e);
 		else
@@ -51,14 +51,14 @@ void slash_undo(struct chat *c, char *arg)
 		str_free(&name);
 		return;
 	}
-	if (!*arg && conversation_drop_last_document(&c->t, &name)) {
+	if (!*arg && conversation_drop_last_document(&c->conv, &name)) {
 		notice(c, "[document '%s' is dropped; /redo restores it]", str_text(&name));
 		str_free(&name);
 		return;
 	}
-	done = conversation_undo(&c->t, (size_t)n);
+	done = conversation_undo(&c->conv, (size_t)n);
 	if (done)
-		notice(c, c->t.n_undone ? "[%zu %s undone; /redo restores]" : "[%zu %s undone]", done,
+		notice(c, c->conv.n_undone ? "[%zu %s undone; /redo restores]" : "[%zu %s undone]", done,
 		       done == 1 ? "turn" : "turns");
 	else
 		notice(c, "[there is nothing to undo]");
@@ -75,7 +75,7 @@ void slash_redo(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "/redo wants a number of turns from 1 up, not '%.40s'", arg);
 	for (; n && !e.code && rc > 0; n--) {
 		str_clear(&name);
-		rc = conversation_redo(&c->t, &name, &e);
+		rc = conversation_redo(&c->conv, &name, &e);
 		documents += rc > 0 && name.n;
 		turns += rc > 0 && !name.n;
 	}
@@ -106,18 +106,18 @@ void slash_continue(struct chat *c, char *arg)
 static void edit_question(struct chat *c, long n, struct err *e)
 {
 	struct str text = { 0 };
-	size_t i = c->t.n_msg, from;
+	size_t i = c->conv.n_msg, from;
 	long left = n;
 
 	while (i && left)
-		left -= c->t.msg[--i].role == ROLE_USER;
+		left -= c->conv.msg[--i].role == ROLE_USER;
 	if (left) {
 		err_set(e, ERR_USAGE, "there is no question of %ld %s ago", n, n == 1 ? "turn" : "turns");
 		return;
 	}
-	from = question_at(&c->t.msg[i]);
-	str_add(&text, str_text(&c->t.msg[i].text) + from, c->t.msg[i].text.n - from);
-	conversation_undo(&c->t, (size_t)n);
+	from = question_at(&c->conv.msg[i]);
+	str_add(&text, str_text(&c->conv.msg[i].text) + from, c->conv.msg[i].text.n - from);
+	conversation_undo(&c->conv, (size_t)n);
 	if (i < c->n_came_back) {
 		untyped_note(text.p, text.n);
 		c->n_came_back = i;
@@ -140,7 +140,7 @@ void slash_edit(struct chat *c, char *arg)
 		edit_question(c, n, &e);
 	else if (!*arg)
 		err_set(&e, ERR_USAGE, "/edit wants the question as it shall be");
-	else if (!conversation_undo(&c->t, 1))
+	else if (!conversation_undo(&c->conv, 1))
 		err_set(&e, ERR_USAGE, "there is no question yet to edit");
 	else
 		chat_turn(c, arg, strlen(arg));

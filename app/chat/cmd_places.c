@@ -76,7 +76,7 @@ void slash_outline(struct chat *c, char *arg)
 {
 	struct str s = { 0 }, name = { 0 };
 	struct err e = { 0 };
-	size_t from = 0, to = c->t.n_doc;
+	size_t from = 0, to = c->conv.n_doc;
 
 	unquote(arg, &name);
 	if (name.n) {
@@ -87,7 +87,7 @@ void slash_outline(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there is no document; /open FILE adds one");
 	}
 	for (size_t i = from; i < to; i++) {
-		const struct document *d = &c->t.doc[i];
+		const struct document *d = &c->conv.doc[i];
 		struct str lines = { 0 };
 		size_t n = outline_of(d, &lines, OUTLINE_MOST / (to - from));
 
@@ -237,7 +237,7 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 	for (size_t i = from; i < to; i++) {
 		struct found_place here = { .doc = i };
 
-		if (!find_in(&c->t.doc[i], place, &here))
+		if (!find_in(&c->conv.doc[i], place, &here))
 			continue;
 		if (!found++ || (here.certain && !out->certain))
 			*out = here;
@@ -316,12 +316,12 @@ void slash_goto(struct chat *c, char *arg)
 	struct err e = { 0 };
 	int rc = 0;
 
-	if (!c->t.n_doc)
+	if (!c->conv.n_doc)
 		err_set(&e, ERR_USAGE, "there is no document; /open FILE adds one");
 	else if (!*arg)
 		err_set(&e, ERR_USAGE,
 		        "/goto wants a page, a heading or its number, a percentage, or words; /outline lists the headings");
-	else if (!(rc = find_place(c, 0, c->t.n_doc, arg, &at, &e)))
+	else if (!(rc = find_place(c, 0, c->conv.n_doc, arg, &at, &e)))
 		rc = find_named(c, arg, &at, &e);
 	if (!e.code && !rc)
 		err_set(&e, ERR_USAGE, "no document has the page, heading or words '%.60s'", arg);
@@ -330,7 +330,7 @@ void slash_goto(struct chat *c, char *arg)
 	} else if (c->front->document) {
 		c->front->document(c, at.doc, at.from, at.to);
 	} else {
-		const struct document *d = &c->t.doc[at.doc];
+		const struct document *d = &c->conv.doc[at.doc];
 		struct str s = { 0 };
 
 		describe_place(d, &at, &s);

@@ -12,10 +12,10 @@ void slash_quit(struct chat *c, char *arg)
 }
 
 /* Append the lines about the cache. */
-static void stats_cache(const struct conversation *t, const struct timeline_stats *st, struct str *s)
+static void stats_cache(const struct conversation *conv, const struct timeline_stats *st, struct str *s)
 {
 	const struct ring_stats *r = &st->rings;
-	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(t, st);
+	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(conv, st);
 	/* bytes of entries on disk or in host memory, outside the memory that the engine computes in */
 	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;
 
@@ -45,7 +45,7 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 	}
 	if (replaced)
 		str_addf(s, "           %s of %s, until the next question\n", count_text((uint64_t)replaced).s,
-		         t->n_undone ? "undone turns" : "the conversation before");
+		         conv->n_undone ? "undone turns" : "the conversation before");
 	if (!st->endless)
 		return;
 	str_addf(s, "           %d pinned\n", r->pinned);
@@ -61,14 +61,14 @@ static void stats_cache(const struct conversation *t, const struct timeline_stat
 /* Append the lines about the context of a server. */
 static void stats_server(const struct chat *c, const struct timeline_stats *st, struct str *s)
 {
-	str_addf(s, "context    %s%s", c->t.served.counted ? "" : "about ", count_text((uint64_t)st->n_tokens).s);
+	str_addf(s, "context    %s%s", c->conv.served.counted ? "" : "about ", count_text((uint64_t)st->n_tokens).s);
 	if (st->ctx)
 		str_addf(s, " of %s tokens (%d%%)\n", count_text((uint64_t)st->ctx).s,
 		         (int)(100 * (int64_t)st->n_tokens / st->ctx));
 	else
 		str_adds(s, " tokens; the server does not say how many it has\n");
-	if (c->t.served.left_out)
-		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->t.served.left_out);
+	if (c->conv.served.left_out)
+		str_addf(s, "           the first %zu messages do not fit and are not sent\n", c->conv.served.left_out);
 }
 
 /* Append how much of the attention an answer read. */
@@ -83,18 +83,18 @@ static void stats_read(const struct attention_read *r, struct str *s)
 
 void slash_stats(struct chat *c, char *arg)
 {
-	const struct turn *turn = &c->t.last;
-	const struct engine_info *info = c->t.info;
+	const struct turn *turn = &c->conv.last;
+	const struct engine_info *info = c->conv.info;
 	struct timeline_stats st;
 	struct str s = { 0 };
 
 	(void)arg;
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	str_adds(&s, "model      ");
-	if (c->t.tl) {
+	if (c->conv.tl) {
 		chat_model_name(c, &s);
 		str_addf(&s, ", %s, %s\n", info->quant, info->device);
-		stats_cache(&c->t, &st, &s);
+		stats_cache(&c->conv, &st, &s);
 	} else {
 		clean_line(info->name, strlen(info->name), &s);
 		str_addf(&s, " at %s%s%s\n", info->device, *info->arch ? ", " : "", info->arch);
@@ -112,8 +112,8 @@ void slash_stats(struct chat *c, char *arg)
 		         count_text(turn->accepted).s, count_text(turn->drafted).s);
 	if (turn->read.known)
 		stats_read(&turn->read, &s);
-	str_addf(&s, "so far     %s message%s, %s tokens answered", count_text(c->t.n_msg).s,
-	         c->t.n_msg == 1 ? "" : "s", count_text(c->t.total_answer).s);
+	str_addf(&s, "so far     %s message%s, %s tokens answered", count_text(c->conv.n_msg).s,
+	         c->conv.n_msg == 1 ? "" : "s", count_text(c->conv.total_answer).s);
 	notice(c, "%s", s.p);
 	str_free(&s);
 }

@@ -96,7 +96,7 @@ void slash_rename(struct chat *c, char *arg)
 	if (chat_unkept(c))
 		return;
 	chat_delete_due(c, 1); /* a deleted session that is still on the disk may have this name */
-	rc = *arg ? session_log_rename(c->log, &c->t, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
+	rc = *arg ? session_log_rename(c->log, &c->conv, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }
 
@@ -108,7 +108,7 @@ void slash_fork(struct chat *c, char *arg)
 	if (chat_unkept(c))
 		return;
 	chat_delete_due(c, 1);
-	if (session_log_fork(c->log, &c->t, *arg ? arg : NULL, &e) < 0) {
+	if (session_log_fork(c->log, &c->conv, *arg ? arg : NULL, &e) < 0) {
 		chat_error(c, &e);
 		return;
 	}
@@ -255,7 +255,7 @@ void slash_save(struct chat *c, char *arg)
 		return;
 	if (*arg)
 		chat_delete_due(c, 1);
-	if (*arg && session_log_rename(c->log, &c->t, arg, &e) < 0) {
+	if (*arg && session_log_rename(c->log, &c->conv, arg, &e) < 0) {
 		chat_error(c, &e);
 		return;
 	}
@@ -287,7 +287,7 @@ static void dump_cache(struct chat *c, const char *arg)
 		path.p[path.n -= 7] = 0;
 	if (!path.n)
 		err_set(&e, ERR_USAGE, "/kv dump wants a file name");
-	cache_report_take(p, &c->t, &nobody, 2, -1);
+	cache_report_take(p, &c->conv, &nobody, 2, -1);
 	if (p->cache.none)
 		err_set(&e, ERR_USAGE, "the server keeps the KV cache, and /kv dump sees nothing of it");
 	cache_report_json(p, &text);

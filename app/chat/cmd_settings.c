@@ -14,16 +14,16 @@ void slash_system(struct chat *c, char *arg)
 {
 	if (!*arg) {
 		notice(c, "%s",
-		       !c->t.has_system ? "[the system prompt is the template's own]"
-		       : c->t.system.n  ? c->t.system.p
-		                        : "[the system prompt is empty]");
+		       !c->conv.has_system ? "[the system prompt is the template's own]"
+		       : c->conv.system.n  ? c->conv.system.p
+		                           : "[the system prompt is empty]");
 		return;
 	}
-	conversation_system(&c->t, strcmp(arg, "\"\"") ? arg : NULL);
-	conversation_options_changed(&c->t, 0);
+	conversation_system(&c->conv, strcmp(arg, "\"\"") ? arg : NULL);
+	conversation_options_changed(&c->conv, 0);
 	notice(c, "[system prompt %s; it holds from the start of the conversation%s]",
-	       c->t.has_system ? "set" : "back to the template's own",
-	       c->t.has_system && !c->t.info->takes_system
+	       c->conv.has_system ? "set" : "back to the template's own",
+	       c->conv.has_system && !c->conv.info->takes_system
 	               ? ", in front of the first question: the model's template has no place for it"
 	               : "");
 }
@@ -45,7 +45,7 @@ static const struct option_def *set_find(const char *key)
 /* The cache policy as /set shows it. */
 static const char *policy_shown(const struct chat *c, const struct timeline_stats *st)
 {
-	return c->t.tl ? st->kv : "(the server has its own cache)";
+	return c->conv.tl ? st->kv : "(the server has its own cache)";
 }
 
 /* Show or change the cache policy. */
@@ -56,7 +56,7 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 	struct err e = { 0 };
 	int32_t again;
 
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	if (!strcmp(value, "help")) {
 		kv_policy_help(&s);
 		while (s.n && s.p[s.n - 1] == '\n')
@@ -64,11 +64,11 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 		notice(c, "%s", s.p);
 	} else if (!*value) {
 		notice(c, "kv %s", policy_shown(c, &st));
-	} else if ((again = conversation_change_policy(&c->t, where, value, &e)) < 0) {
+	} else if ((again = conversation_change_policy(&c->conv, where, value, &e)) < 0) {
 		chat_error(c, &e);
-		c->quit |= !conversation_is_open(&c->t);
+		c->quit |= !conversation_is_open(&c->conv);
 	} else {
-		conversation_stats(&c->t, &st);
+		conversation_stats(&c->conv, &st);
 		human_count(&s, (uint64_t)again);
 		if (again)
 			notice(c, "[cache %s; %s tokens will be recomputed before the next answer]", st.kv, s.p);
@@ -84,7 +84,7 @@ static void value_shown(const struct chat *c, const struct option_def *d, struct
 	if (option_sampling(d) == SAMPLING_SETTINGS)
 		option_show(&c->o, d, out);
 	else
-		sampling_show(&c->t.sampled, option_sampling(d), out);
+		sampling_show(&c->conv.sampled, option_sampling(d), out);
 }
 
 static void list_settings(struct chat *c)
@@ -92,7 +92,7 @@ static void list_settings(struct chat *c)
 	struct timeline_stats st;
 	struct str s = { 0 };
 
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	for (const struct option_def *d = option_defs; d->name; d++) {
 		if (!(d->flags & OPT_SET))
 			continue;
@@ -148,14 +148,14 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	snprintf(where, sizeof where, "/set %s", key);
 	if (d->type == OPT_POLICY) {
 		set_policy(c, where, value);
-		conversation_options_changed(&c->t, 0);
+		conversation_options_changed(&c->conv, 0);
 		if (save && *value && !kv_policy_check(value, NULL))
 			save_option(c, d, value);
 	} else if (!*value) {
 		if (!save)
 			value_shown(c, d, &s);
 		else if (option_sampling(d) != SAMPLING_SETTINGS)
-			sampling_value(&c->t.sampled, option_sampling(d), &s);
+			sampling_value(&c->conv.sampled, option_sampling(d), &s);
 		else
 			option_show(&c->o, d, &s);
 		if (save)
@@ -166,7 +166,7 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 	                      &e) < 0) {
 		chat_error(c, &e);
 	} else {
-		conversation_options_changed(&c->t, d->type == OPT_SEED);
+		conversation_options_changed(&c->conv, d->type == OPT_SEED);
 		option_show(&c->o, d, &s);
 		if (save) {
 			save_option(c, d, str_text(&s));
@@ -254,11 +254,11 @@ static void list_models(struct str *out)
 
 static void show_server(const struct chat *c, struct str *out)
 {
-	const struct engine_info *i = c->t.info;
+	const struct engine_info *i = c->conv.info;
 	struct str models = { 0 };
 
 	str_addf(out, "model      %s\nserver     %s%s%s", i->name, i->device, *i->arch ? ", " : "", i->arch);
-	conversation_server_models(&c->t, &models);
+	conversation_server_models(&c->conv, &models);
 	for (size_t k = 0; k < models.n; k++)
 		if (models.p[k] == '\n')
 			models.p[k] = ' ';
@@ -269,17 +269,17 @@ static void show_server(const struct chat *c, struct str *out)
 
 static void show_model(struct chat *c)
 {
-	const struct engine_info *i = c->t.info;
+	const struct engine_info *i = c->conv.info;
 	struct str s = { 0 }, others = { 0 };
 
-	if (!c->t.tl)
+	if (!c->conv.tl)
 		show_server(c, &s);
 	else
 		str_addf(
 			&s,
 			"model      %s, %s, %s, %.0f million weights, trained for a context of %d tokens\nfile       %s",
 			i->name, i->quant, i->arch, (double)i->n_params / 1e6, i->ctx_train, i->path);
-	if (c->t.tl && c->o.lora)
+	if (c->conv.tl && c->o.lora)
 		str_addf(&s, "\nadapter    %s", c->o.lora);
 	list_models(&others);
 	if (others.n)
@@ -302,7 +302,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 		next->served = *name ? options_own(&c->o, name, strlen(name)) : "";
 		return 1;
 	}
-	conversation_server_models(&c->t, &models);
+	conversation_server_models(&c->conv, &models);
 	for (const char *p = str_text(&models); *p && !known; p += strcspn(p, "\n") + (p[strcspn(p, "\n")] != 0))
 		known = strcspn(p, "\n") == strlen(arg) && !memcmp(p, arg, strlen(arg));
 	str_free(&models);
@@ -332,10 +332,10 @@ static char *find_model(struct chat *c, const char *arg)
  * it. */
 static void model_name(const struct chat *c, struct str *out)
 {
-	if (c->t.tl)
+	if (c->conv.tl)
 		chat_model_name(c, out);
 	else
-		clean_line(c->t.info->name, strlen(c->t.info->name), out);
+		clean_line(c->conv.info->name, strlen(c->conv.info->name), out);
 }
 
 void slash_model(struct chat *c, char *arg)
@@ -349,7 +349,7 @@ void slash_model(struct chat *c, char *arg)
 		show_model(c);
 		return;
 	}
-	if (c->t.grows) {
+	if (c->conv.grows) {
 		err_set(&e, ERR_USAGE, "/model has to wait until a question has followed the text that is being read");
 		chat_error(c, &e);
 		return;
@@ -361,17 +361,17 @@ void slash_model(struct chat *c, char *arg)
 	next.lora = NULL; /* an adapter belongs to the model that it was given with */
 	c->front->progress(c, "loading the model", 0, 0);
 	signals_work(1);
-	again = conversation_change_model(&c->t, &next, &e);
+	again = conversation_change_model(&c->conv, &next, &e);
 	signals_work(0);
 	c->front->progress(c, "loading the model", -1, 0);
 	if (again < 0) {
 		chat_error(c, &e);
-		if (conversation_is_open(&c->t)) {
+		if (conversation_is_open(&c->conv)) {
 			model_name(c, &name);
 			notice(c, "[the model is as before: %s]", str_text(&name));
 			str_free(&name);
 		}
-		c->quit |= !conversation_is_open(&c->t);
+		c->quit |= !conversation_is_open(&c->conv);
 		return;
 	}
 	c->o.model = next.model;
@@ -391,18 +391,18 @@ void slash_model(struct chat *c, char *arg)
 
 static int any_reasoning(const struct chat *c)
 {
-	if (c->t.n_msg && (c->t.info->thinks_first || c->t.info->asked_thinks_first))
+	if (c->conv.n_msg && (c->conv.info->thinks_first || c->conv.info->asked_thinks_first))
 		return 1;
-	for (size_t i = 0; i < c->t.n_msg; i++)
-		if (c->t.msg[i].role == ROLE_ASSISTANT && c->t.msg[i].text.n &&
-		    reasoning_length(c->t.msg[i].text.p, c->t.msg[i].text.n))
+	for (size_t i = 0; i < c->conv.n_msg; i++)
+		if (c->conv.msg[i].role == ROLE_ASSISTANT && c->conv.msg[i].text.n &&
+		    reasoning_length(c->conv.msg[i].text.p, c->conv.msg[i].text.n))
 			return 1;
 	return 0;
 }
 
 static void say_reasoning(struct chat *c)
 {
-	const struct engine_info *i = c->t.info;
+	const struct engine_info *i = c->conv.info;
 	const char *how = c->o.think ? c->o.think : "auto";
 
 	if (!strcmp(how, "off") && !i->think_switch)
@@ -439,11 +439,11 @@ void slash_think(struct chat *c, char *arg)
 	if (value) {
 		/* If the template reasons by itself, `on` undoes `off` and changes nothing else: `show` and `hide`
 		 * stay. */
-		if (!strcmp(arg, "on") && c->t.info->think_ask)
+		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))
 			c->o.think = value;
-		conversation_options_changed(&c->t, 0);
+		conversation_options_changed(&c->conv, 0);
 		if (hid != chat_hides(c) && any_reasoning(c))
 			c->front->came_back(c);
 	}

@@ -56,7 +56,7 @@ static void reading_show(struct chat *c, int waiting)
 
 	text_source_place(s->source, &place);
 	s->reading = (struct reading){
-		.tokens = conversation_grown(&c->t),
+		.tokens = conversation_grown(&c->conv),
 		.at = place.at,
 		.total = place.total,
 		.page = place.page,
@@ -80,7 +80,7 @@ static void say_end(struct chat *c)
 {
 	struct str s = { 0 };
 
-	human_count(&s, conversation_grown(&c->t));
+	human_count(&s, conversation_grown(&c->conv));
 	if (!c->o.quiet && (c->interactive || c->o.verbose))
 		notice(c,
 		       c->interactive ? "[the end of '%s': %s tokens read]" : "weir: the end of '%s': %s tokens read",
@@ -99,7 +99,7 @@ static void say_stop(struct chat *c, const struct err *why)
 		return;
 	}
 
-	human_count(&s, conversation_grown(&c->t));
+	human_count(&s, conversation_grown(&c->conv));
 	if (c->interactive)
 		notice(c, "[paused after %s tokens of '%s'; questions stand beside it, /more reads on]", s.p,
 		       text_source_name(c->streaming.source));
@@ -124,7 +124,7 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	if (got < 0)
 		return -1;
 	/* If no text follows for a while, prefill all that has come. */
-	if (conversation_grow(&c->t, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
+	if (conversation_grow(&c->conv, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
 		return -1;
 	reading_show(c, got == SOURCE_LATER);
 	return got != SOURCE_END;
@@ -137,30 +137,30 @@ void chat_stream(struct chat *c)
 	struct err e = { 0 };
 	int rc;
 
-	if (conversation_may_grow(&c->t, &e) < 0) {
+	if (conversation_may_grow(&c->conv, &e) < 0) {
 		s->on = 0;
 		chat_error(c, &e);
 		return;
 	}
 	s->on = 1;
-	conversation_beside(&c->t, !s->ended);
-	conversation_return(&c->t);
+	conversation_beside(&c->conv, !s->ended);
+	conversation_return(&c->conv);
 	s->since = now_seconds();
-	s->since_tokens = conversation_grown(&c->t);
+	s->since_tokens = conversation_grown(&c->conv);
 	s->since_at = s->reading.at;
 	s->reading.left = -1;
-	timeline_resume(c->t.tl);
-	signals_watch(c->t.tl);
+	timeline_resume(c->conv.tl);
+	signals_watch(c->conv.tl);
 	while ((rc = read_piece(c, &piece, &e)) == 1)
 		;
 	signals_watch(NULL);
-	timeline_resume(c->t.tl);
+	timeline_resume(c->conv.tl);
 	str_free(&piece);
 	if (rc == 2)
 		return;
 	s->on = 0;
 	s->ended = rc == 0;
-	conversation_beside(&c->t, !s->ended);
+	conversation_beside(&c->conv, !s->ended);
 	c->front->progress(c, "reading", -1, 0);
 	c->front->reading(c, NULL);
 	if (c->interactive)
@@ -189,10 +189,10 @@ void chat_read_document(struct chat *c)
 	size_t from = 0, lines = 0;
 	const char *name;
 
-	for (size_t i = 0; i < c->t.n_msg; i++)
-		m = c->t.msg[i].read ? &c->t.msg[i] : m;
+	for (size_t i = 0; i < c->conv.n_msg; i++)
+		m = c->conv.msg[i].read ? &c->conv.msg[i] : m;
 	if (!m)
-		conversation_read_document(&c->t, NULL, 0, 0);
+		conversation_read_document(&c->conv, NULL, 0, 0);
 	if (!m || !s->source)
 		return;
 	name = strrchr(text_source_name(s->source), '/');
@@ -215,7 +215,7 @@ void chat_read_document(struct chat *c)
 	} else {
 		doc_mark_again(&d);
 	}
-	conversation_read_document(&c->t, &d, from, lines);
+	conversation_read_document(&c->conv, &d, from, lines);
 	marks_free(d.mark, d.n_mark);
 	free(d.name);
 }
@@ -224,12 +224,12 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 {
 	struct text_source *source;
 
-	if (conversation_may_grow(&c->t, e) < 0 || text_source_open(&source, path, e) < 0)
+	if (conversation_may_grow(&c->conv, e) < 0 || text_source_open(&source, path, e) < 0)
 		return -1;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .source = source, .on = 1 };
-	conversation_beside(&c->t, 1);
-	growing_count_anew(&c->t);
+	conversation_beside(&c->conv, 1);
+	growing_count_anew(&c->conv);
 	return 0;
 }
 
@@ -239,7 +239,7 @@ void chat_stream_close(struct chat *c)
 		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };
-	conversation_beside(&c->t, 0);
+	conversation_beside(&c->conv, 0);
 }
 
 /* Continue reading: now, or, if the front end has jobs, when no job waits. */

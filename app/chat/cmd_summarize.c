@@ -80,7 +80,7 @@ static int begin_session(struct chat *c)
 
 	if (!c->log || c->log->failed)
 		return 0;
-	if (session_log_begin(c->log, &c->t, &e) == 0)
+	if (session_log_begin(c->log, &c->conv, &e) == 0)
 		return 1;
 	say("summaries are not kept: %s", e.msg);
 	return 0;
@@ -171,13 +171,13 @@ static void summary_run(struct chat *c, size_t first, size_t n, int32_t words)
 	double start = now_seconds();
 
 	for (size_t i = 0; i < n; i++)
-		add_text(&c->t.doc[first + i], &text[i]);
+		add_text(&c->conv.doc[first + i], &text[i]);
 	if (n == 1)
-		str_addf(&of, "'%s'", c->t.doc[first].name);
+		str_addf(&of, "'%s'", c->conv.doc[first].name);
 	else
 		str_addf(&of, "%zu documents", n);
 	r.stored = begin_session(c);
-	summarize(c->t.engine, &c->o, text, n, words, &hooks, &s, &e);
+	summarize(c->conv.engine, &c->o, text, n, words, &hooks, &s, &e);
 	c->front->progress(c, "summarizing", -1, 0);
 	if (c->interactive)
 		signals_take_int();
@@ -211,7 +211,7 @@ static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, st
 
 	*doc = -1;
 	*words = SUMMARY_WORDS;
-	if (!c->t.n_doc)
+	if (!c->conv.n_doc)
 		return err_set(e, ERR_USAGE, "there is no document to summarize; /open FILE adds one");
 	if (!*arg)
 		return 0;
@@ -238,11 +238,11 @@ void slash_summarize(struct chat *c, char *arg)
 	struct err e = { 0 };
 	long doc, words;
 
-	if (conversation_needs_local(&c->t, "/summarize", &e) < 0 || arguments_parse(c, arg, &doc, &words, &e) < 0) {
+	if (conversation_needs_local(&c->conv, "/summarize", &e) < 0 || arguments_parse(c, arg, &doc, &words, &e) < 0) {
 		chat_error(c, &e);
 		return;
 	}
-	summary_run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->t.n_doc : 1, (int32_t)words);
+	summary_run(c, doc < 0 ? 0 : (size_t)doc, doc < 0 ? c->conv.n_doc : 1, (int32_t)words);
 }
 
 /* ---- questions that ask for a summary ---- */
@@ -253,12 +253,12 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 	int32_t words;
 	int searched = 0;
 
-	if (!c->t.tl || asks_for_whole(&c->t, question, n, &doc, &words) != WHOLE_SUMMARY)
+	if (!c->conv.tl || asks_for_whole(&c->conv, question, n, &doc, &words) != WHOLE_SUMMARY)
 		return 0;
-	first = doc < c->t.n_doc ? doc : 0;
-	count = doc < c->t.n_doc ? 1 : c->t.n_doc;
+	first = doc < c->conv.n_doc ? doc : 0;
+	count = doc < c->conv.n_doc ? 1 : c->conv.n_doc;
 	for (size_t i = first; i < first + count; i++)
-		searched |= !c->t.doc[i].whole && !c->t.doc[i].grows;
+		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
 	if (!searched) /* the model has read the whole documents */
 		return 0;
 	if (c->front->dims) /* the screen; the question is not shown as a message */
@@ -272,7 +272,7 @@ void offer_summary(struct chat *c, const char *question, size_t n)
 	size_t doc;
 	int32_t words;
 
-	if (c->interactive && !c->quit && !c->o.quiet && c->t.tl && c->t.n_doc &&
-	    asks_for_whole(&c->t, question, n, &doc, &words) >= WHOLE_ABOUT)
+	if (c->interactive && !c->quit && !c->o.quiet && c->conv.tl && c->conv.n_doc &&
+	    asks_for_whole(&c->conv, question, n, &doc, &words) >= WHOLE_ABOUT)
 		notice(c, "[/summarize reads all of it]");
 }

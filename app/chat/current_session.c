@@ -65,8 +65,8 @@ static void add_lines(struct str *out, const char *mark, const struct str *text)
 
 void chat_cut_note(const struct chat *c, size_t i, struct str *out)
 {
-	const struct message *m = &c->t.msg[i];
-	int last = i + 1 == c->t.n_msg;
+	const struct message *m = &c->conv.msg[i];
+	int last = i + 1 == c->conv.n_msg;
 
 	if (m->interrupted)
 		str_addf(out, "%s[interrupted%s]", out->n ? " " : "", last ? "; /continue goes on" : "");
@@ -76,22 +76,22 @@ void chat_cut_note(const struct chat *c, size_t i, struct str *out)
 
 void chat_tail(const struct chat *c, struct str *out)
 {
-	const struct conversation *t = &c->t;
-	size_t from = t->n_msg > 2 * SHOWN ? t->n_msg - 2 * SHOWN : 0;
+	const struct conversation *conv = &c->conv;
+	size_t from = conv->n_msg > 2 * SHOWN ? conv->n_msg - 2 * SHOWN : 0;
 
-	while (from && t->msg[from].role != ROLE_USER)
+	while (from && conv->msg[from].role != ROLE_USER)
 		from--;
 	if (from)
 		str_addf(out, "... %zu messages before\n", from);
-	for (size_t i = from; i < t->n_msg; i++) {
+	for (size_t i = from; i < conv->n_msg; i++) {
 		struct str text = { 0 }, note = { 0 };
 
-		chat_message(c, &t->msg[i], &text, &note);
+		chat_message(c, &conv->msg[i], &text, &note);
 		if (note.n)
 			str_addf(out, "(%s)\n", note.p);
-		add_lines(out, t->msg[i].role == ROLE_USER ? "> " : "", &text);
+		add_lines(out, conv->msg[i].role == ROLE_USER ? "> " : "", &text);
 		str_clear(&note);
-		chat_source_lines(c, &t->msg[i], &note);
+		chat_source_lines(c, &conv->msg[i], &note);
 		if (note.n)
 			str_addf(out, "%s\n", note.p);
 		str_clear(&note);
@@ -125,13 +125,13 @@ void chat_switch(struct chat *c, int64_t session, int wait)
 	c->streaming.on = 0;
 	if (by)
 		notice(c, "[%s; it is only read here, and nothing is saved]", e.msg);
-	if (session_log_switch(c->log, &c->t, &c->o, session, by, &note, &e) < 0) {
+	if (session_log_switch(c->log, &c->conv, &c->o, session, by, &note, &e) < 0) {
 		chat_error(c, &e);
-		c->quit |= !conversation_is_open(&c->t);
+		c->quit |= !conversation_is_open(&c->conv);
 	} else {
 		if (note.n && !c->o.quiet)
 			notice(c, "[%s]", note.p);
-		c->n_came_back = c->t.n_msg;
+		c->n_came_back = c->conv.n_msg;
 		c->front->came_back(c);
 		chat_look_at_files(c);
 	}
@@ -142,7 +142,7 @@ void chat_goodbye(struct chat *c)
 {
 	struct str title = { 0 };
 
-	if (c->o.quiet || !c->interactive || !c->log || c->log->failed || !c->log->session || !c->t.n_msg)
+	if (c->o.quiet || !c->interactive || !c->log || c->log->failed || !c->log->session || !c->conv.n_msg)
 		return;
 	session_log_title(c->log, &title);
 	if (title.n)

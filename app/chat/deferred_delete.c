@@ -38,7 +38,7 @@ void chat_delete_due(struct chat *c, int all)
 
 		if (!all && c->deleted[i].until > now_seconds())
 			break;
-		if (c->log && session_log_delete(c->log, &c->t, c->deleted[i].session, &e) < 0)
+		if (c->log && session_log_delete(c->log, &c->conv, c->deleted[i].session, &e) < 0)
 			chat_error(c, &e);
 		deleted_forget(c, i);
 	}
@@ -81,7 +81,7 @@ void chat_delete(struct chat *c, int64_t session)
 	d->was_here = session == c->log->session;
 	if (d->was_here) {
 		c->streaming.on = 0;
-		conversation_clear(&c->t); /* leaves the session */
+		conversation_clear(&c->conv); /* leaves the session */
 		session_log_hold(c->log, session, 0, &by, &e);
 	}
 	notice(c, "[session '%s' is deleted; /undelete restores it within %.0f seconds]", name.p, DELETE_UNDO);
@@ -109,7 +109,7 @@ int chat_undelete(struct chat *c)
 	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
 	/* If the session was the current one and the screen is still empty, resume it. */
-	if (here && c->log && !c->log->session && !c->t.n_msg)
+	if (here && c->log && !c->log->session && !c->conv.n_msg)
 		chat_switch(c, session, 0);
 	return 0;
 }

@@ -9,10 +9,10 @@ static int in_store(struct chat *c)
 {
 	struct err e = { 0 };
 
-	for (size_t i = 0; i < c->t.n_doc; i++)
-		if (c->t.doc[i].grows)
+	for (size_t i = 0; i < c->conv.n_doc; i++)
+		if (c->conv.doc[i].grows)
 			return 0; /* not stored as a document */
-	return c->log && !c->log->failed && session_log_begin(c->log, &c->t, &e) == 0;
+	return c->log && !c->log->failed && session_log_begin(c->log, &c->conv, &e) == 0;
 }
 
 /* Bytes at the beginning of a growing text that are no longer searched. */
@@ -20,8 +20,8 @@ static size_t text_skipped(const struct chat *c)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < c->t.n_doc; i++)
-		n += c->t.doc[i].skipped;
+	for (size_t i = 0; i < c->conv.n_doc; i++)
+		n += c->conv.doc[i].skipped;
 	return n;
 }
 
@@ -83,7 +83,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 
 void document_search_attach(struct chat *c)
 {
-	sources_search_by(&c->t, documents_search, c);
+	sources_search_by(&c->conv, documents_search, c);
 }
 
 void document_search_close(struct chat *c)

@@ -12,13 +12,13 @@ int chat_hides(const struct chat *c)
 
 int chat_never_thinks(const struct chat *c)
 {
-	return c->o.think && !strcmp(c->o.think, "off") && c->t.info->think_switch;
+	return c->o.think && !strcmp(c->o.think, "off") && c->conv.info->think_switch;
 }
 
 int chat_thinks_at_once(const struct chat *c)
 {
-	return c->o.think && !strcmp(c->o.think, "on") ? c->t.info->asked_thinks_first
-	                                               : c->t.info->thinks_first && !chat_never_thinks(c);
+	return c->o.think && !strcmp(c->o.think, "on") ? c->conv.info->asked_thinks_first
+	                                               : c->conv.info->thinks_first && !chat_never_thinks(c);
 }
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)
@@ -35,7 +35,7 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 	/* If the template's head opened the reasoning, the message has only the closing mark, or no mark while it is
 	 * unfinished. */
 	closed = reasoning_closed(text);
-	think.first = closed ? closed > 0 && (c->t.info->thinks_first || c->t.info->asked_thinks_first ||
+	think.first = closed ? closed > 0 && (c->conv.info->thinks_first || c->conv.info->asked_thinks_first ||
 	                                      reasoning_unopened(text, m->text.n, 1, &seen))
 	                     : chat_thinks_at_once(c);
 	reasoning_feed(&think, text, m->text.n, out);

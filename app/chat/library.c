@@ -19,8 +19,8 @@ static int is_here(const struct chat *c, const struct library_text *t)
 	int here = 0;
 
 	clean_line(t->name, strlen(t->name), &name);
-	for (size_t i = 0; i < c->t.n_doc && !here; i++)
-		here = c->t.doc[i].n_body == t->bytes && !strcmp(c->t.doc[i].name, str_text(&name));
+	for (size_t i = 0; i < c->conv.n_doc && !here; i++)
+		here = c->conv.doc[i].n_body == t->bytes && !strcmp(c->conv.doc[i].name, str_text(&name));
 	str_free(&name);
 	return here;
 }

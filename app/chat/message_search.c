@@ -28,7 +28,7 @@ static int message_find(const char *question, size_t n, struct found_sentence **
 
 void message_search_attach(struct chat *c)
 {
-	recall_search_by(&c->t, message_add, message_find, c);
+	recall_search_by(&c->conv, message_add, message_find, c);
 }
 
 void message_search_close(struct chat *c)

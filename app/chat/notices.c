@@ -40,10 +40,10 @@ void chat_prefill_progress(int32_t done, int32_t total, void *ud)
 
 void chat_model_name(const struct chat *c, struct str *out)
 {
-	const char *path = c->t.info->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *path = c->conv.info->path, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	size_t n = strlen(name);
 
 	clean_line(name, n > 5 && !strcmp(name + n - 5, ".gguf") ? n - 5 : n, out);
-	if (!c->t.tl)
-		str_addf(out, " at %s", c->t.info->device);
+	if (!c->conv.tl)
+		str_addf(out, " at %s", c->conv.info->device);
 }

@@ -128,7 +128,7 @@ void slash_run_command(struct chat *c, char *arg)
 {
 	struct str out = { 0 }, name = { 0 };
 	struct err e = { 0 };
-	size_t before = c->t.n_doc;
+	size_t before = c->conv.n_doc;
 	int status = 0, rc;
 
 	(void)arg;

@@ -271,7 +271,7 @@ void session_log_close(struct session_log *r)
 /* ---- resuming ---- */
 
 struct resuming {
-	struct conversation *t;
+	struct conversation *conv;
 	struct err *e;
 };
 
@@ -291,22 +291,22 @@ static int add_document(const struct stored_document *d, void *ud)
 
 	if (d->origin)
 		doc.origin = *d->origin;
-	for (size_t i = 0; i < s->t->n_msg && d->after; i++)
-		if (s->t->msg[i].stored == d->after)
+	for (size_t i = 0; i < s->conv->n_msg && d->after; i++)
+		if (s->conv->msg[i].stored == d->after)
 			at = i + 1;
-	if (conversation_restore_document(s->t, &doc, at, s->e) < 0)
+	if (conversation_restore_document(s->conv, &doc, at, s->e) < 0)
 		return 1;
-	s->t->doc[s->t->n_doc - 1].stored = d->id;
+	s->conv->doc[s->conv->n_doc - 1].stored = d->id;
 	return 0;
 }
 
 static int add_message(const struct stored_message *m, void *ud)
 {
 	struct resuming *s = ud;
-	size_t n = tokens_match_text(s->t->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
+	size_t n = tokens_match_text(s->conv->engine, m->token, m->n_token, m->text, m->n_text) ? m->n_token : 0;
 
-	struct message *to = conversation_message(s->t, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, m->text,
-	                                          m->n_text, m->token, n);
+	struct message *to = conversation_message(s->conv, m->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER,
+	                                          m->text, m->n_text, m->token, n);
 
 	to->stored = m->id;
 	to->interrupted = m->role == ROLE_ASSISTANT && !m->complete;
@@ -325,38 +325,38 @@ static int settings_given(const struct options *o)
 
 /* Load the snapshot of the newest message that has one, as snap_load(). After a crash that may be an earlier message,
  * and the tokens after it are prefilled. *behind: the number of messages after it. */
-static int load_newest(struct session_log *r, struct conversation *t, struct snap_loaded *got, size_t *behind,
+static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
 	struct str extra = { 0 };
 	int rc = 0;
 
-	for (size_t i = t->n_msg; i-- && !rc && !got->why[0];) {
-		rc = snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[i].stored, &extra, got, e);
-		*behind = t->n_msg - 1 - i;
+	for (size_t i = conv->n_msg; i-- && !rc && !got->why[0];) {
+		rc = snap_load(r->snaps, conv->tl, &r->fingerprint, conv->msg[i].stored, &extra, got, e);
+		*behind = conv->n_msg - 1 - i;
 	}
 	str_free(&extra);
 	return rc;
 }
 
 /* Tokens that the next question prefills besides its own. The rendered prompt is kept for that question. */
-static size_t left_to_read(struct conversation *t, size_t restored)
+static size_t left_to_read(struct conversation *conv, size_t restored)
 {
 	struct tokens all = { 0 };
 	struct err e = { 0 };
 	size_t n = 0;
 
-	if (conversation_render(t, 0, &all, &e) == 0 && all.n > restored)
+	if (conversation_render(conv, 0, &all, &e) == 0 && all.n > restored)
 		n = all.n - restored;
 	tokens_free(&all);
 	return n;
 }
 
 /* Append a note about what was restored. behind: messages after the restored snapshot. */
-static void describe_loaded(struct conversation *t, const struct snap_loaded *got, int restored, size_t behind,
+static void describe_loaded(struct conversation *conv, const struct snap_loaded *got, int restored, size_t behind,
                             struct str *note)
 {
-	size_t left = left_to_read(t, restored ? (size_t)got->tokens : 0);
+	size_t left = left_to_read(conv, restored ? (size_t)got->tokens : 0);
 
 	if ((restored && !behind) || got->why[0])
 		left = 0;
@@ -389,10 +389,10 @@ static void describe_loaded(struct conversation *t, const struct snap_loaded *go
 
 /* ---- commands of the user ---- */
 
-int session_log_resume(struct session_log *r, struct conversation *t, struct str *note, struct err *e)
+int session_log_resume(struct session_log *r, struct conversation *conv, struct str *note, struct err *e)
 {
 	struct session s;
-	struct resuming state = { .t = t, .e = e };
+	struct resuming state = { .conv = conv, .e = e };
 	struct str value = { 0 };
 	struct snap_loaded got = { 0 };
 	struct err why = { 0 };
@@ -402,7 +402,7 @@ int session_log_resume(struct session_log *r, struct conversation *t, struct str
 
 	if (!r)
 		return 0;
-	session_log_attach(r, t);
+	session_log_attach(r, conv);
 	/* Documents of the command line are stored with the first question. */
 	if (!r->session)
 		return 0;
@@ -415,25 +415,25 @@ int session_log_resume(struct session_log *r, struct conversation *t, struct str
 		return -1;
 	if (session_documents(r->store, r->session, add_document, &state, e) < 0 || e->code)
 		return -1;
-	if (!t->o->seed_set && session_value(r->store, r->session, "random", &value, &why) > 0 &&
-	    value.n == sizeof t->sampling.rng)
-		memcpy(t->sampling.rng, value.p, sizeof t->sampling.rng);
+	if (!conv->o->seed_set && session_value(r->store, r->session, "random", &value, &why) > 0 &&
+	    value.n == sizeof conv->sampling.rng)
+		memcpy(conv->sampling.rng, value.p, sizeof conv->sampling.rng);
 	str_free(&value);
 	if (!head)
 		return 0;
-	if (t->tl) {
-		if (r->snaps && !session_log_fingerprint(r, t, &why))
-			rc = load_newest(r, t, &got, &behind, &why);
+	if (conv->tl) {
+		if (r->snaps && !session_log_fingerprint(r, conv, &why))
+			rc = load_newest(r, conv, &got, &behind, &why);
 		if (rc < 0)
 			snprintf(got.why, sizeof got.why, "%.190s", why.msg);
-		describe_loaded(t, &got, rc > 0, behind, note);
+		describe_loaded(conv, &got, rc > 0, behind, note);
 	}
-	if (settings_given(t->o))
-		session_log_settings(r, t);
+	if (settings_given(conv->o))
+		session_log_settings(r, conv);
 	return 0;
 }
 
-int session_log_switch(struct session_log *r, struct conversation *t, struct options *o, int64_t session, long by,
+int session_log_switch(struct session_log *r, struct conversation *conv, struct options *o, int64_t session, long by,
                        struct str *note, struct err *e)
 {
 	struct str has = { 0 }, wants = { 0 };
@@ -449,34 +449,34 @@ int session_log_switch(struct session_log *r, struct conversation *t, struct opt
 		return -1;
 	}
 	r->session = before == session ? 0 : before;
-	session_log_unbind(r, t);
+	session_log_unbind(r, conv);
 	r->session = session;
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	session_log_detach(r, t); /* emptying the conversation must not change the previous session */
-	conversation_empty(t);
-	conversation_system(t, o->system);
-	conversation_sampling(t, 0);
-	if (t->tl) {
-		timeline_policy(t->tl, &has);
+	session_log_detach(r, conv); /* emptying the conversation must not change the previous session */
+	conversation_empty(conv);
+	conversation_system(conv, o->system);
+	conversation_sampling(conv, 0);
+	if (conv->tl) {
+		timeline_policy(conv->tl, &has);
 		kv_policy_whole(o->kv ? o->kv : "", &wants);
-		rc = timeline_sync(t->tl, NULL, 0, NULL, NULL, e);
+		rc = timeline_sync(conv->tl, NULL, 0, NULL, NULL, e);
 	}
 	if (rc >= 0 && has.p && strcmp(wants.p, has.p) != 0)
-		rc = conversation_change_policy(t, "the session's 'kv'", wants.p, e);
+		rc = conversation_change_policy(conv, "the session's 'kv'", wants.p, e);
 	str_free(&has);
 	str_free(&wants);
-	t->pinned = -1;
+	conv->pinned = -1;
 	if (rc >= 0)
-		rc = session_log_resume(r, t, note, e);
+		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
 	/* The other session may be half loaded: the next question goes to neither of the two. */
-	session_log_detach(r, t);
-	conversation_empty(t);
-	session_log_attach(r, t);
-	session_log_unbind(r, t);
+	session_log_detach(r, conv);
+	conversation_empty(conv);
+	session_log_attach(r, conv);
+	session_log_unbind(r, conv);
 	return -1;
 }
 
@@ -499,22 +499,22 @@ static int add_behind(const struct stored_message *m, void *ud)
 /* Set the place of a document after the message that it follows, as when the session is resumed. */
 static int place_document(const struct stored_document *d, void *ud)
 {
-	struct conversation *t = ud;
+	struct conversation *conv = ud;
 
-	for (size_t k = 0; k < t->n_doc; k++) {
-		if (t->doc[k].stored != d->id)
+	for (size_t k = 0; k < conv->n_doc; k++) {
+		if (conv->doc[k].stored != d->id)
 			continue;
-		t->doc[k].at = 0;
-		for (size_t i = 0; i < t->n_msg && d->after; i++)
-			if (t->msg[i].stored == d->after)
-				t->doc[k].at = i + 1;
+		conv->doc[k].at = 0;
+		for (size_t i = 0; i < conv->n_msg && d->after; i++)
+			if (conv->msg[i].stored == d->after)
+				conv->doc[k].at = i + 1;
 	}
 	return 0;
 }
 
-int session_log_show(struct session_log *r, struct conversation *t, size_t from, int64_t end, struct err *e)
+int session_log_show(struct session_log *r, struct conversation *conv, size_t from, int64_t end, struct err *e)
 {
-	struct branch b = { .resuming = { .t = t, .e = e }, .skip = from };
+	struct branch b = { .resuming = { .conv = conv, .e = e }, .skip = from };
 	struct snap_loaded got = { 0 };
 	struct str extra = { 0 };
 	struct err why = { 0 };
@@ -522,50 +522,50 @@ int session_log_show(struct session_log *r, struct conversation *t, size_t from,
 
 	if (session_set_head(r->store, r->session, end, e) < 0)
 		return -1;
-	session_log_detach(r, t); /* the store has this branch already */
+	session_log_detach(r, conv); /* the store has this branch already */
 	r->writing = 0;
-	undo_forget(t);
-	conversation_cut(t, from);
+	undo_forget(conv);
+	conversation_cut(conv, from);
 	rc = message_path(r->store, end, add_behind, &b, e);
 	if (!rc)
-		rc = session_documents(r->store, r->session, place_document, t, e);
-	session_log_attach(r, t);
+		rc = session_documents(r->store, r->session, place_document, conv, e);
+	session_log_attach(r, conv);
 	if (rc < 0)
 		return -1;
 	/* Without a snapshot the next question recomputes the branch. */
-	if (t->tl && r->snaps && !session_log_fingerprint(r, t, &why))
-		snap_load(r->snaps, t->tl, &r->fingerprint, end, &extra, &got, &why);
+	if (conv->tl && r->snaps && !session_log_fingerprint(r, conv, &why))
+		snap_load(r->snaps, conv->tl, &r->fingerprint, end, &extra, &got, &why);
 	str_free(&extra);
 	return 0;
 }
 
-int session_log_fork(struct session_log *r, struct conversation *t, const char *name, struct err *e)
+int session_log_fork(struct session_log *r, struct conversation *conv, const char *name, struct err *e)
 {
 	int64_t id;
 
 	if (!r->session)
 		return err_set(e, ERR_USAGE, "there is nothing to fork yet");
-	if (session_fork(r->store, r->session, session_log_head(t), name, &id, e) < 0)
+	if (session_fork(r->store, r->session, session_log_head(conv), name, &id, e) < 0)
 		return -1;
 	session_leave(r->store, r->session);
 	r->session = id;
-	undo_forget(t); /* the undone turns belong to the previous session */
+	undo_forget(conv); /* the undone turns belong to the previous session */
 	return 0;
 }
 
-int session_log_rename(struct session_log *r, struct conversation *t, const char *name, struct err *e)
+int session_log_rename(struct session_log *r, struct conversation *conv, const char *name, struct err *e)
 {
-	if (!r->session && session_log_begin(r, t, e) < 0)
+	if (!r->session && session_log_begin(r, conv, e) < 0)
 		return -1;
 	return session_rename(r->store, r->session, name, e);
 }
 
-int session_log_delete(struct session_log *r, struct conversation *t, int64_t session, struct err *e)
+int session_log_delete(struct session_log *r, struct conversation *conv, int64_t session, struct err *e)
 {
 	long by;
 
 	if (session == r->session)
-		conversation_clear(t);
+		conversation_clear(conv);
 	if (session_hold(r->store, session, &by, e) < 0)
 		return -1;
 	if (r->snaps && snap_drop(r->snaps, session, e) < 0)

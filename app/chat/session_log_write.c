@@ -30,36 +30,36 @@ static int log_is_off(const struct session_log *r)
 
 /* ---- snapshots ---- */
 
-int64_t session_log_head(const struct conversation *t)
+int64_t session_log_head(const struct conversation *conv)
 {
-	size_t n = t->n_msg;
+	size_t n = conv->n_msg;
 
-	if (n && t->grows) /* the growing text is stored with its question */
+	if (n && conv->grows) /* the growing text is stored with its question */
 		n--;
-	return n ? t->msg[n - 1].stored : 0;
+	return n ? conv->msg[n - 1].stored : 0;
 }
 
-int session_log_fingerprint(struct session_log *r, const struct conversation *t, struct err *e)
+int session_log_fingerprint(struct session_log *r, const struct conversation *conv, struct err *e)
 {
-	return snaps_fingerprint(r->snaps, t->engine, t->tl, &r->fingerprint, e);
+	return snaps_fingerprint(r->snaps, conv->engine, conv->tl, &r->fingerprint, e);
 }
 
 /* Save a snapshot after a turn, when the sequence ends with the last message. If that fails, the next start takes
  * longer. */
-static void save_snapshot(struct session_log *r, const struct conversation *t)
+static void save_snapshot(struct session_log *r, const struct conversation *conv)
 {
 	struct snap_saved saved;
 	struct err e = { 0 };
-	int64_t at = session_log_head(t);
+	int64_t at = session_log_head(conv);
 
-	if (!r->snaps || !at || !t->tl)
+	if (!r->snaps || !at || !conv->tl)
 		return;
-	if (session_log_fingerprint(r, t, &e) < 0 ||
-	    snap_save(r->snaps, t->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
+	if (session_log_fingerprint(r, conv, &e) < 0 ||
+	    snap_save(r->snaps, conv->tl, &r->fingerprint, r->session, at, NULL, 0, &saved, &e) < 0)
 		say("the cache of this session is not saved: %s", e.msg);
 }
 
-static void entries_fetch(struct conversation *t, const struct tokens *want, size_t same, void *ud)
+static void entries_fetch(struct conversation *conv, const struct tokens *want, size_t same, void *ud)
 {
 	struct session_log *r = ud;
 	struct snap_loaded got;
@@ -67,34 +67,34 @@ static void entries_fetch(struct conversation *t, const struct tokens *want, siz
 
 	if (log_is_off(r) || !r->snaps || same >= FETCH_BELOW)
 		return;
-	if (session_log_fingerprint(r, t, &e) < 0 ||
-	    snap_load_prefix(r->snaps, t->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
+	if (session_log_fingerprint(r, conv, &e) < 0 ||
+	    snap_load_prefix(r->snaps, conv->tl, &r->fingerprint, want->id, want->n, &got, &e) < 0)
 		say("KV entries that were saved before cannot be used: %s", e.msg);
-	r->entries_at = timeline_entries_ready(t->tl);
+	r->entries_at = timeline_entries_ready(conv->tl);
 }
 
-static void save_entries(struct session_log *r, struct conversation *t, int all)
+static void save_entries(struct session_log *r, struct conversation *conv, int all)
 {
 	int32_t ready;
 	struct snap_saved saved;
 	struct err e = { 0 };
 
-	if (log_is_off(r) || !r->snaps || !t->tl)
+	if (log_is_off(r) || !r->snaps || !conv->tl)
 		return;
-	ready = timeline_entries_ready(t->tl);
+	ready = timeline_entries_ready(conv->tl);
 	if (ready < r->entries_at)
 		r->entries_at = 0;
 	if (ready - r->entries_at < (all ? ENTRIES_LEAST : ENTRIES_EVERY))
 		return;
 	r->entries_at = ready;
-	if (session_log_fingerprint(r, t, &e) < 0 ||
-	    snap_save_entries(r->snaps, t->tl, &r->fingerprint, &saved, &e) < 0)
+	if (session_log_fingerprint(r, conv, &e) < 0 ||
+	    snap_save_entries(r->snaps, conv->tl, &r->fingerprint, &saved, &e) < 0)
 		say("KV entries of what was read so far are not saved: %s", e.msg);
 }
 
 /* ---- settings and documents ---- */
 
-void session_log_settings(struct session_log *r, const struct conversation *t)
+void session_log_settings(struct session_log *r, const struct conversation *conv)
 {
 	struct err e = { 0 };
 	struct str value = { 0 };
@@ -106,30 +106,30 @@ void session_log_settings(struct session_log *r, const struct conversation *t)
 		if (!(d->flags & OPT_KEPT))
 			continue;
 		str_clear(&value);
-		if (d->type == OPT_POLICY && !t->tl)
+		if (d->type == OPT_POLICY && !conv->tl)
 			continue; /* the policy of a local model stays stored */
 		if (d->type == OPT_POLICY)
-			timeline_policy(t->tl, &value);
+			timeline_policy(conv->tl, &value);
 		else
-			option_show(t->o, d, &value);
+			option_show(conv->o, d, &value);
 		rc = session_set(r->store, r->session, d->name, str_text(&value), value.n, &e);
 	}
 	if (!rc)
-		rc = session_set(r->store, r->session, "system", t->has_system ? str_text(&t->system) : NULL,
-		                 t->system.n, &e);
+		rc = session_set(r->store, r->session, "system", conv->has_system ? str_text(&conv->system) : NULL,
+		                 conv->system.n, &e);
 	str_free(&value);
 	if (rc < 0)
 		save_failed(r, &e);
 }
 
-static int keep_document(struct session_log *r, struct conversation *t, struct document *d, struct err *e)
+static int keep_document(struct session_log *r, struct conversation *conv, struct document *d, struct err *e)
 {
 	struct stored_document s = {
 		.name = d->name,
 		.text = d->text.p + d->body,
 		.n_text = d->n_body,
 		.bytes = d->bytes,
-		.after = d->at ? t->msg[d->at - 1].stored : 0,
+		.after = d->at ? conv->msg[d->at - 1].stored : 0,
 		.type = (enum doc_type)d->type,
 		.mark = d->mark,
 		.n_mark = d->n_mark,
@@ -139,7 +139,7 @@ static int keep_document(struct session_log *r, struct conversation *t, struct d
 	return session_add_document(r->store, r->session, &s, &d->stored, e);
 }
 
-int session_log_begin(struct session_log *r, struct conversation *t, struct err *e)
+int session_log_begin(struct session_log *r, struct conversation *conv, struct err *e)
 {
 	if (!r->session) {
 		if (session_new(r->store, NULL, &r->session, e) < 0)
@@ -147,19 +147,19 @@ int session_log_begin(struct session_log *r, struct conversation *t, struct err 
 		r->fresh = 1;
 	}
 	if (r->fresh)
-		session_log_settings(r, t);
+		session_log_settings(r, conv);
 	r->fresh = 0;
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (!t->doc[i].stored && !t->doc[i].grows && keep_document(r, t, &t->doc[i], e) < 0)
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (!conv->doc[i].stored && !conv->doc[i].grows && keep_document(r, conv, &conv->doc[i], e) < 0)
 			return -1;
 	return 0;
 }
 
 /* ---- questions, answers and documents ---- */
 
-static int64_t parent_of_last(const struct conversation *t)
+static int64_t parent_of_last(const struct conversation *conv)
 {
-	return t->n_msg > 1 ? t->msg[t->n_msg - 2].stored : 0;
+	return conv->n_msg > 1 ? conv->msg[conv->n_msg - 2].stored : 0;
 }
 
 /* Append what the store keeps with a question: its context, as JSON; nothing if there is none. */
@@ -196,11 +196,11 @@ static void answer_stats(const struct message *m, const struct turn *turn, struc
 	json_close(out, '}');
 }
 
-static void log_question(struct session_log *r, struct conversation *t)
+static void log_question(struct session_log *r, struct conversation *conv)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
+	struct message *m = &conv->msg[conv->n_msg - 1];
 	struct stored_message s = {
-		.parent = parent_of_last(t),
+		.parent = parent_of_last(conv),
 		.role = ROLE_USER,
 		.text = str_text(&m->text),
 		.n_text = m->text.n,
@@ -214,55 +214,55 @@ static void log_question(struct session_log *r, struct conversation *t)
 	r->writing = 0;
 	question_stats(m, &stats);
 	s.stats = str_text(&stats);
-	if (session_log_begin(r, t, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
+	if (session_log_begin(r, conv, &e) < 0 || message_append(r->store, r->session, &s, &m->stored, &e) < 0)
 		save_failed(r, &e);
 	str_free(&stats);
 }
 
 /* After a rollback over evicted tokens: load the snapshot of the last answer, which has them. */
-static void load_last_answer(struct session_log *r, const struct conversation *t)
+static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
 	struct snap_loaded got;
 	struct str extra = { 0 };
 	struct err e = { 0 };
-	size_t n = t->n_msg;
+	size_t n = conv->n_msg;
 
-	while (n && t->msg[n - 1].role != ROLE_ASSISTANT)
+	while (n && conv->msg[n - 1].role != ROLE_ASSISTANT)
 		n--;
-	conversation_stats(t, &st);
-	if (log_is_off(r) || !r->snaps || !n || !t->msg[n - 1].stored ||
+	conversation_stats(conv, &st);
+	if (log_is_off(r) || !r->snaps || !n || !conv->msg[n - 1].stored ||
 	    st.rings.evicted + st.rings.evicted_in_part == 0)
 		return;
-	if (session_log_fingerprint(r, t, &e) < 0 ||
-	    snap_load(r->snaps, t->tl, &r->fingerprint, t->msg[n - 1].stored, &extra, &got, &e) < 0)
+	if (session_log_fingerprint(r, conv, &e) < 0 ||
+	    snap_load(r->snaps, conv->tl, &r->fingerprint, conv->msg[n - 1].stored, &extra, &got, &e) < 0)
 		say("the snapshot of that turn cannot be used: %s", e.msg);
 	str_free(&extra);
 }
 
-static void log_undo(struct session_log *r, const struct conversation *t)
+static void log_undo(struct session_log *r, const struct conversation *conv)
 {
 	struct err e = { 0 };
 
 	if (log_is_off(r) || !r->session)
 		return;
 	r->writing = 0;
-	if (session_set_head(r->store, r->session, session_log_head(t), &e) < 0)
+	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!t->grows || !growing_of(t)->known) /* else the cache holds the growing text */
-		load_last_answer(r, t);
+	else if (!conv->grows || !growing_of(conv)->known) /* else the cache holds the growing text */
+		load_last_answer(r, conv);
 }
 
 /* ---- redo ---- */
 
-static void log_redo(struct session_log *r, struct conversation *t)
+static void log_redo(struct session_log *r, struct conversation *conv)
 {
 	struct timeline_stats st;
 	struct snap_loaded got;
 	struct tokens all = { 0 };
 	struct str extra = { 0 };
 	struct err e = { 0 };
-	int64_t head = session_log_head(t);
+	int64_t head = session_log_head(conv);
 	size_t had;
 
 	if (log_is_off(r) || !r->session || !head)
@@ -274,17 +274,17 @@ static void log_redo(struct session_log *r, struct conversation *t)
 	}
 	/* If the cache could not roll back, undo has loaded an earlier snapshot; the later snapshot may still be
 	 * stored. */
-	if (!t->tl)
+	if (!conv->tl)
 		return;
-	timeline_stats(t->tl, &st);
-	timeline_tokens(t->tl, &had);
-	if (!r->snaps || !st.endless || conversation_render(t, 0, &all, &e) < 0 || had + 16 >= all.n) {
+	timeline_stats(conv->tl, &st);
+	timeline_tokens(conv->tl, &had);
+	if (!r->snaps || !st.endless || conversation_render(conv, 0, &all, &e) < 0 || had + 16 >= all.n) {
 		tokens_free(&all);
 		return;
 	}
 	tokens_free(&all);
-	if (session_log_fingerprint(r, t, &e) < 0 ||
-	    snap_load(r->snaps, t->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
+	if (session_log_fingerprint(r, conv, &e) < 0 ||
+	    snap_load(r->snaps, conv->tl, &r->fingerprint, head, &extra, &got, &e) < 0)
 		say("the snapshot of that turn cannot be used: %s", e.msg);
 	str_free(&extra);
 }
@@ -292,19 +292,19 @@ static void log_redo(struct session_log *r, struct conversation *t)
 /* The children of a message in the session's tree: ids of the newest questions, or a copy of the newest answer. */
 enum { NEXT_MOST = 64 };
 struct children {
-	const struct conversation *t;
+	const struct conversation *conv;
 	int64_t question[NEXT_MOST];
 	size_t n;
 	struct message m;
 	int there;
 };
 
-static void copy_message(const struct conversation *t, const struct stored_message *from, struct message *to)
+static void copy_message(const struct conversation *conv, const struct stored_message *from, struct message *to)
 {
 	*to = (struct message){ .role = from->role == ROLE_ASSISTANT ? ROLE_ASSISTANT : ROLE_USER, .stored = from->id };
 	str_add(&to->text, from->text, from->n_text);
 	message_read_stats(from->role, from->stats, to);
-	if (tokens_match_text(t->engine, from->token, from->n_token, from->text, from->n_text))
+	if (tokens_match_text(conv->engine, from->token, from->n_token, from->text, from->n_text))
 		tokens_append(&to->id, from->token, from->n_token);
 }
 
@@ -329,7 +329,7 @@ static int next_answer(const struct stored_message *m, void *ud)
 		if (x->there) {
 			message_free(&x->m);
 		}
-		copy_message(x->t, m, &x->m);
+		copy_message(x->conv, m, &x->m);
 		x->there = 1;
 	}
 	return 0;
@@ -340,17 +340,17 @@ static int copy_question(const struct stored_message *m, void *ud)
 	struct children *x = ud;
 
 	if (m->id == x->question[x->n])
-		copy_message(x->t, m, &x->m);
+		copy_message(x->conv, m, &x->m);
 	return 0;
 }
 
-static int next_turn(struct conversation *t, struct message out[2], void *ud, struct err *e)
+static int next_turn(struct conversation *conv, struct message out[2], void *ud, struct err *e)
 {
 	struct session_log *r = ud;
-	struct children x = { .t = t };
-	int64_t at = session_log_head(t);
+	struct children x = { .conv = conv };
+	int64_t at = session_log_head(conv);
 
-	if (log_is_off(r) || !r->session || (t->n_msg && !at) || t->grows)
+	if (log_is_off(r) || !r->session || (conv->n_msg && !at) || conv->grows)
 		return 0;
 	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
 		return -1;
@@ -373,11 +373,11 @@ static int next_turn(struct conversation *t, struct message out[2], void *ud, st
 }
 
 /* Store the answer so far. turn: the turn, if it has ended; else NULL. */
-static void write_answer(struct session_log *r, struct conversation *t, const struct turn *turn)
+static void write_answer(struct session_log *r, struct conversation *conv, const struct turn *turn)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
+	struct message *m = &conv->msg[conv->n_msg - 1];
 	struct stored_message s = {
-		.parent = parent_of_last(t),
+		.parent = parent_of_last(conv),
 		.role = ROLE_ASSISTANT,
 		.text = str_text(&m->text),
 		.n_text = m->text.n,
@@ -411,25 +411,25 @@ static void answer_began(struct session_log *r)
 	r->written_at = now_seconds();
 }
 
-static void log_piece(struct session_log *r, struct conversation *t)
+static void log_piece(struct session_log *r, struct conversation *conv)
 {
 	if (log_is_off(r))
 		return;
 	if (now_seconds() - r->written_at >= ANSWER_EVERY)
-		write_answer(r, t, NULL);
+		write_answer(r, conv, NULL);
 }
 
 /* Append the name of the model's file; for a server, the model's name and the address. */
-static void model_name(const struct conversation *t, struct str *out)
+static void model_name(const struct conversation *conv, struct str *out)
 {
-	const char *path = t->info->path, *slash = strrchr(path, '/');
+	const char *path = conv->info->path, *slash = strrchr(path, '/');
 
 	str_adds(out, slash ? slash + 1 : path);
-	if (!t->tl)
-		str_addf(out, " at %s", t->info->device);
+	if (!conv->tl)
+		str_addf(out, " at %s", conv->info->device);
 }
 
-static void log_turn(struct session_log *r, struct conversation *t, const struct turn *turn)
+static void log_turn(struct session_log *r, struct conversation *conv, const struct turn *turn)
 {
 	struct str model = { 0 };
 	struct timeline_stats st;
@@ -437,49 +437,49 @@ static void log_turn(struct session_log *r, struct conversation *t, const struct
 
 	if (log_is_off(r))
 		return;
-	write_answer(r, t, turn);
+	write_answer(r, conv, turn);
 	r->writing = 0;
-	conversation_stats(t, &st);
-	model_name(t, &model);
+	conversation_stats(conv, &st);
+	model_name(conv, &model);
 	if (!r->failed &&
-	    (session_set(r->store, r->session, "random", t->sampling.rng, sizeof t->sampling.rng, &e) < 0 ||
+	    (session_set(r->store, r->session, "random", conv->sampling.rng, sizeof conv->sampling.rng, &e) < 0 ||
 	     session_touch(r->store, r->session, model.p, st.kv, st.n_tokens, &e) < 0))
 		save_failed(r, &e);
 	str_free(&model);
 	if (!r->failed)
-		save_snapshot(r, t);
+		save_snapshot(r, conv);
 }
 
-void session_log_unbind(struct session_log *r, struct conversation *t)
+void session_log_unbind(struct session_log *r, struct conversation *conv)
 {
 	session_log_leave(r);
 	if (r->read_only)
 		r->failed = 0;
 	r->read_only = 0;
 	r->session = r->writing = 0;
-	for (size_t i = 0; i < t->n_doc; i++)
-		t->doc[i].stored = 0;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		conv->doc[i].stored = 0;
 }
 
-static void log_document(struct session_log *r, struct conversation *t)
+static void log_document(struct session_log *r, struct conversation *conv)
 {
 	struct err e = { 0 };
 
-	if (!log_is_off(r) && r->session && keep_document(r, t, &t->doc[t->n_doc - 1], &e) < 0)
+	if (!log_is_off(r) && r->session && keep_document(r, conv, &conv->doc[conv->n_doc - 1], &e) < 0)
 		save_failed(r, &e);
 }
 
-static void log_documents_from(struct session_log *r, struct conversation *t, size_t from)
+static void log_documents_from(struct session_log *r, struct conversation *conv, size_t from)
 {
 	struct err e = { 0 };
 
-	for (size_t i = from; i < t->n_doc && !log_is_off(r) && r->session; i++) {
-		int64_t old = t->doc[i].stored;
+	for (size_t i = from; i < conv->n_doc && !log_is_off(r) && r->session; i++) {
+		int64_t old = conv->doc[i].stored;
 
-		if (t->doc[i].grows)
+		if (conv->doc[i].grows)
 			continue;
 		/* Store the new row before the old one is deleted: a crash in between keeps the text. */
-		if (keep_document(r, t, &t->doc[i], &e) < 0 ||
+		if (keep_document(r, conv, &conv->doc[i], &e) < 0 ||
 		    (old && session_drop_document(r->store, r->session, old, &e) < 0))
 			save_failed(r, &e);
 	}
@@ -495,29 +495,29 @@ static void log_dropped(struct session_log *r, int64_t stored)
 
 /* ---- observing the conversation ---- */
 
-static void on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct session_log *r = ud;
 
 	switch (event->what) {
-	case EVENT_QUESTION: log_question(r, t); break;
+	case EVENT_QUESTION: log_question(r, conv); break;
 	case EVENT_QUESTION_WITHDRAWN:
-	case EVENT_UNDONE: log_undo(r, t); break;
-	case EVENT_ANSWER_WITHDRAWN: load_last_answer(r, t); break;
+	case EVENT_UNDONE: log_undo(r, conv); break;
+	case EVENT_ANSWER_WITHDRAWN: load_last_answer(r, conv); break;
 	case EVENT_ANSWER_BEGAN: answer_began(r); break;
-	case EVENT_ANSWER_GREW: log_piece(r, t); break;
-	case EVENT_ANSWER_ENDED: log_turn(r, t, event->turn); break;
-	case EVENT_REDONE: log_redo(r, t); break;
-	case EVENT_CLEARED: session_log_unbind(r, t); break;
+	case EVENT_ANSWER_GREW: log_piece(r, conv); break;
+	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
+	case EVENT_REDONE: log_redo(r, conv); break;
+	case EVENT_CLEARED: session_log_unbind(r, conv); break;
 	/* the session's head stays at the question that was asked beside the text */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* stored with its question */
-	case EVENT_DOCUMENT_ADDED: log_document(r, t); break;
-	case EVENT_DOCUMENT_DROPPED: log_dropped(r, t->doc[event->i].stored); break;
-	case EVENT_DOCUMENT_PUT_BACK: log_documents_from(r, t, event->i); break;
-	case EVENT_SETTINGS: session_log_settings(r, t); break;
-	case EVENT_PREFILL_GREW: save_entries(r, t, 0); break;
-	case EVENT_PREFILL_ENDED: save_entries(r, t, 1); break;
+	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;
+	case EVENT_DOCUMENT_DROPPED: log_dropped(r, conv->doc[event->i].stored); break;
+	case EVENT_DOCUMENT_PUT_BACK: log_documents_from(r, conv, event->i); break;
+	case EVENT_SETTINGS: session_log_settings(r, conv); break;
+	case EVENT_PREFILL_GREW: save_entries(r, conv, 0); break;
+	case EVENT_PREFILL_ENDED: save_entries(r, conv, 1); break;
 	case EVENT_NOTICE:
 	case EVENT_OPENING:
 	case EVENT_RECALLED:
@@ -525,19 +525,19 @@ static void on_event(struct conversation *t, const struct conversation_event *ev
 	}
 }
 
-void session_log_detach(struct session_log *r, struct conversation *t)
+void session_log_detach(struct session_log *r, struct conversation *conv)
 {
-	conversation_ignore(t, on_event, r);
-	t->hooks.fetch = NULL;
-	t->hooks.next_turn = NULL;
-	t->hooks.ud = NULL;
+	conversation_ignore(conv, on_event, r);
+	conv->hooks.fetch = NULL;
+	conv->hooks.next_turn = NULL;
+	conv->hooks.ud = NULL;
 }
 
-void session_log_attach(struct session_log *r, struct conversation *t)
+void session_log_attach(struct session_log *r, struct conversation *conv)
 {
-	session_log_detach(r, t);
-	conversation_observe(t, on_event, r);
-	t->hooks.fetch = entries_fetch;
-	t->hooks.next_turn = next_turn;
-	t->hooks.ud = r;
+	session_log_detach(r, conv);
+	conversation_observe(conv, on_event, r);
+	conv->hooks.fetch = entries_fetch;
+	conv->hooks.next_turn = next_turn;
+	conv->hooks.ud = r;
 }

@@ -7,10 +7,10 @@
  * mark has come. c->shown then has only the text after the closing mark. */
 static int closes_now(struct chat *c, int whole)
 {
-	const struct message *m = conversation_answer(&c->t);
+	const struct message *m = conversation_answer(&c->conv);
 	struct reasoning again = { .first = 1 };
 
-	if (!m || c->think.at != REASONING_AFTER || c->think.mark >= 0 || c->think.first || !m->text.n || c->t.tl ||
+	if (!m || c->think.at != REASONING_AFTER || c->think.mark >= 0 || c->think.first || !m->text.n || c->conv.tl ||
 	    !reasoning_unopened(m->text.p, m->text.n, whole, &c->close_seen))
 		return 0;
 	reasoning_free(&c->think);
@@ -24,7 +24,7 @@ static int closes_now(struct chat *c, int whole)
  * reasoning. */
 static int waits_for_close(const struct chat *c)
 {
-	return !c->interactive && !c->goes_on && !c->t.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
+	return !c->interactive && !c->goes_on && !c->conv.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
 	       !c->think.first;
 }
 
@@ -54,7 +54,7 @@ static void end_text(struct chat *c)
 		return;
 	str_clear(&c->shown);
 	if (waits_for_close(c)) {
-		const struct message *m = conversation_answer(&c->t);
+		const struct message *m = conversation_answer(&c->conv);
 
 		if (m && !closes_now(c, 1))
 			str_add(&c->shown, str_text(&m->text), m->text.n);
@@ -73,7 +73,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 	if (!turn->left_out || c->o.quiet)
 		return;
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	notice(c,
 	       c->interactive
 	               ? "[the context of %s tokens is full: the first %zu messages are not sent any more%s%s]"
@@ -89,7 +89,7 @@ static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
 		return "the question is withdrawn; Up brings it back";
-	return conversation_answer(&c->t) ? "the answer stays as it was" : "the question stays; /regen answers it";
+	return conversation_answer(&c->conv) ? "the answer stays as it was" : "the question stays; /regen answers it";
 }
 
 static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *turn, int rc, const struct err *e)
@@ -98,7 +98,7 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 	struct str s = { 0 };
 	size_t number, count;
 
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	if (rc < 0 && e->code == ERR_CANCELLED) {
 		if (!c->interactive)
 			c->quit = 1, c->rc = 130;
@@ -114,9 +114,9 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 			notice(c, "[what was said is kept; /undo and /new make room]");
 		else
 			notice(c, "[the question is withdrawn%s]",
-			       c->t.n_msg   ? "; /undo and /new make room"
-			       : c->t.n_doc ? "; /undo drops a document"
-			                    : "");
+			       c->conv.n_msg   ? "; /undo and /new make room"
+			       : c->conv.n_doc ? "; /undo drops a document"
+			                       : "");
 		return;
 	} else if (rc < 0) {
 		chat_error(c, e);
@@ -154,9 +154,9 @@ static void after_turn(struct chat *c, enum turn_kind kind, const struct turn *t
 	if (!describe_evicted(&st, &s))
 		str_addf(&s, "context %s%s%s%s", turn->estimated ? "about " : "", count_text((uint64_t)st.n_tokens).s,
 		         st.ctx ? " of " : "", st.ctx ? count_text((uint64_t)st.ctx).s : "");
-	if (!c->t.tl && turn->reused_tokens)
+	if (!c->conv.tl && turn->reused_tokens)
 		str_addf(&s, ", %s cached", count_text((uint64_t)turn->reused_tokens).s);
-	if (chat_variants(c, c->t.n_msg - 1, &number, &count))
+	if (chat_variants(c, c->conv.n_msg - 1, &number, &count))
 		str_addf(&s, ", variant %zu of %zu", number, count);
 	notice(c, "%s]", s.p);
 	str_free(&s);
@@ -166,11 +166,11 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
                       struct turn *turn, struct err *e)
 {
 	switch (kind) {
-	case TURN_ASK: return conversation_ask(&c->t, text, n, hooks, turn, e);
-	case TURN_AGAIN: return conversation_regenerate(&c->t, hooks, turn, e);
+	case TURN_ASK: return conversation_ask(&c->conv, text, n, hooks, turn, e);
+	case TURN_AGAIN: return conversation_regenerate(&c->conv, hooks, turn, e);
 	case TURN_GO_ON: break;
 	}
-	return conversation_continue(&c->t, hooks, turn, e);
+	return conversation_continue(&c->conv, hooks, turn, e);
 }
 
 enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
@@ -178,7 +178,7 @@ enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 /* Say '[recalled from turn 12: "first words..."]' before the answer begins. */
 static void show_recalled(struct chat *c)
 {
-	const struct recalls *list = recalls_of(&c->t);
+	const struct recalls *list = recalls_of(&c->conv);
 
 	for (size_t i = 0; i < list->n && !c->o.quiet; i++) {
 		const struct recalled *r = &list->at[i];
@@ -192,11 +192,11 @@ static void show_recalled(struct chat *c)
 	}
 }
 
-void chat_on_event(struct conversation *t, const struct conversation_event *event, void *ud)
+void chat_on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct chat *c = ud;
 
-	(void)t;
+	(void)conv;
 	if (event->what == EVENT_NOTICE)
 		say("%s", event->text);
 	else if (event->what == EVENT_OPENING && event->i)
@@ -220,7 +220,7 @@ static void not_found(struct chat *c, const char *text, size_t n)
 	notice(c,
 	       c->interactive ? "[nothing in the documents clearly answers this%s]"
 	                      : "nothing in the documents clearly answers this%s",
-	       sources_of(&c->t)->n && sources_shown(c) ? "; nearest:" : "");
+	       sources_of(&c->conv)->n && sources_shown(c) ? "; nearest:" : "");
 	sources_before(c);
 	if (c->interactive)
 		notice(c, "[/anyway asks the model without them, /summarize tells the whole]");
@@ -239,7 +239,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	};
 	struct turn turn = { .stop = STOP_LENGTH };
 	struct err e = { 0 };
-	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->t) : NULL;
+	const struct message *last = kind == TURN_GO_ON ? conversation_answer(&c->conv) : NULL;
 	int rc, quit;
 
 	c->hides = chat_hides(c);

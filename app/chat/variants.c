@@ -64,8 +64,8 @@ static int find_behind(const struct chat *c, int64_t message, int role, struct c
 /* Find the variants of the turn whose question is message q of the conversation. Free out->at. */
 static int find_variants(const struct chat *c, size_t q, struct variants *out, struct err *e)
 {
-	const struct message *m = &c->t.msg[q];
-	int64_t shown = q + 1 < c->t.n_msg ? m[1].stored : 0;
+	const struct message *m = &c->conv.msg[q];
+	int64_t shown = q + 1 < c->conv.n_msg ? m[1].stored : 0;
 	struct children questions, answers;
 	int rc = find_behind(c, q ? m[-1].stored : 0, ROLE_USER, &questions, e);
 
@@ -96,7 +96,7 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 
 static int is_kept(const struct chat *c)
 {
-	return c->log && !c->log->failed && c->log->session && !c->t.grows;
+	return c->log && !c->log->failed && c->log->session && !c->conv.grows;
 }
 
 int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *count)
@@ -104,7 +104,7 @@ int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *c
 	struct variants v;
 	struct err e = { 0 };
 
-	if (!is_kept(c) || !answer || c->t.msg[answer].role != ROLE_ASSISTANT || !c->t.msg[answer].stored ||
+	if (!is_kept(c) || !answer || c->conv.msg[answer].role != ROLE_ASSISTANT || !c->conv.msg[answer].stored ||
 	    find_variants(c, answer - 1, &v, &e) < 0)
 		return 0;
 	*number = v.now + 1;
@@ -148,8 +148,8 @@ static long last_with_variants(const struct chat *c, struct variants *v, struct 
 {
 	int left = TURNS_SEARCHED;
 
-	for (size_t i = c->t.n_msg; i-- && left;) {
-		if (c->t.msg[i].role != ROLE_USER)
+	for (size_t i = c->conv.n_msg; i-- && left;) {
+		if (c->conv.msg[i].role != ROLE_USER)
 			continue;
 		left--;
 		if (find_variants(c, i, v, e) < 0)
@@ -190,7 +190,7 @@ void slash_variant(struct chat *c, char *arg)
 			notice(c, to < 0 ? "[this is the first of %zu variants]" : "[this is the last of %zu variants]",
 			       v.n);
 		else if (!newest_end(c, v.at[to].answer, &end, &e) &&
-		         !session_log_show(c->log, &c->t, (size_t)q, end, &e)) {
+		         !session_log_show(c->log, &c->conv, (size_t)q, end, &e)) {
 			c->front->came_back(c);
 			if (!c->front->notes)
 				notice(c, "[variant %ld of %zu]", to + 1, v.n);

@@ -7,98 +7,99 @@
 
 /* ---- opening ---- */
 
-int local_open(struct conversation *t, const struct options *o, struct err *e)
+int local_open(struct conversation *conv, const struct options *o, struct err *e)
 {
 	const struct engine_info *info;
 	struct timeline_stats st;
 	int rc;
 
-	if (model_open(&t->engine, o, MODEL_RUN, e) < 0)
+	if (model_open(&conv->engine, o, MODEL_RUN, e) < 0)
 		return -1;
-	info = engine_info(t->engine);
+	info = engine_info(conv->engine);
 	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
 	 * any is a base model: it continues plain text. */
 	if (!info->template_name[0] && info->has_template) {
 		err_set(e, ERR_MODEL, "%s", info->template_error);
-		local_close(t);
+		local_close(conv);
 		return -1;
 	}
 	if (!info->template_name[0] && !o->quiet)
-		conversation_notice(t, "the model has no chat template: it continues the text as it stands");
-	conversation_emit(t, EVENT_OPENING, 1);
-	rc = timeline_open_for(&t->tl, t->engine, o, o->ctx, e);
-	conversation_emit(t, EVENT_OPENING, 0);
+		conversation_notice(conv, "the model has no chat template: it continues the text as it stands");
+	conversation_emit(conv, EVENT_OPENING, 1);
+	rc = timeline_open_for(&conv->tl, conv->engine, o, o->ctx, e);
+	conversation_emit(conv, EVENT_OPENING, 0);
 	if (rc < 0) {
-		local_close(t);
+		local_close(conv);
 		return -1;
 	}
-	t->by = &answerer_local;
-	t->info = info;
-	timeline_stats(t->tl, &st);
+	conv->by = &answerer_local;
+	conv->info = info;
+	timeline_stats(conv->tl, &st);
 	if (st.endless && o->ctx > info->ctx_train && !o->quiet)
 		conversation_notice(
-			t,
+			conv,
 			"the model was trained for a context of %d tokens: the cache holds %d of a conversation at once",
 			info->ctx_train, st.ctx);
 	else if (st.ctx > info->ctx_train && !o->quiet)
-		conversation_notice(t,
+		conversation_notice(conv,
 		                    "quality degrades beyond the context of %d tokens that the model was trained for",
 		                    info->ctx_train);
 	if (o->verbose) {
-		conversation_notice(t, "%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch,
+		conversation_notice(conv, "%s: %s, %s, %s, context %d, cache %.1f MiB", info->path, info->arch,
 		                    info->n_types, info->device, st.ctx, (double)st.kv_bytes / 1048576);
 		if (st.kv_disk_bytes)
-			conversation_notice(t, "the cache's keys and values lie on disk, %.1f MiB",
+			conversation_notice(conv, "the cache's keys and values lie on disk, %.1f MiB",
 			                    (double)st.kv_disk_bytes / 1048576);
 		if (st.kv_host_bytes)
-			conversation_notice(t, "the cache's keys and values lie in the machine's memory, %.1f MiB",
+			conversation_notice(conv, "the cache's keys and values lie in the machine's memory, %.1f MiB",
 			                    (double)st.kv_host_bytes / 1048576);
 	}
 	return 0;
 }
 
-void local_close(struct conversation *t)
+void local_close(struct conversation *conv)
 {
-	timeline_close(t->tl);
-	engine_close(t->engine);
-	t->tl = NULL;
-	t->engine = NULL;
+	timeline_close(conv->tl);
+	engine_close(conv->engine);
+	conv->tl = NULL;
+	conv->engine = NULL;
 }
 
 /* ---- a turn ---- */
 
-static int say_piece(struct conversation *t, struct message *m, int32_t id, const struct answer_hooks *h, struct err *e)
+static int say_piece(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
+                     struct err *e)
 {
-	size_t n = engine_piece_add(t->engine, id, 0, &m->text);
+	size_t n = engine_piece_add(conv->engine, id, 0, &m->text);
 
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
 /* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its
  * text. */
-static int begun_tokens(const struct conversation *t, const struct message *begun, struct tokens *out, struct err *e)
+static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
 		tokens_append(out, begun->id.id, begun->id.n);
-	else if (t->info->channels &&
-	         strcmp(t->o->think ? t->o->think : "", "off") != 0 && /* else the reply's head has the mark */
-	         engine_tokenize(t->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
+	else if (conv->info->channels &&
+	         strcmp(conv->o->think ? conv->o->think : "", "off") != 0 && /* else the reply's head has the mark */
+	         engine_tokenize(conv->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
 		return -1;
 	else
-		return engine_tokenize(t->engine, begun->text.p, begun->text.n, 0, out, e);
+		return engine_tokenize(conv->engine, begun->text.p, begun->text.n, 0, out, e);
 	return 0;
 }
 
 /* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
-static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h,
+static int32_t read_prompt(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
 	struct tokens so_far = { 0 };
 	size_t n = 0, n_begun;
 	int32_t reused = -1;
 
-	if (!begun || begun_tokens(t, begun, &so_far, e) == 0)
-		reused = conversation_sync(t, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress,
+	if (!begun || begun_tokens(conv, begun, &so_far, e) == 0)
+		reused = conversation_sync(conv, 1, begun ? &so_far : NULL, &n, &turn->recomputed, h->progress,
 		                           h->progress_ud, e);
 	n_begun = so_far.n;
 	tokens_free(&so_far);
@@ -112,15 +113,15 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 
 /* Does the token end the channel of the answer (1)? No other one is wanted. Else its text is followed from channel to
  * channel. */
-static int ends_answer(const struct conversation *t, struct reasoning *r, int32_t id)
+static int ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
 	struct str piece = { 0 }, answer = { 0 };
 	int ends;
 
-	if (!t->info->channels)
+	if (!conv->info->channels)
 		return 0;
-	engine_piece_add(t->engine, id, 0, &piece);
+	engine_piece_add(conv->engine, id, 0, &piece);
 	ends = r->at == REASONING_AFTER && piece.n == sizeof end - 1 && !memcmp(piece.p, end, piece.n);
 	if (!ends && piece.n)
 		reasoning_feed(r, piece.p, piece.n, &answer);
@@ -130,43 +131,43 @@ static int ends_answer(const struct conversation *t, struct reasoning *r, int32_
 }
 
 /* 1 if the token begins a new line behind the given tokens: an answer that began with a quotation ends there. */
-static int ends_paragraph(const struct conversation *t, const struct turn *turn, int32_t id)
+static int ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
 	int ends;
 
-	if (!t->given.n || (size_t)turn->answer_tokens < t->given.n)
+	if (!conv->given.n || (size_t)turn->answer_tokens < conv->given.n)
 		return 0;
-	engine_piece_add(t->engine, id, 0, &piece);
+	engine_piece_add(conv->engine, id, 0, &piece);
 	ends = piece.n && memchr(piece.p, '\n', piece.n) != NULL;
 	str_free(&piece);
 	return ends;
 }
 
 /* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
-static int generate_tokens(struct conversation *t, int ids, double start, struct reasoning *channels,
+static int generate_tokens(struct conversation *conv, int ids, double start, struct reasoning *channels,
                            const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
-	int32_t most = t->o->predict;
+	struct message *m = &conv->msg[conv->n_msg - 1];
+	int32_t most = conv->o->predict;
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	t->sampling.answer = m->place.first; /* also of an answer that goes on: all of it counts */
-	t->sampling.given = t->given.id;
-	t->sampling.n_given = (int32_t)t->given.n;
-	timeline_speculate(t->tl, strcmp(t->o->speculate, "off") != 0);
-	timeline_stats(t->tl, &st);
+	conv->sampling.answer = m->place.first; /* also of an answer that goes on: all of it counts */
+	conv->sampling.given = conv->given.id;
+	conv->sampling.n_given = (int32_t)conv->given.n;
+	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
+	timeline_stats(conv->tl, &st);
 	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
 		struct step_out step;
-		int got = timeline_step(t->tl, &t->sampling, &step, e);
+		int got = timeline_step(conv->tl, &conv->sampling, &step, e);
 
 		if (turn->ttft_s == 0)
 			turn->ttft_s = now_seconds() - start;
-		if (got > 0 && (ends_answer(t, channels, step.id) || ends_paragraph(t, turn, step.id)))
+		if (got > 0 && (ends_answer(conv, channels, step.id) || ends_paragraph(conv, turn, step.id)))
 			got = 0;
 		if (got == 0)
 			turn->stop = STOP_EOS;
@@ -177,11 +178,11 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 		/* At first each measures a few layers more; all of them have been after some tokens, and stay about as
 		 * they are. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
-			timeline_attention_read_measure(t->tl);
+			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
-		if (say_piece(t, m, step.id, h, e) < 0)
+		if (say_piece(conv, m, step.id, h, e) < 0)
 			return -1;
-		conversation_emit(t, EVENT_ANSWER_GREW, 0);
+		conversation_emit(conv, EVENT_ANSWER_GREW, 0);
 		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
 		if (turn->loop) {
 			turn->stop = STOP_LOOP;
@@ -191,87 +192,87 @@ static int generate_tokens(struct conversation *t, int ids, double start, struct
 	return 0;
 }
 
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn,
+static int generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h, struct turn *turn,
                     struct err *e)
 {
-	const struct str *begun = &t->msg[t->n_msg - 1].text;
+	const struct str *begun = &conv->msg[conv->n_msg - 1].text;
 	struct reasoning channels = { .first = 0 };
 	struct str answer = { 0 };
 	int rc;
 
-	if (t->info->channels && begun->n)
+	if (conv->info->channels && begun->n)
 		reasoning_feed(&channels, begun->p, begun->n, &answer);
-	rc = generate_tokens(t, ids, start, &channels, h, turn, e);
+	rc = generate_tokens(conv, ids, start, &channels, h, turn, e);
 	reasoning_free(&channels);
 	str_free(&answer);
 	return rc;
 }
 
 /* Speeds, and whether tokens were evicted for the first time. */
-static void measure(struct conversation *t, struct turn *turn)
+static void measure(struct conversation *conv, struct turn *turn)
 {
 	struct timeline_stats st;
 	struct err none;
 	int outgrown;
 
-	timeline_settle(t->tl, &none); /* what it evicts counts */
-	timeline_stats(t->tl, &st);
+	timeline_settle(conv->tl, &none); /* what it evicts counts */
+	timeline_stats(conv->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;
-	timeline_attention_read(t->tl, &turn->read);
+	timeline_attention_read(conv->tl, &turn->read);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
 	/* The first token is sampled from the prompt's logits and needs no decode. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
 	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;
-	turn->outgrown = !t->outgrown && outgrown;
-	t->outgrown = outgrown;
+	turn->outgrown = !conv->outgrown && outgrown;
+	conv->outgrown = outgrown;
 }
 
-static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	size_t n;
 	int32_t reused, again, computed = 0;
 
-	timeline_resume(t->tl);
-	signals_watch(t->tl);
-	if (t->grows) { /* the message has no end yet */
-		EACH_COMPANION(t, k, prefill)
-		computed = k->ops->prefill(k->self, t, progress, ud, e);
+	timeline_resume(conv->tl);
+	signals_watch(conv->tl);
+	if (conv->grows) { /* the message has no end yet */
+		EACH_COMPANION (conv, k, prefill)
+			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
-		reused = conversation_sync(t, 0, NULL, &n, &again, progress, ud, e);
+		reused = conversation_sync(conv, 0, NULL, &n, &again, progress, ud, e);
 		computed = reused < 0 ? -1 : (int32_t)n - reused;
 	}
 	signals_watch(NULL);
-	timeline_resume(t->tl);
+	timeline_resume(conv->tl);
 	if (computed >= 0)
-		conversation_emit(t, EVENT_PREFILL_ENDED, 0);
+		conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 	return computed;
 }
 
-static void begin(struct conversation *t)
+static void begin(struct conversation *conv)
 {
-	timeline_resume(t->tl);
-	signals_watch(t->tl);
+	timeline_resume(conv->tl);
+	signals_watch(conv->tl);
 }
 
-static void end(struct conversation *t)
+static void end(struct conversation *conv)
 {
 	signals_watch(NULL);
-	timeline_resume(t->tl);
+	timeline_resume(conv->tl);
 }
 
-static void stats(const struct conversation *t, struct timeline_stats *out)
+static void stats(const struct conversation *conv, struct timeline_stats *out)
 {
-	timeline_stats(t->tl, out);
+	timeline_stats(conv->tl, out);
 }
 
-static size_t count(const struct conversation *t, const char *text, size_t n)
+static size_t count(const struct conversation *conv, const char *text, size_t n)
 {
 	struct tokens id = { 0 };
 	struct err none = { 0 };
-	size_t tokens = engine_tokenize(t->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
+	size_t tokens = engine_tokenize(conv->engine, text, n, 0, &id, &none) < 0 ? n : id.n;
 
 	tokens_free(&id);
 	return tokens;
@@ -286,7 +287,7 @@ static int does_not_pin(const struct document *d, const struct err *why, struct 
 	               d->name, d->tokens, why->msg);
 }
 
-static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
+static int document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	struct timeline_stats st;
 	struct tokens all = { 0 };
@@ -296,19 +297,19 @@ static int document_fits(struct conversation *t, struct document *d, size_t room
 	int32_t trained;
 	int rc;
 
-	timeline_stats(t->tl, &st);
-	rc = conversation_render(t, 0, &all, e);
+	timeline_stats(conv->tl, &st);
+	rc = conversation_render(conv, 0, &all, e);
 	if (!rc)
-		d->tokens = document_count(t, (size_t)(d - t->doc), e);
+		d->tokens = document_count(conv, (size_t)(d - conv->doc), e);
 	if (!rc && st.endless)
-		rc = conversation_pin(t, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
+		rc = conversation_pin(conv, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
 	n = all.n;
 	tokens_free(&all);
 	if (rc < 0 || st.endless || n + room <= (size_t)st.ctx)
 		return rc;
 	rest = n - d->tokens + room;
 	wants = (n + 512 + 255) / 256 * 256;
-	trained = engine_info(t->engine)->ctx_train;
+	trained = engine_info(conv->engine)->ctx_train;
 	if (wants > (size_t)trained)
 		snprintf(beyond, sizeof beyond, ", beyond the %d the model was trained for", trained);
 	return err_set(e, ERR_FIT,

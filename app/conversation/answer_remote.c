@@ -84,46 +84,46 @@ int served_check_options(const struct options *o, struct err *e)
 	return 0;
 }
 
-int served_open(struct conversation *t, const struct options *o, struct err *e)
+int served_open(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct remote_options ro;
 	const struct remote_info *info;
 
 	model_server_options(o, &ro);
-	if (remote_open(&t->served.remote, &ro, e) < 0)
+	if (remote_open(&conv->served.remote, &ro, e) < 0)
 		return -1;
-	info = remote_info(t->served.remote);
-	copy_info(&t->served.info, info);
-	t->by = &answerer_remote;
-	t->info = &t->served.info;
-	t->served.left_out = 0;
-	t->served.tokens = 0;
-	t->served.counted = 1;
+	info = remote_info(conv->served.remote);
+	copy_info(&conv->served.info, info);
+	conv->by = &answerer_remote;
+	conv->info = &conv->served.info;
+	conv->served.left_out = 0;
+	conv->served.tokens = 0;
+	conv->served.counted = 1;
 	if (o->verbose)
-		conversation_notice(t, "%s at %s%s%s, context %s", info->model, info->server,
+		conversation_notice(conv, "%s at %s%s%s, context %s", info->model, info->server,
 		                    *info->program ? ", " : "", info->program,
 		                    info->ctx ? count_text((uint64_t)info->ctx).s : "unknown");
 	return 0;
 }
 
-void served_close(struct conversation *t)
+void served_close(struct conversation *conv)
 {
-	remote_close(t->served.remote);
-	t->served = (struct served){ .left_out = 0 };
+	remote_close(conv->served.remote);
+	conv->served = (struct served){ .left_out = 0 };
 }
 
-void conversation_server_models(const struct conversation *t, struct str *out)
+void conversation_server_models(const struct conversation *conv, struct str *out)
 {
-	if (t->served.remote)
-		remote_models(t->served.remote, out);
+	if (conv->served.remote)
+		remote_models(conv->served.remote, out);
 }
 
 /* Tokens of the context: as the server says, or fewer where -c asks for that; 0: unknown. */
-static int32_t limit(const struct conversation *t)
+static int32_t limit(const struct conversation *conv)
 {
-	int32_t ctx = remote_info(t->served.remote)->ctx;
+	int32_t ctx = remote_info(conv->served.remote)->ctx;
 
-	return !ctx || (t->o->ctx && t->o->ctx < ctx) ? t->o->ctx : ctx;
+	return !ctx || (conv->o->ctx && conv->o->ctx < ctx) ? conv->o->ctx : ctx;
 }
 
 /* ---- what is sent ---- */
@@ -151,7 +151,7 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 
 /* A question with what stands in front of it; an answer without its reasoning. A question behind one that has lost its
  * answer shares its message: the server's template may refuse two in a row. */
-static void list_add_message(struct list *l, const struct conversation *t, const struct message *m, int first)
+static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
 
@@ -164,9 +164,9 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 
 		str_add(own, str_text(&m->text) + from, m->text.n - from);
 	} else {
-		for (size_t i = 0; first && i < t->n_doc; i++)
-			if (t->doc[i].whole)
-				str_add(own, t->doc[i].text.p, t->doc[i].text.n);
+		for (size_t i = 0; first && i < conv->n_doc; i++)
+			if (conv->doc[i].whole)
+				str_add(own, conv->doc[i].text.p, conv->doc[i].text.n);
 		str_add(own, str_text(&m->context), m->context.n);
 		str_add(own, str_text(&m->text), m->text.n);
 	}
@@ -174,17 +174,17 @@ static void list_add_message(struct list *l, const struct conversation *t, const
 }
 
 /* The messages from index `from` on, and the beginning of an answer. */
-static struct list list_make(const struct conversation *t, size_t from, const struct message *begun)
+static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
-		.msg = xcalloc(t->n_msg + 3, sizeof *l.msg),
-		.own = xcalloc(t->n_msg + 3, sizeof *l.own),
+		.msg = xcalloc(conv->n_msg + 3, sizeof *l.msg),
+		.own = xcalloc(conv->n_msg + 3, sizeof *l.own),
 	};
 
-	if (t->has_system)
-		list_add(&l, ROLE_SYSTEM, &t->system);
-	for (size_t i = from; i < t->n_msg; i++)
-		list_add_message(&l, t, &t->msg[i], i == from);
+	if (conv->has_system)
+		list_add(&l, ROLE_SYSTEM, &conv->system);
+	for (size_t i = from; i < conv->n_msg; i++)
+		list_add_message(&l, conv, &conv->msg[i], i == from);
 	if (begun)
 		list_add(&l, ROLE_ASSISTANT, &begun->text);
 	return l;
@@ -193,19 +193,19 @@ static struct list list_make(const struct conversation *t, size_t from, const st
 /* ---- the context ---- */
 
 /* Where the turn behind the one at `from` begins; n_msg: there is none. */
-static size_t next_turn(const struct conversation *t, size_t from)
+static size_t next_turn(const struct conversation *conv, size_t from)
 {
-	for (from++; from < t->n_msg && t->msg[from].role != ROLE_USER; from++)
+	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
 		;
 	return from;
 }
 
 /* The question that is answered: it is sent in any case. */
-static size_t last_question(const struct conversation *t)
+static size_t last_question(const struct conversation *conv)
 {
-	size_t i = t->n_msg;
+	size_t i = conv->n_msg;
 
-	while (i && t->msg[i - 1].role != ROLE_USER)
+	while (i && conv->msg[i - 1].role != ROLE_USER)
 		i--;
 	return i ? i - 1 : 0;
 }
@@ -221,73 +221,73 @@ static size_t tokens_most(const struct list *l)
 }
 
 /* Tokens of the messages from `from` on.  With a bound that is small enough nobody is asked. */
-static int32_t count_from(struct conversation *t, size_t from, const struct message *begun, size_t enough)
+static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
-	struct list l = list_make(t, from, begun);
+	struct list l = list_make(conv, from, begun);
 	int exact = 0;
 	int32_t n;
 
 	if (tokens_most(&l) <= enough)
 		n = (int32_t)(tokens_most(&l) / 3);
 	else
-		n = remote_count_messages(t->served.remote, l.msg, l.n, &exact);
+		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 	list_free(&l);
-	t->served.tokens = n;
-	t->served.counted = exact;
+	conv->served.tokens = n;
+	conv->served.counted = exact;
 	return n;
 }
 
 /* Leave out the oldest turns until `most` tokens are left, of the n that there are, or only the last question. */
-static void leave_out(struct conversation *t, int32_t n, int32_t most)
+static void leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
-	size_t *from = &t->served.left_out, last = last_question(t), all = 0, rest;
+	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
 
-	for (size_t i = *from; i < t->n_msg; i++)
-		all += t->msg[i].text.n + t->msg[i].context.n + AROUND;
+	for (size_t i = *from; i < conv->n_msg; i++)
+		all += conv->msg[i].text.n + conv->msg[i].context.n + AROUND;
 	rest = all;
 	while (*from < last && (double)rest / (double)(all ? all : 1) * n > most) {
-		size_t next = next_turn(t, *from);
+		size_t next = next_turn(conv, *from);
 
 		for (size_t i = *from; i < next; i++)
-			rest -= t->msg[i].text.n + t->msg[i].context.n + AROUND;
+			rest -= conv->msg[i].text.n + conv->msg[i].context.n + AROUND;
 		*from = next;
 	}
 }
 
 /* Choose what is sent. refused: the server has refused more than that, whatever was counted. -1: the question alone
  * does not fit. */
-static int make_room(struct conversation *t, const struct message *begun, int refused, struct err *e)
+static int make_room(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
-	int32_t ctx = limit(t), answer, n;
-	size_t last = last_question(t);
+	int32_t ctx = limit(conv), answer, n;
+	size_t last = last_question(conv);
 
-	if (t->served.left_out > last)
-		t->served.left_out = 0;
+	if (conv->served.left_out > last)
+		conv->served.left_out = 0;
 	if (!ctx) {
-		count_from(t, t->served.left_out, begun, SIZE_MAX);
+		count_from(conv, conv->served.left_out, begun, SIZE_MAX);
 		return 0;
 	}
-	answer = t->o->predict >= 0 && t->o->predict < ctx / 2 ? t->o->predict : ctx / SHARE_OF_ANSWER;
+	answer = conv->o->predict >= 0 && conv->o->predict < ctx / 2 ? conv->o->predict : ctx / SHARE_OF_ANSWER;
 	/* Turns were undone, or the context has grown: there may be room again. */
-	if (t->served.left_out && !refused && count_from(t, 0, begun, 0) <= (ctx - answer) / 4 * 3)
-		t->served.left_out = 0;
-	n = count_from(t, t->served.left_out, begun, (size_t)(ctx - answer));
-	while (n > ctx - answer && t->served.left_out < last) {
-		leave_out(t, n, (ctx - answer) / 4 * 3);
-		n = count_from(t, t->served.left_out, begun, 0);
+	if (conv->served.left_out && !refused && count_from(conv, 0, begun, 0) <= (ctx - answer) / 4 * 3)
+		conv->served.left_out = 0;
+	n = count_from(conv, conv->served.left_out, begun, (size_t)(ctx - answer));
+	while (n > ctx - answer && conv->served.left_out < last) {
+		leave_out(conv, n, (ctx - answer) / 4 * 3);
+		n = count_from(conv, conv->served.left_out, begun, 0);
 	}
 	if (n < ctx)
 		return 0;
 	return err_set(e, ERR_FIT,
 	               "the question has %s%d tokens with what goes with it, more than the context of %d at %.100s",
-	               t->served.counted ? "" : "about ", n, ctx, remote_info(t->served.remote)->server);
+	               conv->served.counted ? "" : "about ", n, ctx, remote_info(conv->served.remote)->server);
 }
 
 /* ---- a turn ---- */
 
 struct wait {
 	const struct answer_hooks *h;
-	struct conversation *t;
+	struct conversation *conv;
 	int told;
 };
 
@@ -295,41 +295,41 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
 
-	if (why && !w->told++ && !w->t->o->quiet)
-		conversation_notice(w->t, "%s; asking again", why);
+	if (why && !w->told++ && !w->conv->o->quiet)
+		conversation_notice(w->conv, "%s; asking again", why);
 	if (w->h->progress)
 		w->h->progress(done, total, w->h->progress_ud);
 }
 
-static int ask(struct conversation *t, const struct message *begun, const struct answer_hooks *h, struct err *e)
+static int ask(struct conversation *conv, const struct message *begun, const struct answer_hooks *h, struct err *e)
 {
-	struct wait w = { .h = h, .t = t };
-	struct list l = list_make(t, t->served.left_out, begun);
+	struct wait w = { .h = h, .conv = conv };
+	struct list l = list_make(conv, conv->served.left_out, begun);
 	struct remote_request q = {
 		.msg = l.msg,
 		.n_msg = l.n,
 		.extends = begun != NULL,
-		.no_thought = t->o->think && !strcmp(t->o->think, "off"),
-		.thought = t->o->think && !strcmp(t->o->think, "on"),
-		.most = t->o->predict,
-		.sampling = &t->sampling,
-		.said = t->o->sampling_set,
-		.seeded = t->o->seed_set,
-		.seed = t->o->seed,
+		.no_thought = conv->o->think && !strcmp(conv->o->think, "off"),
+		.thought = conv->o->think && !strcmp(conv->o->think, "on"),
+		.most = conv->o->predict,
+		.sampling = &conv->sampling,
+		.said = conv->o->sampling_set,
+		.seeded = conv->o->seed_set,
+		.seed = conv->o->seed,
 		.waiting = waiting,
 		.ud = &w,
 	};
-	int rc = remote_ask(t->served.remote, &q, e);
+	int rc = remote_ask(conv->served.remote, &q, e);
 
 	list_free(&l);
 	return rc;
 }
 
-static int32_t read_prompt(struct conversation *t, const struct message *begun, const struct answer_hooks *h,
+static int32_t read_prompt(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
-	const struct remote_info *info = remote_info(t->served.remote);
-	size_t had = t->served.left_out;
+	const struct remote_info *info = remote_info(conv->served.remote);
+	size_t had = conv->served.left_out;
 	struct err why = { 0 };
 	int rc;
 
@@ -337,21 +337,21 @@ static int32_t read_prompt(struct conversation *t, const struct message *begun, 
 		begun = NULL;
 	if (begun && !info->extends)
 		return err_set(e, ERR_USAGE, "%.100s cannot extend an answer; ask it to go on", info->server);
-	if (make_room(t, begun, 0, e) < 0)
+	if (make_room(conv, begun, 0, e) < 0)
 		return -1;
-	for (int tries = 0; (rc = ask(t, begun, h, &why)) < 0; tries++) {
-		if (why.code != ERR_FIT || t->served.left_out >= last_question(t) || tries == TRIES)
+	for (int tries = 0; (rc = ask(conv, begun, h, &why)) < 0; tries++) {
+		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
 		/* The server has said now how large its context is, or it has not: then half of the turns are too
 		 * many. */
-		leave_out(t, 2, 1);
-		if (make_room(t, begun, 1, e) < 0)
+		leave_out(conv, 2, 1);
+		if (make_room(conv, begun, 1, e) < 0)
 			return -1;
 	}
 	turn->answered = 1;
-	turn->prompt_tokens = t->served.tokens;
-	turn->left_out = t->served.left_out > had ? t->served.left_out : 0;
-	turn->guessed = !t->served.counted;
+	turn->prompt_tokens = conv->served.tokens;
+	turn->left_out = conv->served.left_out > had ? conv->served.left_out : 0;
+	turn->guessed = !conv->served.counted;
 	return 0;
 }
 
@@ -366,28 +366,28 @@ static int32_t hash_of(const char *p, size_t n)
 }
 
 /* The last message has grown by a piece: 1: the answer ends here. */
-static int take_piece(struct conversation *t, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
+static int take_piece(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
+	struct message *m = &conv->msg[conv->n_msg - 1];
 	const char *p = m->text.p + from;
 	size_t n = m->text.n - from;
 
 	turn->answer_tokens++;
 	if (h->text && h->text(p, n, h->text_ud, e) < 0)
 		return -1;
-	conversation_emit(t, EVENT_ANSWER_GREW, 0);
+	conversation_emit(conv, EVENT_ANSWER_GREW, 0);
 	turn->loop = h->stop_loops ? loop_add(watch, hash_of(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
 	/* A server that takes no limit is stopped: a piece has a token at least. */
-	return turn->loop || (t->o->predict >= 0 && turn->answer_tokens > t->o->predict);
+	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
-static int generate(struct conversation *t, int ids, double start, const struct answer_hooks *h, struct turn *turn,
+static int generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h, struct turn *turn,
                     struct err *e)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
+	struct message *m = &conv->msg[conv->n_msg - 1];
 	struct loop_watch watch = { .n = 0 };
 	double first = 0;
 	int rc = 0, got = 1;
@@ -398,7 +398,7 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 		enum remote_stop stop;
 		size_t from = m->text.n;
 
-		got = remote_next(t->served.remote, &m->text, &stop, e);
+		got = remote_next(conv->served.remote, &m->text, &stop, e);
 		if (turn->ttft_s == 0) {
 			first = now_seconds();
 			turn->ttft_s = first - start;
@@ -407,20 +407,20 @@ static int generate(struct conversation *t, int ids, double start, const struct 
 			turn->stop = stop == REMOTE_LENGTH ? STOP_LENGTH : STOP_EOS;
 		if (got <= 0)
 			break;
-		rc = take_piece(t, from, &watch, h, turn, e);
+		rc = take_piece(conv, from, &watch, h, turn, e);
 	}
-	remote_end(t->served.remote);
-	t->served.decode_s = now_seconds() - first;
+	remote_end(conv->served.remote);
+	conv->served.decode_s = now_seconds() - first;
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
 /* What the server has said, and where it has said nothing what was seen. */
-static void measure(struct conversation *t, struct turn *turn)
+static void measure(struct conversation *conv, struct turn *turn)
 {
-	const struct remote_usage *u = remote_usage(t->served.remote);
+	const struct remote_usage *u = remote_usage(conv->served.remote);
 	int32_t computed;
 
-	turn->estimated = u->prompt < 0 && !t->served.counted;
+	turn->estimated = u->prompt < 0 && !conv->served.counted;
 	if (u->prompt >= 0)
 		turn->prompt_tokens = u->prompt;
 	turn->reused_tokens = u->cached > 0 && u->cached <= turn->prompt_tokens ? u->cached : 0;
@@ -429,37 +429,37 @@ static void measure(struct conversation *t, struct turn *turn)
 	computed = turn->prompt_tokens - turn->reused_tokens;
 	turn->prefill_tps = u->prefill_tps >= 0 ? u->prefill_tps : turn->ttft_s > 0 ? computed / turn->ttft_s : 0;
 	turn->decode_tps = u->decode_tps >= 0 ? u->decode_tps
-	                   : turn->answer_tokens > 1 && t->served.decode_s > 0
-	                           ? (turn->answer_tokens - 1) / t->served.decode_s
+	                   : turn->answer_tokens > 1 && conv->served.decode_s > 0
+	                           ? (turn->answer_tokens - 1) / conv->served.decode_s
 	                           : 0;
-	t->served.counted = !turn->estimated;
-	t->served.tokens = turn->prompt_tokens + turn->answer_tokens;
-	t->served.reused = turn->reused_tokens;
-	t->served.answer = turn->answer_tokens;
-	t->served.decode_s = turn->decode_tps > 0 ? (turn->answer_tokens - 1) / turn->decode_tps : 0;
-	t->served.prefill_s = turn->prefill_tps > 0 ? computed / turn->prefill_tps : 0;
+	conv->served.counted = !turn->estimated;
+	conv->served.tokens = turn->prompt_tokens + turn->answer_tokens;
+	conv->served.reused = turn->reused_tokens;
+	conv->served.answer = turn->answer_tokens;
+	conv->served.decode_s = turn->decode_tps > 0 ? (turn->answer_tokens - 1) / turn->decode_tps : 0;
+	conv->served.prefill_s = turn->prefill_tps > 0 ? computed / turn->prefill_tps : 0;
 }
 
-static void nothing(struct conversation *t)
+static void nothing(struct conversation *conv)
 {
-	(void)t;
+	(void)conv;
 }
 
 /* The server reads with the question. */
-static int32_t prefill(struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	(void)progress, (void)ud, (void)e;
-	conversation_emit(t, EVENT_PREFILL_ENDED, 0);
+	conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 	return 0;
 }
 
-static void stats(const struct conversation *t, struct timeline_stats *out)
+static void stats(const struct conversation *conv, struct timeline_stats *out)
 {
-	const struct served *s = &t->served;
+	const struct served *s = &conv->served;
 
 	*out = (struct timeline_stats){
 		.n_tokens = s->tokens,
-		.ctx = limit(t),
+		.ctx = limit(conv),
 		.reused_tokens = s->reused,
 		.decode_tokens = s->answer,
 		.decode_seconds = s->decode_s,
@@ -468,28 +468,28 @@ static void stats(const struct conversation *t, struct timeline_stats *out)
 	};
 }
 
-static size_t count(const struct conversation *t, const char *text, size_t n)
+static size_t count(const struct conversation *conv, const char *text, size_t n)
 {
 	int exact;
 
-	return (size_t)remote_count(t->served.remote, text, n, &exact);
+	return (size_t)remote_count(conv->served.remote, text, n, &exact);
 }
 
-static int document_fits(struct conversation *t, struct document *d, size_t room, struct err *e)
+static int document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
-	int32_t ctx = (int32_t)conversation_context_size(t), n;
+	int32_t ctx = (int32_t)conversation_context_size(conv), n;
 
-	d->tokens = count(t, d->text.p, d->text.n);
+	d->tokens = count(conv, d->text.p, d->text.n);
 	n = (int32_t)d->tokens;
-	if (t->n_msg || t->n_doc > 1) {
+	if (conv->n_msg || conv->n_doc > 1) {
 		struct message question = { .role = ROLE_USER };
-		struct list l = list_make(t, t->n_msg, NULL);
+		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
 		/* All documents in front of an empty question: with the messages they may be too long, and old turns
 		 * are left out then. */
-		list_add_message(&l, t, &question, 1);
-		n = remote_count_messages(t->served.remote, l.msg, l.n, &exact);
+		list_add_message(&l, conv, &question, 1);
+		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);
 	}
 	if (n + BEFORE + (int32_t)room <= ctx)
@@ -497,8 +497,8 @@ static int document_fits(struct conversation *t, struct document *d, size_t room
 	return err_set(
 		e, ERR_FIT,
 		"document '%.120s' has %zu tokens and does not fit the %s of %d at %.60s; --docs auto searches it for passages instead",
-		d->name, d->tokens, limit(t) ? "context" : "assumed context (-c says it)", ctx,
-		remote_info(t->served.remote)->server);
+		d->name, d->tokens, limit(conv) ? "context" : "assumed context (-c says it)", ctx,
+		remote_info(conv->served.remote)->server);
 }
 
 const struct answerer answerer_remote = {

@@ -13,19 +13,19 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 	                                                                                                 : kept;
 }
 
-int32_t conversation_cached_tokens(const struct conversation *t, const struct timeline_stats *st)
+int32_t conversation_cached_tokens(const struct conversation *conv, const struct timeline_stats *st)
 {
-	int32_t cached = tokens_in_cache(st), undone = undo_cached(t, st);
+	int32_t cached = tokens_in_cache(st), undone = undo_cached(conv, st);
 	const int32_t *had;
 	size_t n, same = 0;
 
-	if (t->n_msg)
+	if (conv->n_msg)
 		return undone < cached ? cached - undone : 0;
 	/* The system prompt and the documents, which are never evicted. */
-	if (!t->tl || !t->prefix_known)
+	if (!conv->tl || !conv->prefix_known)
 		return 0;
-	had = timeline_tokens(t->tl, &n);
-	while (same < n && same < t->prefix.n && had[same] == t->prefix.id[same])
+	had = timeline_tokens(conv->tl, &n);
+	while (same < n && same < conv->prefix.n && had[same] == conv->prefix.id[same])
 		same++;
 	return (int32_t)same;
 }

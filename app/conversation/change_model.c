@@ -33,10 +33,10 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 
 /* Hide the ids of answers that mean other words in the new model's vocabulary; was[]: how many ids each had, for
  * ids_show(). */
-static void ids_hide(struct conversation *t, const struct engine *engine, size_t *was)
+static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
-	for (size_t i = 0; i < t->n_msg; i++) {
-		struct message *m = &t->msg[i];
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		struct message *m = &conv->msg[i];
 
 		was[i] = m->id.n;
 		if (m->id.n && !tokens_match_text(engine, m->id.id, m->id.n, str_text(&m->text), m->text.n))
@@ -44,10 +44,10 @@ static void ids_hide(struct conversation *t, const struct engine *engine, size_t
 	}
 }
 
-static void ids_show(struct conversation *t, const size_t *was)
+static void ids_show(struct conversation *conv, const size_t *was)
 {
-	for (size_t i = 0; i < t->n_msg; i++)
-		t->msg[i].id.n = was[i];
+	for (size_t i = 0; i < conv->n_msg; i++)
+		conv->msg[i].id.n = was[i];
 }
 
 static int template_ok(const struct engine *engine, struct err *e)
@@ -60,22 +60,22 @@ static int template_ok(const struct engine *engine, struct err *e)
 }
 
 /* Can the new model hold the conversation?  *n: the conversation's tokens in its vocabulary. */
-static int check_model(struct conversation *t, struct engine *engine, const struct options *next, size_t *n,
+static int check_model(struct conversation *conv, struct engine *engine, const struct options *next, size_t *n,
                        struct err *e)
 {
-	const char *kv = t->kv ? t->kv : next->kv;
+	const char *kv = conv->kv ? conv->kv : next->kv;
 	int32_t ctx = next->ctx ? next->ctx : engine_info(engine)->ctx_train;
 	struct tokens all = { 0 };
-	struct engine *at_work = t->engine;
+	struct engine *at_work = conv->engine;
 	int rc;
 
 	/* The caller has set the old model's rendering aside: it is in another vocabulary. */
 	if (template_ok(engine, e) < 0)
 		return -1;
-	t->engine = engine;
-	rc = conversation_render(t, 0, &all, e);
-	t->engine = at_work;
-	*n = t->n_msg || t->n_doc ? all.n : 0;
+	conv->engine = engine;
+	rc = conversation_render(conv, 0, &all, e);
+	conv->engine = at_work;
+	*n = conv->n_msg || conv->n_doc ? all.n : 0;
 	tokens_free(&all);
 	if (rc < 0)
 		return -1;
@@ -89,107 +89,107 @@ static int check_model(struct conversation *t, struct engine *engine, const stru
 	return 0;
 }
 
-static int open_with(struct conversation *t, const struct options *o, struct err *e)
+static int open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;
 
-	if (t->kv)
-		with.kv = t->kv;
-	if (model_open(&t->engine, o, MODEL_RUN, e) < 0) {
-		t->engine = NULL;
+	if (conv->kv)
+		with.kv = conv->kv;
+	if (model_open(&conv->engine, o, MODEL_RUN, e) < 0) {
+		conv->engine = NULL;
 		return -1;
 	}
-	if (timeline_open_for(&t->tl, t->engine, &with, o->ctx, e) < 0) {
-		t->tl = NULL;
-		engine_close(t->engine);
-		t->engine = NULL;
+	if (timeline_open_for(&conv->tl, conv->engine, &with, o->ctx, e) < 0) {
+		conv->tl = NULL;
+		engine_close(conv->engine);
+		conv->engine = NULL;
 		return -1;
 	}
-	t->by = &answerer_local;
-	t->info = engine_info(t->engine);
+	conv->by = &answerer_local;
+	conv->info = engine_info(conv->engine);
 	return 0;
 }
 
 /* What belonged to the model before goes. */
-static void forget_model(struct conversation *t)
+static void forget_model(struct conversation *conv)
 {
-	t->pinned = -1;
-	t->prefix_known = 0;
-	t->outgrown = 0;
-	t->last = (struct turn){ .stop = STOP_LENGTH };
+	conv->pinned = -1;
+	conv->prefix_known = 0;
+	conv->outgrown = 0;
+	conv->last = (struct turn){ .stop = STOP_LENGTH };
 }
 
 /* A server takes the model's place.  Answers keep their sampled ids: the model that has them may come back. */
-static int32_t change_to_server(struct conversation *t, const struct options *next, struct err *e)
+static int32_t change_to_server(struct conversation *conv, const struct options *next, struct err *e)
 {
-	const struct answerer *by = t->by;
-	const struct engine_info *info = t->info;
-	struct served before = t->served, new;
+	const struct answerer *by = conv->by;
+	const struct engine_info *info = conv->info;
+	struct served before = conv->served, new;
 
-	t->served = (struct served){ .left_out = 0 };
-	if (served_open(t, next, e) < 0) {
-		t->served = before;
-		t->by = by;
-		t->info = info;
+	conv->served = (struct served){ .left_out = 0 };
+	if (served_open(conv, next, e) < 0) {
+		conv->served = before;
+		conv->by = by;
+		conv->info = info;
 		return -1;
 	}
-	new = t->served;
-	t->served = before;
-	served_close(t);
-	t->served = new;
-	companions_changed(t, CHANGE_MODEL);
-	local_close(t);
-	rendered_free(&t->rendered);
-	t->rendered = (struct rendered){ .n_msg = 0 };
-	t->rendered_msg = 0;
-	forget_model(t);
-	undo_forget(t);
-	documents_choose(t);
-	conversation_sampling(t, 0);
+	new = conv->served;
+	conv->served = before;
+	served_close(conv);
+	conv->served = new;
+	companions_changed(conv, CHANGE_MODEL);
+	local_close(conv);
+	rendered_free(&conv->rendered);
+	conv->rendered = (struct rendered){ .n_msg = 0 };
+	conv->rendered_msg = 0;
+	forget_model(conv);
+	undo_forget(conv);
+	documents_choose(conv);
+	conversation_sampling(conv, 0);
 	return 0;
 }
 
-int32_t conversation_change_model(struct conversation *t, const struct options *next, struct err *e)
+int32_t conversation_change_model(struct conversation *conv, const struct options *next, struct err *e)
 {
 	struct engine *look = NULL;
-	struct rendered old = t->rendered;
+	struct rendered old = conv->rendered;
 	struct err why = { 0 };
 	size_t *was, n = 0;
 	int rc;
 
 	if (model_server(next))
-		return change_to_server(t, next, e);
+		return change_to_server(conv, next, e);
 	rc = model_open(&look, next, MODEL_LOOK, e);
 	if (rc < 0)
 		return -1;
-	was = xcalloc(t->n_msg + 1, sizeof *was);
-	ids_hide(t, look, was);
-	t->rendered = (struct rendered){ .n_msg = 0 };
-	rc = check_model(t, look, next, &n, e);
+	was = xcalloc(conv->n_msg + 1, sizeof *was);
+	ids_hide(conv, look, was);
+	conv->rendered = (struct rendered){ .n_msg = 0 };
+	rc = check_model(conv, look, next, &n, e);
 	engine_close(look);
 	if (!rc) {
-		companions_changed(t, CHANGE_MODEL);
-		local_close(t);
-		rc = open_with(t, next, e);
+		companions_changed(conv, CHANGE_MODEL);
+		local_close(conv);
+		rc = open_with(conv, next, e);
 		if (!rc)
-			served_close(t);
-		else if (!t->served.remote && open_with(t, t->o, &why) < 0)
-			t->by = NULL;
-		forget_model(t);
+			served_close(conv);
+		else if (!conv->served.remote && open_with(conv, conv->o, &why) < 0)
+			conv->by = NULL;
+		forget_model(conv);
 	}
-	rendered_free(rc < 0 ? &t->rendered : &old);
+	rendered_free(rc < 0 ? &conv->rendered : &old);
 	if (rc < 0) {
-		t->rendered = old;
-		if (t->tl)
-			place_all(t);
-		ids_show(t, was);
+		conv->rendered = old;
+		if (conv->tl)
+			place_all(conv);
+		ids_show(conv, was);
 	} else {
-		undo_forget(t);
+		undo_forget(conv);
 	}
 	free(was);
-	if (t->by) {
-		documents_choose(t);
-		conversation_sampling(t, 0);
+	if (conv->by) {
+		documents_choose(conv);
+		conversation_sampling(conv, 0);
 	}
 	return rc < 0 ? -1 : (int32_t)n;
 }

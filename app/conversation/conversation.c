@@ -17,43 +17,45 @@ static uint64_t random_seed(void)
 	return seed;
 }
 
-void conversation_sampling(struct conversation *t, int reseed)
+void conversation_sampling(struct conversation *conv, int reseed)
 {
-	struct sampling before = t->sampling;
+	struct sampling before = conv->sampling;
 
-	sampling_choose(t->o, t->engine, &t->sampled);
-	t->sampling = t->sampled.s;
-	memcpy(t->sampling.rng, before.rng, sizeof before.rng);
+	sampling_choose(conv->o, conv->engine, &conv->sampled);
+	conv->sampling = conv->sampled.s;
+	memcpy(conv->sampling.rng, before.rng, sizeof before.rng);
 	if (reseed)
-		sampling_seed(&t->sampling, t->o->seed_set ? t->o->seed : random_seed());
+		sampling_seed(&conv->sampling, conv->o->seed_set ? conv->o->seed : random_seed());
 }
 
-void conversation_options_changed(struct conversation *t, int reseed)
+void conversation_options_changed(struct conversation *conv, int reseed)
 {
-	conversation_sampling(t, reseed);
-	t->prefix_known = 0; /* some templates say in the prefix whether the model is to reason */
-	if (strcmp(t->docs, t->o->docs) != 0) {
-		t->docs = t->o->docs;
-		documents_choose(t);
+	conversation_sampling(conv, reseed);
+	conv->prefix_known = 0; /* some templates say in the prefix whether the model is to reason */
+	if (strcmp(conv->docs, conv->o->docs) != 0) {
+		conv->docs = conv->o->docs;
+		documents_choose(conv);
 	}
-	conversation_emit(t, EVENT_SETTINGS, 0);
+	conversation_emit(conv, EVENT_SETTINGS, 0);
 }
 
-int conversation_open(struct conversation *t, const struct options *o, observer_fn *observer, void *ud, struct err *e)
+int conversation_open(struct conversation *conv, const struct options *o, observer_fn *observer, void *ud,
+                      struct err *e)
 {
-	*t = (struct conversation){ .o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1 };
+	*conv = (struct conversation){ .o = o, .docs = o->docs ? o->docs : "auto", .pinned = -1 };
 	if (observer)
-		conversation_observe(t, observer, ud);
-	if (model_server(o) ? served_check_options(o, e) < 0 || served_open(t, o, e) < 0 : local_open(t, o, e) < 0)
+		conversation_observe(conv, observer, ud);
+	if (model_server(o) ? served_check_options(o, e) < 0 || served_open(conv, o, e) < 0
+	                    : local_open(conv, o, e) < 0)
 		return -1;
-	conversation_system(t, o->system);
-	conversation_sampling(t, 1);
+	conversation_system(conv, o->system);
+	conversation_sampling(conv, 1);
 	return 0;
 }
 
-int32_t conversation_change_policy(struct conversation *t, const char *where, const char *text, struct err *e)
+int32_t conversation_change_policy(struct conversation *conv, const char *where, const char *text, struct err *e)
 {
-	struct options o = *t->o;
+	struct options o = *conv->o;
 	struct timeline_stats st;
 	struct err why = { 0 };
 	size_t had, left = 0;
@@ -61,91 +63,91 @@ int32_t conversation_change_policy(struct conversation *t, const char *where, co
 
 	if (kv_policy_check(text, &why) < 0)
 		return err_set(e, ERR_USAGE, "%s: %.300s", where, why.msg);
-	if (!t->tl)
+	if (!conv->tl)
 		return err_set(e, ERR_USAGE,
 		               "%s: the server has its own cache; a policy is for a model in this process", where);
-	timeline_tokens(t->tl, &had);
-	timeline_stats(t->tl, &st);
-	ctx = t->o->ctx ? t->o->ctx : st.ctx;
+	timeline_tokens(conv->tl, &had);
+	timeline_stats(conv->tl, &st);
+	ctx = conv->o->ctx ? conv->o->ctx : st.ctx;
 	if (!kv_policy_endless(text) && had > (size_t)ctx)
 		return err_set(
 			e, ERR_FIT,
 			"the conversation has %zu tokens, more than '%.40s' can hold in a context of %d; /undo, /new and a "
 			"larger -c make room",
 			had, text, ctx);
-	if (timeline_switch_kv(t->tl, text, &why) == 0) {
-		timeline_tokens(t->tl, &left);
+	if (timeline_switch_kv(conv->tl, text, &why) == 0) {
+		timeline_tokens(conv->tl, &left);
 	} else if (why.code != ERR_FIT) {
 		return err_set(e, why.code, "%s", why.msg);
 	} else {
 		/* There is no memory for both caches: close the old one first, and open it again, empty, if the new one
 		 * fails even so. */
-		timeline_close(t->tl);
-		t->tl = NULL;
-		t->pinned = -1;
+		timeline_close(conv->tl);
+		conv->tl = NULL;
+		conv->pinned = -1;
 		o.kv = text;
-		if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, e) < 0) {
-			o.kv = t->kv ? t->kv : t->o->kv;
-			if (timeline_open_for(&t->tl, t->engine, &o, o.ctx, &why) < 0)
-				t->by = NULL;
+		if (timeline_open_for(&conv->tl, conv->engine, &o, o.ctx, e) < 0) {
+			o.kv = conv->kv ? conv->kv : conv->o->kv;
+			if (timeline_open_for(&conv->tl, conv->engine, &o, o.ctx, &why) < 0)
+				conv->by = NULL;
 			return -1;
 		}
 	}
-	t->pinned = -1;
-	t->outgrown = 0;
-	companions_changed(t, CHANGE_CACHE);
-	free(t->kv);
-	t->kv = xstrndup(text, strlen(text));
+	conv->pinned = -1;
+	conv->outgrown = 0;
+	companions_changed(conv, CHANGE_CACHE);
+	free(conv->kv);
+	conv->kv = xstrndup(text, strlen(text));
 	return (int32_t)(had - left);
 }
 
-static void forget_messages(struct conversation *t)
+static void forget_messages(struct conversation *conv)
 {
-	companions_changed(t, CHANGE_EMPTIED);
-	while (t->n_msg)
-		message_free(&t->msg[--t->n_msg]);
-	undo_forget(t);
-	t->outgrown = 0;
+	companions_changed(conv, CHANGE_EMPTIED);
+	while (conv->n_msg)
+		message_free(&conv->msg[--conv->n_msg]);
+	undo_forget(conv);
+	conv->outgrown = 0;
 }
 
-void conversation_clear(struct conversation *t)
+void conversation_clear(struct conversation *conv)
 {
-	forget_messages(t);
-	conversation_emit(t, EVENT_CLEARED, 0);
+	forget_messages(conv);
+	conversation_emit(conv, EVENT_CLEARED, 0);
 }
 
-void conversation_empty(struct conversation *t)
+void conversation_empty(struct conversation *conv)
 {
-	forget_messages(t);
-	conversation_drop_documents(t);
-	conversation_emit(t, EVENT_CLEARED, 0);
+	forget_messages(conv);
+	conversation_drop_documents(conv);
+	conversation_emit(conv, EVENT_CLEARED, 0);
 }
 
-void conversation_close(struct conversation *t)
+void conversation_close(struct conversation *conv)
 {
 	signals_watch(NULL);
-	t->n_observer = 0;
-	conversation_empty(t);
-	rendered_free(&t->rendered);
-	tokens_free(&t->prefix);
-	free(t->msg);
-	free(t->undone);
-	free(t->kv);
-	str_free(&t->system);
-	companions_free(t);
-	local_close(t);
-	served_close(t);
-	t->by = NULL;
-	t->msg = NULL;
-	t->undone = NULL;
-	t->kv = NULL;
+	conv->n_observer = 0;
+	conversation_empty(conv);
+	rendered_free(&conv->rendered);
+	tokens_free(&conv->prefix);
+	free(conv->msg);
+	free(conv->undone);
+	free(conv->kv);
+	str_free(&conv->system);
+	companions_free(conv);
+	local_close(conv);
+	served_close(conv);
+	conv->by = NULL;
+	conv->msg = NULL;
+	conv->undone = NULL;
+	conv->kv = NULL;
 }
 
-void conversation_system(struct conversation *t, const char *text)
+void conversation_system(struct conversation *conv, const char *text)
 {
-	str_clear(&t->system);
-	t->has_system = text != NULL;
-	t->prefix_known = 0;
+	str_clear(&conv->system);
+	conv->has_system = text != NULL;
+	conv->prefix_known = 0;
 	if (text)
-		str_adds(&t->system, text);
+		str_adds(&conv->system, text);
 }

@@ -21,94 +21,94 @@ enum {
 	CONTEXTS_OF_MANY = 2,
 };
 
-int conversation_drop_last_document(struct conversation *t, struct str *name)
+int conversation_drop_last_document(struct conversation *conv, struct str *name)
 {
-	struct document *d = t->n_doc ? &t->doc[t->n_doc - 1] : NULL;
+	struct document *d = conv->n_doc ? &conv->doc[conv->n_doc - 1] : NULL;
 
-	if (!d || d->at < t->n_msg)
+	if (!d || d->at < conv->n_msg)
 		return 0;
-	conversation_drop_document(t, t->n_doc - 1, name);
+	conversation_drop_document(conv, conv->n_doc - 1, name);
 	return 1;
 }
 
-void conversation_drop_document(struct conversation *t, size_t i, struct str *name)
+void conversation_drop_document(struct conversation *conv, size_t i, struct str *name)
 {
 	if (name)
-		str_adds(name, t->doc[i].name);
-	conversation_emit(t, EVENT_DOCUMENT_DROPPED, i);
-	companions_changed(t, CHANGE_DOCUMENTS);
-	t->doc[i].stored = 0;
-	undo_keep_document(t, i);
-	memmove(t->doc + i, t->doc + i + 1, (t->n_doc - i - 1) * sizeof *t->doc);
-	t->n_doc--;
-	t->prefix_known = 0;
+		str_adds(name, conv->doc[i].name);
+	conversation_emit(conv, EVENT_DOCUMENT_DROPPED, i);
+	companions_changed(conv, CHANGE_DOCUMENTS);
+	conv->doc[i].stored = 0;
+	undo_keep_document(conv, i);
+	memmove(conv->doc + i, conv->doc + i + 1, (conv->n_doc - i - 1) * sizeof *conv->doc);
+	conv->n_doc--;
+	conv->prefix_known = 0;
 }
 
-void conversation_drop_documents(struct conversation *t)
+void conversation_drop_documents(struct conversation *conv)
 {
-	companions_changed(t, CHANGE_DOCUMENTS);
-	while (t->n_doc)
-		document_free(&t->doc[--t->n_doc]);
-	free(t->doc);
-	t->doc = NULL;
-	t->prefix_known = 0;
+	companions_changed(conv, CHANGE_DOCUMENTS);
+	while (conv->n_doc)
+		document_free(&conv->doc[--conv->n_doc]);
+	free(conv->doc);
+	conv->doc = NULL;
+	conv->prefix_known = 0;
 }
 
 /* Does document d come with others, each of which may fit, but by far not all of them? Only their sizes decide, so a
  * session that is resumed decides alike. */
-static int is_one_of_many(const struct conversation *t, const struct document *d)
+static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
-	size_t ctx = conversation_context_size(t), tokens = 0;
+	size_t ctx = conversation_context_size(conv), tokens = 0;
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (t->doc[i].at == d->at && t->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
-			tokens += t->doc[i].n_body / BYTES_PER_TOKEN;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (conv->doc[i].at == d->at && conv->doc[i].n_body / BYTES_PER_TOKEN <= ctx)
+			tokens += conv->doc[i].n_body / BYTES_PER_TOKEN;
 	return tokens > CONTEXTS_OF_MANY * ctx;
 }
 
-static int decides_itself(const struct conversation *t)
+static int decides_itself(const struct conversation *conv)
 {
-	return !t->o->docs || !strcmp(t->o->docs, "auto");
+	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
 /* Is document d read whole, or searched for passages?  As --docs says; auto: whole if it fits. */
-static int document_choose(struct conversation *t, struct document *d, size_t room, struct err *e)
+static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
-	int decides = decides_itself(t);
+	int decides = decides_itself(conv);
 	struct err why = { 0 };
 
 	if (d->grows)
 		return 0;
 	d->whole = 0;
 	d->tokens = d->n_body / BYTES_PER_TOKEN;
-	t->prefix_known = 0;
-	if (decides ? d->n_body / BYTES_HOPELESS > conversation_context_size(t) || is_one_of_many(t, d)
-	            : !strcmp(t->o->docs, "passages"))
+	conv->prefix_known = 0;
+	if (decides ? d->n_body / BYTES_HOPELESS > conversation_context_size(conv) || is_one_of_many(conv, d)
+	            : !strcmp(conv->o->docs, "passages"))
 		return 0;
 	d->whole = 1;
-	if (t->by->document_fits(t, d, room, &why) == 0) {
-		t->prefix_known = 0;
+	if (conv->by->document_fits(conv, d, room, &why) == 0) {
+		conv->prefix_known = 0;
 		return 0;
 	}
 	d->whole = 0;
-	t->prefix_known = 0;
+	conv->prefix_known = 0;
 	return why.code == ERR_FIT && decides ? 0 : err_set(e, why.code, "%s", why.msg);
 }
 
-void documents_choose(struct conversation *t)
+void documents_choose(struct conversation *conv)
 {
 	struct err none = { 0 };
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		t->doc[i].whole = 0;
-	for (size_t i = 0; i < t->n_doc; i++)
-		document_choose(t, &t->doc[i], t->n_msg ? 0 : ROOM_MIN, &none);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		conv->doc[i].whole = 0;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		document_choose(conv, &conv->doc[i], conv->n_msg ? 0 : ROOM_MIN, &none);
 }
 
-static int document_known(const struct conversation *t, const struct document *new)
+static int document_known(const struct conversation *conv, const struct document *new)
 {
-	for (size_t i = 0; i < t->n_doc; i++) {
-		const struct document *d = &t->doc[i];
+	for (size_t i = 0; i < conv->n_doc; i++) {
+		const struct document *d = &conv->doc[i];
 
 		if (!strcmp(d->name, new->name) && d->n_body == new->n_body &&
 		    !memcmp(d->text.p, new->text.p, new->text.n))
@@ -118,159 +118,159 @@ static int document_known(const struct conversation *t, const struct document *n
 }
 
 /* As the last one; it is freed where it does not fit.  room: tokens that must stay free behind all that there is. */
-static int document_append(struct conversation *t, struct document d, size_t room, struct err *e)
+static int document_append(struct conversation *conv, struct document d, size_t room, struct err *e)
 {
 	int rc;
 
-	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
-	t->doc[t->n_doc++] = d;
-	rc = document_choose(t, &t->doc[t->n_doc - 1], room, e);
+	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
+	conv->doc[conv->n_doc++] = d;
+	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
-		document_free(&t->doc[--t->n_doc]);
+		document_free(&conv->doc[--conv->n_doc]);
 	/* The new document may make them too many: those that are read whole so far are searched, too. */
-	for (size_t i = 0; !rc && decides_itself(t) && i < t->n_doc; i++)
-		if (t->doc[i].whole && t->doc[i].at == d.at && is_one_of_many(t, &t->doc[i])) {
-			t->doc[i].whole = 0;
-			t->doc[i].tokens = t->doc[i].n_body / BYTES_PER_TOKEN;
+	for (size_t i = 0; !rc && decides_itself(conv) && i < conv->n_doc; i++)
+		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
+			conv->doc[i].whole = 0;
+			conv->doc[i].tokens = conv->doc[i].n_body / BYTES_PER_TOKEN;
 		}
 	return rc;
 }
 
-int conversation_restore_document(struct conversation *t, const struct doc *in, size_t at, struct err *e)
+int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(t, document_make(in, at), 0, e); /* it fitted when it was added */
+	return document_append(conv, document_make(in, at), 0, e); /* it fitted when it was added */
 }
 
-int conversation_add_document(struct conversation *t, const struct doc *in, struct err *e)
+int conversation_add_document(struct conversation *conv, const struct doc *in, struct err *e)
 {
-	struct document d = document_make(in, t->n_msg);
+	struct document d = document_make(in, conv->n_msg);
 	int rc;
 
-	if (document_known(t, &d)) {
+	if (document_known(conv, &d)) {
 		document_free(&d);
 		return 1;
 	}
-	rc = document_append(t, d, ROOM_MIN, e);
+	rc = document_append(conv, d, ROOM_MIN, e);
 	if (!rc)
-		conversation_emit(t, EVENT_DOCUMENT_ADDED, t->n_doc - 1);
+		conversation_emit(conv, EVENT_DOCUMENT_ADDED, conv->n_doc - 1);
 	return rc;
 }
 
-int document_put_back(struct conversation *t, const struct document *d, size_t i, struct err *e)
+int document_put_back(struct conversation *conv, const struct document *d, size_t i, struct err *e)
 {
 	struct document *last;
 
 	/* Append the document, which checks that it fits, then move it to its place. */
-	t->doc = xrealloc(t->doc, (t->n_doc + 1) * sizeof *t->doc);
-	last = &t->doc[t->n_doc++];
+	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
+	last = &conv->doc[conv->n_doc++];
 	*last = *d;
-	if (last->at > t->n_msg)
-		last->at = t->n_msg;
-	if (document_choose(t, last, ROOM_MIN, e) < 0) {
-		t->n_doc--;
+	if (last->at > conv->n_msg)
+		last->at = conv->n_msg;
+	if (document_choose(conv, last, ROOM_MIN, e) < 0) {
+		conv->n_doc--;
 		return -1;
 	}
-	if (i + 1 < t->n_doc) {
+	if (i + 1 < conv->n_doc) {
 		struct document back = *last;
 
-		companions_changed(t, CHANGE_DOCUMENTS);
-		memmove(t->doc + i + 1, t->doc + i, (t->n_doc - 1 - i) * sizeof *t->doc);
-		t->doc[i] = back;
+		companions_changed(conv, CHANGE_DOCUMENTS);
+		memmove(conv->doc + i + 1, conv->doc + i, (conv->n_doc - 1 - i) * sizeof *conv->doc);
+		conv->doc[i] = back;
 	} else {
-		i = t->n_doc - 1;
+		i = conv->n_doc - 1;
 	}
-	t->prefix_known = 0;
-	conversation_emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	conv->prefix_known = 0;
+	conversation_emit(conv, EVENT_DOCUMENT_PUT_BACK, i);
 	return 0;
 }
 
-void conversation_read_document(struct conversation *t, const struct doc *in, size_t skipped, size_t lines)
+void conversation_read_document(struct conversation *conv, const struct doc *in, size_t skipped, size_t lines)
 {
 	size_t i = 0;
 
-	while (i < t->n_doc && !t->doc[i].grows)
+	while (i < conv->n_doc && !conv->doc[i].grows)
 		i++;
-	if (i < t->n_doc || in)
-		companions_changed(t, CHANGE_DOCUMENTS);
-	if (i < t->n_doc)
-		document_free(&t->doc[i]);
+	if (i < conv->n_doc || in)
+		companions_changed(conv, CHANGE_DOCUMENTS);
+	if (i < conv->n_doc)
+		document_free(&conv->doc[i]);
 	else if (in)
-		t->doc = xrealloc(t->doc, ++t->n_doc * sizeof *t->doc);
+		conv->doc = xrealloc(conv->doc, ++conv->n_doc * sizeof *conv->doc);
 	if (in) {
-		t->doc[i] = document_make(in, 0);
-		t->doc[i].grows = 1;
-		t->doc[i].skipped = skipped;
-		t->doc[i].lines = lines;
-		t->doc[i].place.first = -1;
-	} else if (i < t->n_doc) {
-		memmove(t->doc + i, t->doc + i + 1, (--t->n_doc - i) * sizeof *t->doc);
+		conv->doc[i] = document_make(in, 0);
+		conv->doc[i].grows = 1;
+		conv->doc[i].skipped = skipped;
+		conv->doc[i].lines = lines;
+		conv->doc[i].place.first = -1;
+	} else if (i < conv->n_doc) {
+		memmove(conv->doc + i, conv->doc + i + 1, (--conv->n_doc - i) * sizeof *conv->doc);
 	}
 }
 
 /* ---- another version ---- */
 
-size_t conversation_document_of(const struct conversation *t, const char *path)
+size_t conversation_document_of(const struct conversation *conv, const char *path)
 {
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (t->doc[i].origin->path && !strcmp(t->doc[i].origin->path, path))
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (conv->doc[i].origin->path && !strcmp(conv->doc[i].origin->path, path))
 			return i;
 	return SIZE_MAX;
 }
 
-int document_swap(struct conversation *t, const struct document *d, size_t i, struct document *old, struct err *e)
+int document_swap(struct conversation *conv, const struct document *d, size_t i, struct document *old, struct err *e)
 {
-	*old = t->doc[i];
-	t->doc[i] = *d;
-	t->doc[i].at = old->at;
-	if (document_choose(t, &t->doc[i], ROOM_MIN, e) < 0) {
-		t->doc[i] = *old;
-		t->prefix_known = 0;
+	*old = conv->doc[i];
+	conv->doc[i] = *d;
+	conv->doc[i].at = old->at;
+	if (document_choose(conv, &conv->doc[i], ROOM_MIN, e) < 0) {
+		conv->doc[i] = *old;
+		conv->prefix_known = 0;
 		return -1;
 	}
-	companions_changed(t, CHANGE_DOCUMENTS);
+	companions_changed(conv, CHANGE_DOCUMENTS);
 	/* The session's row is replaced with the text. */
-	t->doc[i].stored = old->stored;
+	conv->doc[i].stored = old->stored;
 	old->stored = 0;
-	conversation_emit(t, EVENT_DOCUMENT_PUT_BACK, i);
+	conversation_emit(conv, EVENT_DOCUMENT_PUT_BACK, i);
 	return 0;
 }
 
-void document_keep_before(struct conversation *t, size_t i, const struct document *old)
+void document_keep_before(struct conversation *conv, size_t i, const struct document *old)
 {
-	struct document *d = &t->doc[i];
+	struct document *d = &conv->doc[i];
 
 	document_forget_before(d);
 	d->before = xmalloc(sizeof *d->before);
 	*d->before = *old;
-	d->replaced = t->n_msg;
+	d->replaced = conv->n_msg;
 }
 
-int conversation_replace_document(struct conversation *t, size_t i, const struct doc *in, struct err *e)
+int conversation_replace_document(struct conversation *conv, size_t i, const struct doc *in, struct err *e)
 {
-	struct document d = document_make(in, t->n_msg), old;
+	struct document d = document_make(in, conv->n_msg), old;
 
-	if (document_swap(t, &d, i, &old, e) < 0) {
+	if (document_swap(conv, &d, i, &old, e) < 0) {
 		document_free(&d);
 		return -1;
 	}
-	document_keep_before(t, i, &old);
+	document_keep_before(conv, i, &old);
 	return 0;
 }
 
-int conversation_undo_replaced(struct conversation *t, struct str *name, struct err *e)
+int conversation_undo_replaced(struct conversation *conv, struct str *name, struct err *e)
 {
-	for (size_t i = t->n_doc; i--;) {
-		struct document *d = &t->doc[i], before, new;
+	for (size_t i = conv->n_doc; i--;) {
+		struct document *d = &conv->doc[i], before, new;
 
-		if (!d->before || d->replaced < t->n_msg)
+		if (!d->before || d->replaced < conv->n_msg)
 			continue;
 		before = *d->before;
-		if (document_swap(t, &before, i, &new, e) < 0)
+		if (document_swap(conv, &before, i, &new, e) < 0)
 			return -1;
 		free(new.before); /* the box; what was in it is document i now */
 		new.before = NULL;
-		undo_keep_version(t, &new, i);
-		str_adds(name, t->doc[i].name);
+		undo_keep_version(conv, &new, i);
+		str_adds(name, conv->doc[i].name);
 		return 1;
 	}
 	return 0;

@@ -9,35 +9,35 @@
 
 /* ---- observers ---- */
 
-void conversation_observe(struct conversation *t, observer_fn *fn, void *ud)
+void conversation_observe(struct conversation *conv, observer_fn *fn, void *ud)
 {
-	if (t->n_observer < OBSERVERS_MOST)
-		t->observer[t->n_observer++] = (struct observer){ .fn = fn, .ud = ud };
+	if (conv->n_observer < OBSERVERS_MOST)
+		conv->observer[conv->n_observer++] = (struct observer){ .fn = fn, .ud = ud };
 }
 
-void conversation_ignore(struct conversation *t, observer_fn *fn, void *ud)
+void conversation_ignore(struct conversation *conv, observer_fn *fn, void *ud)
 {
-	for (int i = 0; i < t->n_observer; i++)
-		if (t->observer[i].fn == fn && t->observer[i].ud == ud) {
-			t->n_observer--;
-			memmove(t->observer + i, t->observer + i + 1,
-			        (size_t)(t->n_observer - i) * sizeof *t->observer);
+	for (int i = 0; i < conv->n_observer; i++)
+		if (conv->observer[i].fn == fn && conv->observer[i].ud == ud) {
+			conv->n_observer--;
+			memmove(conv->observer + i, conv->observer + i + 1,
+			        (size_t)(conv->n_observer - i) * sizeof *conv->observer);
 			return;
 		}
 }
 
-static void tell(struct conversation *t, const struct conversation_event *event)
+static void tell(struct conversation *conv, const struct conversation_event *event)
 {
-	for (int k = 0; k < t->n_observer; k++)
-		t->observer[k].fn(t, event, t->observer[k].ud);
+	for (int k = 0; k < conv->n_observer; k++)
+		conv->observer[k].fn(conv, event, conv->observer[k].ud);
 }
 
-void conversation_emit(struct conversation *t, enum conversation_event_what what, size_t i)
+void conversation_emit(struct conversation *conv, enum conversation_event_what what, size_t i)
 {
-	tell(t, &(struct conversation_event){ .what = what, .i = i, .turn = &t->last });
+	tell(conv, &(struct conversation_event){ .what = what, .i = i, .turn = &conv->last });
 }
 
-void conversation_notice(struct conversation *t, const char *fmt, ...)
+void conversation_notice(struct conversation *conv, const char *fmt, ...)
 {
 	char *text = NULL;
 	va_list ap;
@@ -48,35 +48,35 @@ void conversation_notice(struct conversation *t, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	tell(t, &(struct conversation_event){ .what = EVENT_NOTICE, .turn = &t->last, .text = text });
+	tell(conv, &(struct conversation_event){ .what = EVENT_NOTICE, .turn = &conv->last, .text = text });
 	free(text);
 }
 
 /* ---- companions ---- */
 
-void companion_add(struct conversation *t, const struct companion_ops *ops, void *self)
+void companion_add(struct conversation *conv, const struct companion_ops *ops, void *self)
 {
-	if (t->n_companion < COMPANIONS_MOST)
-		t->companion[t->n_companion++] = (struct companion){ .ops = ops, .self = self };
+	if (conv->n_companion < COMPANIONS_MOST)
+		conv->companion[conv->n_companion++] = (struct companion){ .ops = ops, .self = self };
 }
 
-void *companion_find(const struct conversation *t, const char *name)
+void *companion_find(const struct conversation *conv, const char *name)
 {
-	for (int i = 0; i < t->n_companion; i++)
-		if (!strcmp(t->companion[i].ops->name, name))
-			return t->companion[i].self;
+	for (int i = 0; i < conv->n_companion; i++)
+		if (!strcmp(conv->companion[i].ops->name, name))
+			return conv->companion[i].self;
 	return NULL;
 }
 
-void companions_changed(struct conversation *t, enum companion_change what)
+void companions_changed(struct conversation *conv, enum companion_change what)
 {
-	EACH_COMPANION(t, k, changed)
-	k->ops->changed(k->self, t, what);
+	EACH_COMPANION (conv, k, changed)
+		k->ops->changed(k->self, conv, what);
 }
 
-void companions_free(struct conversation *t)
+void companions_free(struct conversation *conv)
 {
-	EACH_COMPANION(t, k, free)
-	k->ops->free(k->self);
-	t->n_companion = 0;
+	EACH_COMPANION (conv, k, free)
+		k->ops->free(k->self);
+	conv->n_companion = 0;
 }

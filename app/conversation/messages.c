@@ -3,26 +3,26 @@
 
 #include <stdlib.h>
 
-struct message *message_add(struct conversation *t, enum chat_role role)
+struct message *message_add(struct conversation *conv, enum chat_role role)
 {
-	GROW(t->msg, t->n_msg, t->cap_msg);
-	t->msg[t->n_msg] = (struct message){ .role = role };
-	return &t->msg[t->n_msg++];
+	GROW(conv->msg, conv->n_msg, conv->cap_msg);
+	conv->msg[conv->n_msg] = (struct message){ .role = role };
+	return &conv->msg[conv->n_msg++];
 }
 
-struct message *conversation_message(struct conversation *t, enum chat_role role, const char *text, size_t n,
+struct message *conversation_message(struct conversation *conv, enum chat_role role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id)
 {
-	struct message *m = message_add(t, role);
+	struct message *m = message_add(conv, role);
 
 	str_add(&m->text, text, n);
 	tokens_append(&m->id, id, n_id);
 	return m;
 }
 
-const struct message *conversation_answer(const struct conversation *t)
+const struct message *conversation_answer(const struct conversation *conv)
 {
-	return t->n_msg && t->msg[t->n_msg - 1].role == ROLE_ASSISTANT ? &t->msg[t->n_msg - 1] : NULL;
+	return conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT ? &conv->msg[conv->n_msg - 1] : NULL;
 }
 
 void message_free(struct message *m)

@@ -17,49 +17,50 @@ static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
 /* 1: the system prompt is a message of its own. */
-static int system_leads(const struct conversation *t)
+static int system_leads(const struct conversation *conv)
 {
-	return t->has_system && t->info->takes_system;
+	return conv->has_system && conv->info->takes_system;
 }
 
 /* Bytes of the system prompt in front of the first question, for templates without a place for it. */
-static size_t system_bytes(const struct conversation *t)
+static size_t system_bytes(const struct conversation *conv)
 {
-	return t->has_system && !t->info->takes_system && t->system.n ? t->system.n + BETWEEN_BYTES : 0;
+	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
 /* 1: message i is part of the message before it. A question may have lost its answer (the program was killed), and a
  * template may refuse two questions in a row. */
-static int joins(const struct conversation *t, const struct message *msg, size_t i)
+static int joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
-	return i && t->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
+	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
 /* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell
  * its channels apart. */
-static size_t unsent_reasoning(const struct conversation *t, const struct message *m)
+static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
-	return m->role == ROLE_ASSISTANT && t->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n) : 0;
+	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
+	                                                                      : 0;
 }
 
 /* A message's text as the model gets it: in front of the first one the documents, in front of a question its
  * passages. */
-static void add_whole(const struct conversation *t, const struct message *m, int first, struct str *out)
+static void add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
-	if (first && system_bytes(t)) {
-		str_add(out, t->system.p, t->system.n);
+	if (first && system_bytes(conv)) {
+		str_add(out, conv->system.p, conv->system.n);
 		str_adds(out, BETWEEN);
 	}
-	for (size_t i = 0; first && i < t->n_doc; i++)
-		if (t->doc[i].whole)
-			str_add(out, t->doc[i].text.p, t->doc[i].text.n);
+	for (size_t i = 0; first && i < conv->n_doc; i++)
+		if (conv->doc[i].whole)
+			str_add(out, conv->doc[i].text.p, conv->doc[i].text.n);
 	if (m->context.n)
 		str_add(out, m->context.p, m->context.n);
 	if (m->text.n)
 		str_add(out, m->text.p, m->text.n);
 }
 
-static int render(const struct conversation *t, const struct message *msg, size_t n_msg, unsigned flags,
+static int render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                   const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct chat_msg *list = xcalloc(n_msg + 1, sizeof *list);
@@ -67,19 +68,21 @@ static int render(const struct conversation *t, const struct message *msg, size_
 	size_t n = 0;
 	int rc;
 
-	if (system_leads(t))
-		list[n++] = (struct chat_msg){ .role = ROLE_SYSTEM, .text = str_text(&t->system), .len = t->system.n };
+	if (system_leads(conv))
+		list[n++] = (struct chat_msg){ .role = ROLE_SYSTEM,
+			                       .text = str_text(&conv->system),
+			                       .len = conv->system.n };
 	for (size_t i = 0, next; i < n_msg; i = next) {
 		const struct message *m = &msg[i];
 		const struct str *text = &m->text;
-		size_t cut = unsent_reasoning(t, m);
+		size_t cut = unsent_reasoning(conv, m);
 
-		for (next = i + 1; next < n_msg && joins(t, msg, next); next++)
+		for (next = i + 1; next < n_msg && joins(conv, msg, next); next++)
 			;
-		if ((!i && (t->n_doc || system_bytes(t))) || m->context.n || next > i + 1) {
+		if ((!i && (conv->n_doc || system_bytes(conv))) || m->context.n || next > i + 1) {
 			for (size_t k = i; k < next; k++) {
 				str_adds(&whole[i], k > i ? BETWEEN : "");
-				add_whole(t, &msg[k], !k, &whole[i]);
+				add_whole(conv, &msg[k], !k, &whole[i]);
 			}
 			text = &whole[i];
 		}
@@ -91,11 +94,11 @@ static int render(const struct conversation *t, const struct message *msg, size_
 			.n_id = cut ? 0 : m->id.n,
 		};
 	}
-	if (t->o->think && !strcmp(t->o->think, "off"))
+	if (conv->o->think && !strcmp(conv->o->think, "off"))
 		flags |= REPLY_NO_THOUGHT;
-	else if (t->o->think && !strcmp(t->o->think, "on"))
+	else if (conv->o->think && !strcmp(conv->o->think, "on"))
 		flags |= REPLY_THOUGHT;
-	rc = engine_render(t->engine, list, n, flags, before, out, e);
+	rc = engine_render(conv->engine, list, n, flags, before, out, e);
 	free(list);
 	for (size_t i = 0; i < n_msg; i++)
 		str_free(&whole[i]);
@@ -117,69 +120,69 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 	out->first = (int32_t)rendered_token(r, i, MAX(p->from, before));
 }
 
-/* Where documents and messages stand in t->rendered. */
-void place_all(struct conversation *t)
+/* Where documents and messages stand in conv->rendered. */
+void place_all(struct conversation *conv)
 {
 	/* the rendered message, and how much of it is placed */
-	size_t at = (size_t)system_leads(t), before = system_bytes(t);
+	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
-	for (size_t i = 0; i < t->n_doc; i++) {
-		t->doc[i].place = (struct text_at){ .first = -1 };
-		if (!t->doc[i].whole)
+	for (size_t i = 0; i < conv->n_doc; i++) {
+		conv->doc[i].place = (struct text_at){ .first = -1 };
+		if (!conv->doc[i].whole)
 			continue;
-		place_text(&t->rendered, at, before, t->doc[i].text.n, &t->doc[i].place);
-		before += t->doc[i].text.n;
+		place_text(&conv->rendered, at, before, conv->doc[i].text.n, &conv->doc[i].place);
+		before += conv->doc[i].text.n;
 	}
-	for (size_t i = 0; i < t->n_msg; i++) {
-		struct message *m = &t->msg[i];
-		size_t cut = unsent_reasoning(t, m);
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		struct message *m = &conv->msg[i];
+		size_t cut = unsent_reasoning(conv, m);
 
-		if (i && joins(t, t->msg, i)) {
+		if (i && joins(conv, conv->msg, i)) {
 			before += BETWEEN_BYTES;
 		} else if (i) {
 			at++;
 			before = 0;
 		}
-		place_text(&t->rendered, at, before, m->context.n, &m->context_place);
-		place_text(&t->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
+		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
+		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
 		m->place.byte -= cut; /* of the whole text, as where the template cuts it */
 		before += m->context.n + m->text.n;
 	}
 }
 
 /* Bytes in front of document i in the first question. */
-static size_t bytes_before(const struct conversation *t, size_t i)
+static size_t bytes_before(const struct conversation *conv, size_t i)
 {
-	size_t n = system_bytes(t);
+	size_t n = system_bytes(conv);
 
 	for (size_t k = 0; k < i; k++)
-		n += t->doc[k].whole ? t->doc[k].text.n : 0;
+		n += conv->doc[k].whole ? conv->doc[k].text.n : 0;
 	return n;
 }
 
-size_t document_count(const struct conversation *t, size_t i, struct err *e)
+size_t document_count(const struct conversation *conv, size_t i, struct err *e)
 {
-	const struct document *d = &t->doc[i];
+	const struct document *d = &conv->doc[i];
 	struct tokens id = { 0 };
 	struct err why = { 0 };
-	size_t n = 0, before = bytes_before(t, i);
+	size_t n = 0, before = bytes_before(conv, i);
 
-	if (!d->whole || engine_render_count(t->engine, &t->rendered, (size_t)system_leads(t), before,
+	if (!d->whole || engine_render_count(conv->engine, &conv->rendered, (size_t)system_leads(conv), before,
 	                                     before + d->text.n, &n, &why) < 0) {
-		engine_tokenize(t->engine, d->text.p, d->text.n, 0, &id, e);
+		engine_tokenize(conv->engine, d->text.p, d->text.n, 0, &id, e);
 		n = id.n;
 		tokens_free(&id);
 	}
 	return n;
 }
 
-int tokens_cached(const struct conversation *t, int32_t first, int32_t n)
+int tokens_cached(const struct conversation *conv, int32_t first, int32_t n)
 {
 	uint8_t *kept = xcalloc((size_t)(MAX(n, 0)) + 1, 1);
 	uint64_t sum = 0;
 
 	if (n > 0)
-		timeline_kept(t->tl, first, n, kept);
+		timeline_kept(conv->tl, first, n, kept);
 	for (int32_t i = 0; i < n; i++)
 		sum += kept[i];
 	free(kept);
@@ -198,91 +201,93 @@ static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b
 }
 
 /* The tokens that stand before every first question: system prompt and documents. */
-static int render_prefix(const struct conversation *t, struct rendered *r, struct tokens *out, struct err *e)
+static int render_prefix(const struct conversation *conv, struct rendered *r, struct tokens *out, struct err *e)
 {
 	struct message nothing = { .role = ROLE_USER };
 
-	if (render(t, &nothing, 1, RENDER_OPEN, &t->rendered, r, e) < 0)
+	if (render(conv, &nothing, 1, RENDER_OPEN, &conv->rendered, r, e) < 0)
 		return -1;
-	return engine_render_stable(t->engine, r, (size_t)system_leads(t), bytes_before(t, t->n_doc), out, e);
+	return engine_render_stable(conv->engine, r, (size_t)system_leads(conv), bytes_before(conv, conv->n_doc), out,
+	                            e);
 }
 
 /* The engine finds one difference between two renderings. A changed beginning (system prompt, documents) and new
  * messages are two: first render the messages of the last rendering. */
-static void render_beginning(struct conversation *t)
+static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };
 
-	if (!t->prefix_known && t->rendered.n_msg && t->rendered_msg && t->rendered_msg < t->n_msg)
-		render(t, t->msg, t->rendered_msg, t->rendered_flags, &t->rendered, &t->rendered, &none);
+	if (!conv->prefix_known && conv->rendered.n_msg && conv->rendered_msg && conv->rendered_msg < conv->n_msg)
+		render(conv, conv->msg, conv->rendered_msg, conv->rendered_flags, &conv->rendered, &conv->rendered,
+		       &none);
 }
 
-int conversation_render(struct conversation *t, int reply_head, struct tokens *out, struct err *e)
+int conversation_render(struct conversation *conv, int reply_head, struct tokens *out, struct err *e)
 {
 	unsigned flags = reply_head ? REPLY_HEAD : 0;
 	int rc;
 
-	companions_changed(t, CHANGE_RENDERED);
-	render_beginning(t);
-	if (!t->n_msg)
-		rc = render_prefix(t, &t->rendered, out, e);
+	companions_changed(conv, CHANGE_RENDERED);
+	render_beginning(conv);
+	if (!conv->n_msg)
+		rc = render_prefix(conv, &conv->rendered, out, e);
 	else
-		rc = render(t, t->msg, t->n_msg, flags, &t->rendered, &t->rendered, e);
+		rc = render(conv, conv->msg, conv->n_msg, flags, &conv->rendered, &conv->rendered, e);
 	if (rc < 0)
 		return -1;
-	if (t->n_msg)
-		tokens_append(out, t->rendered.id.id, t->rendered.id.n);
-	t->rendered_msg = t->n_msg;
-	t->rendered_flags = flags;
-	place_all(t);
+	if (conv->n_msg)
+		tokens_append(out, conv->rendered.id.id, conv->rendered.id.n);
+	conv->rendered_msg = conv->n_msg;
+	conv->rendered_flags = flags;
+	place_all(conv);
 	return 0;
 }
 
-int render_open(struct conversation *t, size_t bytes, struct tokens *out, struct err *e)
+int render_open(struct conversation *conv, size_t bytes, struct tokens *out, struct err *e)
 {
-	struct str *text = &t->msg[t->n_msg - 1].text, whole = *text;
+	struct str *text = &conv->msg[conv->n_msg - 1].text, whole = *text;
 	int rc;
 
 	text->n = bytes;
-	rc = render(t, t->msg, t->n_msg, RENDER_OPEN, &t->rendered, &t->rendered, e);
+	rc = render(conv, conv->msg, conv->n_msg, RENDER_OPEN, &conv->rendered, &conv->rendered, e);
 	*text = whole;
 	if (rc < 0)
 		return -1;
-	tokens_append(out, t->rendered.id.id, t->rendered.id.n);
-	t->rendered_msg = t->n_msg;
-	t->rendered_flags = RENDER_OPEN;
-	place_all(t);
+	tokens_append(out, conv->rendered.id.id, conv->rendered.id.n);
+	conv->rendered_msg = conv->n_msg;
+	conv->rendered_flags = RENDER_OPEN;
+	place_all(conv);
 	return 0;
 }
 
-int conversation_pin(struct conversation *t, const struct tokens *want, struct err *e)
+int conversation_pin(struct conversation *conv, const struct tokens *want, struct err *e)
 {
 	int32_t n;
 
-	if (!t->prefix_known) {
+	if (!conv->prefix_known) {
 		struct rendered r = { .n_msg = 0 };
 		int rc;
 
-		t->prefix.n = 0;
-		rc = render_prefix(t, &r, &t->prefix, e);
+		conv->prefix.n = 0;
+		rc = render_prefix(conv, &r, &conv->prefix, e);
 		rendered_free(&r);
 		if (rc < 0)
 			return -1;
-		t->prefix_known = 1;
+		conv->prefix_known = 1;
 	}
-	n = (int32_t)common_prefix(&t->prefix, want->id, want->n);
-	if (n == t->pinned)
+	n = (int32_t)common_prefix(&conv->prefix, want->id, want->n);
+	if (n == conv->pinned)
 		return 0;
-	if (timeline_pin(t->tl, n, e) < 0)
+	if (timeline_pin(conv->tl, n, e) < 0)
 		return -1;
-	t->pinned = n;
+	conv->pinned = n;
 	return 0;
 }
 
 /* ---- the timeline ---- */
 
 struct prefill {
-	struct conversation *t;
+	struct conversation *conv;
 	timeline_progress_fn *progress;
 	void *ud;
 };
@@ -293,21 +298,21 @@ static void prefill_grew(int32_t done, int32_t total, void *ud)
 
 	if (p->progress)
 		p->progress(done, total, p->ud);
-	conversation_emit(p->t, EVENT_PREFILL_GREW, 0);
+	conversation_emit(p->conv, EVENT_PREFILL_GREW, 0);
 }
 
-int32_t conversation_sync(struct conversation *t, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
-                          timeline_progress_fn *progress, void *ud, struct err *e)
+int32_t conversation_sync(struct conversation *conv, int reply_head, const struct tokens *begun, size_t *n,
+                          int32_t *again, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	struct tokens want = { 0 };
 	size_t n_had;
-	const int32_t *had = timeline_tokens(t->tl, &n_had);
+	const int32_t *had = timeline_tokens(conv->tl, &n_had);
 	int32_t reused = -1;
 
 	*n = 0;
 	*again = 0;
-	if (!conversation_render(t, reply_head, &want, e)) {
-		struct prefill prefill = { .t = t, .progress = progress, .ud = ud };
+	if (!conversation_render(conv, reply_head, &want, e)) {
+		struct prefill prefill = { .conv = conv, .progress = progress, .ud = ud };
 		struct err why = { 0 };
 		size_t same;
 		if (begun)
@@ -316,14 +321,14 @@ int32_t conversation_sync(struct conversation *t, int reply_head, const struct t
 		/* Decode the token that was sampled last in place of prefilling it: some policies tell the two
 		 * apart. */
 		if (begun && same == want.n && n_had == want.n)
-			timeline_extend(t->tl, NULL, 0, 1, NULL, NULL, &why);
-		if (!conversation_pin(t, &want, e)) {
-			if (t->hooks.fetch)
-				t->hooks.fetch(t, &want, same, t->hooks.ud);
-			reused = timeline_sync(t->tl, want.id, want.n, prefill_grew, &prefill, e);
-			undo_uncached(t);
+			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
+		if (!conversation_pin(conv, &want, e)) {
+			if (conv->hooks.fetch)
+				conv->hooks.fetch(conv, &want, same, conv->hooks.ud);
+			reused = timeline_sync(conv->tl, want.id, want.n, prefill_grew, &prefill, e);
+			undo_uncached(conv);
 			if (reused < 0)
-				conversation_emit(t, EVENT_PREFILL_ENDED, 0);
+				conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 		}
 		*n = want.n;
 		if (reused >= 0 && (size_t)reused + 1 < same) /* the last token is computed again for its logits */

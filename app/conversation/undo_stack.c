@@ -7,61 +7,61 @@
 
 #include "app/conversation/conversation_private.h"
 
-static struct undone *undone_new(struct conversation *t)
+static struct undone *undone_new(struct conversation *conv)
 {
-	t->undone = xrealloc(t->undone, (t->n_undone + 1) * sizeof *t->undone);
-	t->undone[t->n_undone] = (struct undone){ .n_msg = 0 };
-	return &t->undone[t->n_undone++];
+	conv->undone = xrealloc(conv->undone, (conv->n_undone + 1) * sizeof *conv->undone);
+	conv->undone[conv->n_undone] = (struct undone){ .n_msg = 0 };
+	return &conv->undone[conv->n_undone++];
 }
 
-void undo_keep_turns(struct conversation *t, size_t from)
+void undo_keep_turns(struct conversation *conv, size_t from)
 {
-	struct undone *k = undone_new(t);
+	struct undone *k = undone_new(conv);
 
-	k->n_msg = t->n_msg - from;
+	k->n_msg = conv->n_msg - from;
 	k->msg = xcalloc(k->n_msg, sizeof *k->msg);
-	memcpy(k->msg, t->msg + from, k->n_msg * sizeof *k->msg);
-	t->n_msg = from;
+	memcpy(k->msg, conv->msg + from, k->n_msg * sizeof *k->msg);
+	conv->n_msg = from;
 }
 
-void undo_keep_document(struct conversation *t, size_t i)
+void undo_keep_document(struct conversation *conv, size_t i)
 {
-	struct undone *k = undone_new(t);
+	struct undone *k = undone_new(conv);
 
-	k->doc = t->doc[i];
+	k->doc = conv->doc[i];
 	k->doc_at = i;
 }
 
-void undo_keep_version(struct conversation *t, const struct document *d, size_t i)
+void undo_keep_version(struct conversation *conv, const struct document *d, size_t i)
 {
-	struct undone *k = undone_new(t);
+	struct undone *k = undone_new(conv);
 
 	k->doc = *d;
 	k->doc_at = i;
 	k->replaces = 1;
 }
 
-int32_t undo_cached(const struct conversation *t, const struct timeline_stats *st)
+int32_t undo_cached(const struct conversation *conv, const struct timeline_stats *st)
 {
-	const struct undone *k = t->n_undone ? &t->undone[t->n_undone - 1] : NULL;
+	const struct undone *k = conv->n_undone ? &conv->undone[conv->n_undone - 1] : NULL;
 	int32_t first = k && k->n_msg ? k->msg[0].place.first : -1;
 
 	return first > 0 && first < st->n_tokens ? st->n_tokens - first : 0;
 }
 
-void undo_uncached(struct conversation *t)
+void undo_uncached(struct conversation *conv)
 {
-	for (size_t i = 0; i < t->n_undone; i++)
-		for (size_t j = 0; j < t->undone[i].n_msg; j++)
-			t->undone[i].msg[j].place.first = -1;
+	for (size_t i = 0; i < conv->n_undone; i++)
+		for (size_t j = 0; j < conv->undone[i].n_msg; j++)
+			conv->undone[i].msg[j].place.first = -1;
 }
 
-void undo_forget(struct conversation *t)
+void undo_forget(struct conversation *conv)
 {
-	for (size_t i = 0; i < t->n_doc; i++)
-		document_forget_before(&t->doc[i]);
-	while (t->n_undone) {
-		struct undone *k = &t->undone[--t->n_undone];
+	for (size_t i = 0; i < conv->n_doc; i++)
+		document_forget_before(&conv->doc[i]);
+	while (conv->n_undone) {
+		struct undone *k = &conv->undone[--conv->n_undone];
 
 		for (size_t i = 0; i < k->n_msg; i++)
 			message_free(&k->msg[i]);

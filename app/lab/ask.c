@@ -25,7 +25,7 @@ struct setting {
 struct asking {
 	struct options o;
 	const struct lab_options *lab;
-	struct conversation t;
+	struct conversation conv;
 	struct passage_index *index;
 	uint64_t seed; /* the first seed */
 	int32_t seeds;
@@ -43,7 +43,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
                          size_t to)
 {
-	char *text = xstrndup(a->t.doc[s->doc].text.p + a->t.doc[s->doc].body + from, to - from);
+	char *text = xstrndup(a->conv.doc[s->doc].text.p + a->conv.doc[s->doc].body + from, to - from);
 	int good = score_any(gold, text) > 0;
 
 	free(text);
@@ -56,7 +56,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 	struct sources s;
 	size_t at;
 
-	if (conversation_sources(&a->t, question, strlen(question), &s, e) < 0)
+	if (conversation_sources(&a->conv, question, strlen(question), &s, e) < 0)
 		return -1;
 	mean_add(&a->seconds, s.seconds);
 	mean_add(gold->n ? &a->found : &a->not_found, gold->n ? s.found : !s.found);
@@ -83,12 +83,12 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 
 	a->o.passages = how->passages;
 	for (int32_t k = 0; k < a->seeds; k++) {
-		conversation_clear(&a->t);
+		conversation_clear(&a->conv);
 		a->o.seed = a->seed + (uint64_t)k;
-		conversation_sampling(&a->t, 1);
-		if (conversation_ask(&a->t, question, strlen(question), &hooks, &turn, e) < 0)
+		conversation_sampling(&a->conv, 1);
+		if (conversation_ask(&a->conv, question, strlen(question), &hooks, &turn, e) < 0)
 			return -1;
-		m = turn.answered ? conversation_answer(&a->t) : NULL;
+		m = turn.answered ? conversation_answer(&a->conv) : NULL;
 		good += m && m->text.p && score_any(gold, m->text.p) > 0;
 		if (turn.answered) {
 			mean_add(&how->tokens, turn.prompt_tokens);
@@ -132,11 +132,11 @@ static int ask_all(struct asking *a, struct jv list, struct setting *all, size_t
 		for (size_t i = 0; i < n && !rc && gold.n; i++) {
 			if (strcmp(all[i].docs, a->o.docs) != 0) {
 				a->o.docs = all[i].docs;
-				conversation_options_changed(&a->t, 0);
+				conversation_options_changed(&a->conv, 0);
 			}
 			rc = ask(a, &all[i], question.p, &gold, e);
 		}
-		conversation_clear(&a->t);
+		conversation_clear(&a->conv);
 		if (!rc)
 			rc = judge_search(a, question.p, &gold, e);
 		if (a->o.verbose)
@@ -182,12 +182,12 @@ static void report(const struct asking *a, const struct setting *all, size_t n, 
 		json_open(out, NULL, '{');
 		json_string(out, "task", "ask");
 		json_int(out, "seeds", a->seeds);
-		sampling_json(&a->t.sampled, "sampling", out);
+		sampling_json(&a->conv.sampled, "sampling", out);
 		json_close(out, '}');
 		str_adds(out, "\n");
 	} else {
 		str_addf(out, "searching takes %.3f s a question\nsampling: ", mean_get(&a->seconds));
-		sampling_line(&a->t.sampled, out);
+		sampling_line(&a->conv.sampled, out);
 		str_addf(
 			out,
 			"; %d seed%s a question\n\nthe answer, with                             right        prompt tokens  first token\n",
@@ -233,13 +233,13 @@ static int documents_ask(struct asking *a, struct str *out, struct err *e)
 	for (int i = 0; i < a->o.n_file; i++) {
 		struct doc doc = { 0 };
 
-		rc = doc_read(a->o.file[i], &doc, e) < 0 ? -1 : conversation_add_document(&a->t, &doc, e);
+		rc = doc_read(a->o.file[i], &doc, e) < 0 ? -1 : conversation_add_document(&a->conv, &doc, e);
 		doc_free(&doc);
 		if (rc < 0)
 			return -1;
 	}
-	for (size_t i = 0; i < a->t.n_doc; i++)
-		whole &= a->t.doc[i].whole;
+	for (size_t i = 0; i < a->conv.n_doc; i++)
+		whole &= a->conv.doc[i].whole;
 	rc = read_whole(a->lab->questions, QUESTIONS_MAX, &text, e);
 	if (!rc)
 		rc = ask_all(a, jv_parse(str_text(&text), text.n), all, whole ? n : n - 1, e);
@@ -268,18 +268,18 @@ int cmd_eval_ask(const struct options *o)
 			&e, ERR_USAGE,
 			"'weir eval ask' wants --questions FILE, a JSON list of {\"question\": TEXT, \"answers\": [TEXT, ...]}");
 	else
-		rc = conversation_open(&a.t, &a.o, NULL, NULL, &e);
+		rc = conversation_open(&a.conv, &a.o, NULL, NULL, &e);
 	if (!rc) {
 		/* temperature 0 gives the same answer with any seed */
-		a.seeds = a.t.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
+		a.seeds = a.conv.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
 		rc = passage_index_open(&a.index, NULL, &e);
-		retrieval_join(&a.t);
-		sources_search_by(&a.t, documents_search, a.index);
+		retrieval_join(&a.conv);
+		sources_search_by(&a.conv, documents_search, a.index);
 		if (!rc)
 			rc = documents_ask(&a, &out, &e);
 		if (a.index)
 			passage_index_close(a.index);
-		conversation_close(&a.t);
+		conversation_close(&a.conv);
 	}
 	if (!rc && out.n)
 		rc = write_all(1, out.p, out.n) < 0 ? err_set(&e, ERR_FAIL, "cannot write to standard output") : 0;

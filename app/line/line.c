@@ -133,7 +133,7 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	int rc;
 
 	session_log_title(c->log, &session);
-	conversation_json(&c->t, turn, str_text(&session), &s);
+	conversation_json(&c->conv, turn, str_text(&session), &s);
 	rc = print_json(&s, e);
 	str_free(&s);
 	str_free(&session);
@@ -356,10 +356,10 @@ static void run_interactive(struct chat *c, const char *note)
 	}
 	if (note && *note && !c->o.quiet)
 		notice(c, "[%s]", note);
-	if (c->t.n_msg)
+	if (c->conv.n_msg)
 		line_came_back(c);
 	chat_look_at_files(c);
-	if (!c->t.n_msg && c->t.n_doc)
+	if (!c->conv.n_msg && c->conv.n_doc)
 		chat_read(c);
 	if (c->streaming.on) {
 		prompt_quiet_keys(1);

@@ -95,7 +95,7 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	return timeline_head_save(tl, &a->head, e);
 }
 
-int aside_save(struct growth *g, const struct conversation *t, struct err *e)
+int aside_save(struct growth *g, const struct conversation *conv, struct err *e)
 {
 	struct aside *a = &g->aside;
 	double start = now_seconds();
@@ -104,13 +104,13 @@ int aside_save(struct growth *g, const struct conversation *t, struct err *e)
 	aside_forget(a);
 	if (!wanted || !g->text.known)
 		return 0;
-	if (take_snapshot(a, t->tl, e) < 0) {
+	if (take_snapshot(a, conv->tl, e) < 0) {
 		aside_forget(a);
 		return -1;
 	}
 	a->there = 1;
-	a->msg = t->n_msg - 1;
-	a->pinned = t->pinned;
+	a->msg = conv->n_msg - 1;
+	a->pinned = conv->pinned;
 	growing_copy(&a->growing, &g->text);
 	a->seconds = now_seconds() - start;
 	return 0;
@@ -128,38 +128,38 @@ static int load_snapshot(const struct aside *a, struct timeline *tl, struct err 
 	return timeline_head_load(tl, a->head.p, a->head.n, e);
 }
 
-int aside_restore(struct growth *g, struct conversation *t)
+int aside_restore(struct growth *g, struct conversation *conv)
 {
 	struct aside *a = &g->aside;
 	struct str identity = { 0 };
 	struct err e = { 0 };
 	int same, rc = 0;
 
-	if (!a->there || !t->tl || a->msg + 1 != t->n_msg)
+	if (!a->there || !conv->tl || a->msg + 1 != conv->n_msg)
 		return 0;
-	timeline_identity(t->tl, &identity);
+	timeline_identity(conv->tl, &identity);
 	same = identity.n == a->identity.n && !memcmp(identity.p, a->identity.p, identity.n);
 	str_free(&identity);
-	if (same && load_snapshot(a, t->tl, &e) < 0) {
-		conversation_notice(t, "the text that is being read has to be recomputed: %s", e.msg);
+	if (same && load_snapshot(a, conv->tl, &e) < 0) {
+		conversation_notice(conv, "the text that is being read has to be recomputed: %s", e.msg);
 	} else if (same) {
 		growing_copy(&g->text, &a->growing);
-		timeline_tokens(t->tl, &g->text.had);
-		t->pinned = a->pinned;
+		timeline_tokens(conv->tl, &g->text.had);
+		conv->pinned = a->pinned;
 		rc = 1;
 	}
 	aside_forget(a);
 	return rc;
 }
 
-void conversation_beside(struct conversation *t, int on)
+void conversation_beside(struct conversation *conv, int on)
 {
-	growth_of(t)->aside.wanted = on;
+	growth_of(conv)->aside.wanted = on;
 }
 
-int conversation_is_beside(const struct conversation *t)
+int conversation_is_beside(const struct conversation *conv)
 {
-	const struct aside *a = &growth_of(t)->aside;
+	const struct aside *a = &growth_of(conv)->aside;
 
-	return a->there && !t->grows && a->msg < t->n_msg;
+	return a->there && !conv->grows && a->msg < conv->n_msg;
 }

@@ -76,14 +76,14 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	return rc;
 }
 
-struct growth *growth_of(const struct conversation *t)
+struct growth *growth_of(const struct conversation *conv)
 {
-	return companion_find(t, "growing");
+	return companion_find(conv, "growing");
 }
 
-const struct growing *growing_of(const struct conversation *t)
+const struct growing *growing_of(const struct conversation *conv)
 {
-	return &growth_of(t)->text;
+	return &growth_of(conv)->text;
 }
 
 void growing_copy(struct growing *to, const struct growing *from)
@@ -107,18 +107,19 @@ static void growing_clear(struct growing *s)
 
 /* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed
  * the timeline. */
-static int sync_open(struct growing *s, struct conversation *t, timeline_progress_fn *progress, void *ud, struct err *e)
+static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
+                     struct err *e)
 {
 	struct tokens want = { 0 };
-	int rc = render_open(t, s->at, &want, e);
+	int rc = render_open(conv, s->at, &want, e);
 
 	if (!rc)
-		rc = conversation_pin(t, &want, e);
-	if (!rc && timeline_sync(t->tl, want.id, want.n, progress, ud, e) < 0)
+		rc = conversation_pin(conv, &want, e);
+	if (!rc && timeline_sync(conv->tl, want.id, want.n, progress, ud, e) < 0)
 		rc = -1;
 	tokens_free(&want);
 	s->pending.n = 0;
-	timeline_tokens(t->tl, &s->had);
+	timeline_tokens(conv->tl, &s->had);
 	s->known = !rc;
 	s->rendered = s->at;
 	return rc;
@@ -135,21 +136,21 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 }
 
 /* Prefill pending tokens in whole chunks; all: also the rest. */
-static int extend_open(struct growing *s, struct conversation *t, int all, struct err *e)
+static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
 	struct timeline_stats st;
 	int rc = 0;
 
-	timeline_stats(t->tl, &st);
+	timeline_stats(conv->tl, &st);
 	while (!rc && p->n && (all || p->n >= (size_t)st.batch)) {
 		size_t n = p->n < (size_t)st.batch ? p->n : (size_t)st.batch, now;
 
-		if (t->o->surprise && !strcmp(t->o->surprise, "on"))
-			rc = surprise_extend(t, p->id, n, pending_byte(s, t->engine), e);
+		if (conv->o->surprise && !strcmp(conv->o->surprise, "on"))
+			rc = surprise_extend(conv, p->id, n, pending_byte(s, conv->engine), e);
 		else
-			rc = timeline_extend(t->tl, p->id, n, 0, NULL, NULL, e);
-		timeline_tokens(t->tl, &now);
+			rc = timeline_extend(conv->tl, p->id, n, 0, NULL, NULL, e);
+		timeline_tokens(conv->tl, &now);
 		n = now > s->had ? now - s->had : 0;
 		s->had = now;
 		p->n -= n;
@@ -158,13 +159,13 @@ static int extend_open(struct growing *s, struct conversation *t, int all, struc
 	return rc;
 }
 
-int conversation_may_grow(const struct conversation *t, struct err *e)
+int conversation_may_grow(const struct conversation *conv, struct err *e)
 {
 	struct timeline_stats st;
 
-	if (conversation_needs_local(t, "a text without an end", e) < 0)
+	if (conversation_needs_local(conv, "a text without an end", e) < 0)
 		return -1;
-	timeline_stats(t->tl, &st);
+	timeline_stats(conv->tl, &st);
 	if (st.endless)
 		return 0;
 	return err_set(e, ERR_USAGE,
@@ -173,106 +174,106 @@ int conversation_may_grow(const struct conversation *t, struct err *e)
 	               st.kv, st.ctx);
 }
 
-int conversation_grow(struct conversation *t, const char *piece, size_t n, int all, timeline_progress_fn *progress,
+int conversation_grow(struct conversation *conv, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *e)
 {
-	struct growth *g = growth_of(t);
+	struct growth *g = growth_of(conv);
 	struct growing *s = &g->text;
 	struct str *text;
 	size_t had, cut, before = s->pending.n;
 
-	if (conversation_may_grow(t, e) < 0)
+	if (conversation_may_grow(conv, e) < 0)
 		return -1;
-	if (!t->grows) {
+	if (!conv->grows) {
 		if (!n)
 			return 0;
 		aside_forget(&g->aside);
-		surprise_forget(companion_find(t, "surprise"));
-		conversation_message(t, ROLE_USER, "", 0, NULL, 0);
+		surprise_forget(companion_find(conv, "surprise"));
+		conversation_message(conv, ROLE_USER, "", 0, NULL, 0);
 		growing_clear(s);
-		t->grows = 1;
+		conv->grows = 1;
 		before = 0;
 	}
-	text = &t->msg[t->n_msg - 1].text;
+	text = &conv->msg[conv->n_msg - 1].text;
 	str_add(text, piece, n);
-	t->msg[t->n_msg - 1].read = text->n;
+	conv->msg[conv->n_msg - 1].read = text->n;
 	if (n)
-		conversation_emit(t, EVENT_TEXT_GREW, text->n - n);
+		conversation_emit(conv, EVENT_TEXT_GREW, text->n - n);
 	cut = text_cut(text->p, s->at, text->n);
 	if (cut > s->at) {
-		if (text_tokens_behind(t->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
+		if (text_tokens_behind(conv->engine, text->p + s->at, cut - s->at, &s->pending, e) < 0)
 			return -1;
 		s->total += s->pending.n - before;
 		s->at = cut;
 	}
-	timeline_tokens(t->tl, &had);
+	timeline_tokens(conv->tl, &had);
 	if (!s->at)
 		return 0;
-	if (!s->known || !t->prefix_known || t->pinned < 0 || had != s->had)
-		return sync_open(s, t, progress, ud, e);
-	return extend_open(s, t, all, e);
+	if (!s->known || !conv->prefix_known || conv->pinned < 0 || had != s->had)
+		return sync_open(s, conv, progress, ud, e);
+	return extend_open(s, conv, all, e);
 }
 
-uint64_t conversation_grown(const struct conversation *t)
+uint64_t conversation_grown(const struct conversation *conv)
 {
-	const struct growing *s = growing_of(t);
+	const struct growing *s = growing_of(conv);
 
-	return s->total - (t->grows ? s->pending.n : 0);
+	return s->total - (conv->grows ? s->pending.n : 0);
 }
 
-void growing_count_anew(struct conversation *t)
+void growing_count_anew(struct conversation *conv)
 {
-	growth_of(t)->text.total = 0;
+	growth_of(conv)->text.total = 0;
 }
 
 /* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them
  * again. */
-static void keep_tokens(const struct growing *s, struct conversation *t)
+static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
-	const struct str *text = &t->msg[t->n_msg - 1].text;
+	const struct str *text = &conv->msg[conv->n_msg - 1].text;
 	struct tokens all = { 0 };
-	size_t n, had = t->rendered.id.n;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	size_t n, had = conv->rendered.id.n;
+	const int32_t *id = timeline_tokens(conv->tl, &n);
 
 	tokens_append(&all, id, n);
 	tokens_append(&all, s->pending.id, s->pending.n);
-	if (all.n >= had && !memcmp(all.id, t->rendered.id.id, had * sizeof *id))
-		engine_render_add(t->engine, &t->rendered, text->p + s->rendered, s->at - s->rendered, all.id + had,
-		                  all.n - had);
+	if (all.n >= had && !memcmp(all.id, conv->rendered.id.id, had * sizeof *id))
+		engine_render_add(conv->engine, &conv->rendered, text->p + s->rendered, s->at - s->rendered,
+		                  all.id + had, all.n - had);
 	tokens_free(&all);
 }
 
 /* The last message grows no more. */
-static void growing_close(struct growing *s, struct conversation *t)
+static void growing_close(struct growing *s, struct conversation *conv)
 {
-	if (t->grows && s->known && t->tl)
-		keep_tokens(s, t);
-	t->grows = s->known = 0;
+	if (conv->grows && s->known && conv->tl)
+		keep_tokens(s, conv);
+	conv->grows = s->known = 0;
 }
 
 /* The rendering ends with the text again, as far as it was cut. 0: what stands before the text has changed meanwhile (a
  * document, the system prompt). */
-static int render_back(const struct growing *s, struct conversation *t)
+static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
 	struct err e = { 0 };
 	size_t n, same = 0;
-	const int32_t *id = timeline_tokens(t->tl, &n);
+	const int32_t *id = timeline_tokens(conv->tl, &n);
 	int32_t first;
-	int rc = render_open(t, s->at, &want, &e);
+	int rc = render_open(conv, s->at, &want, &e);
 
 	n = MIN(n, want.n);
 	while (same < n && id[same] == want.id[same])
 		same++;
 	tokens_free(&want);
-	first = t->msg[t->n_msg - 1].place.first;
+	first = conv->msg[conv->n_msg - 1].place.first;
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
 /* The last message grows again, without the question that had joined it. */
-static void growing_reopen(struct growth *g, struct conversation *t)
+static void growing_reopen(struct growth *g, struct conversation *conv)
 {
-	struct message *m = &t->msg[t->n_msg - 1];
+	struct message *m = &conv->msg[conv->n_msg - 1];
 	struct growing *s = &g->text;
 
 	m->text.n = m->read;
@@ -280,9 +281,9 @@ static void growing_reopen(struct growth *g, struct conversation *t)
 	m->text.p[m->read] = 0;
 	m->stored = 0;
 	m->number = 0;
-	t->grows = 1;
-	if (aside_restore(g, t)) {
-		s->known = render_back(s, t);
+	conv->grows = 1;
+	if (aside_restore(g, conv)) {
+		s->known = render_back(s, conv);
 		s->rendered = s->at;
 		return;
 	}
@@ -290,58 +291,58 @@ static void growing_reopen(struct growth *g, struct conversation *t)
 	s->at = text_cut(m->text.p, 0, m->text.n);
 }
 
-int conversation_return(struct conversation *t)
+int conversation_return(struct conversation *conv)
 {
-	struct growth *g = growth_of(t);
+	struct growth *g = growth_of(conv);
 	size_t at = g->aside.msg;
 
-	if (!conversation_is_beside(t))
+	if (!conversation_is_beside(conv))
 		return 0;
-	while (t->n_msg > at + 1)
-		message_free(&t->msg[--t->n_msg]);
-	undo_forget(t);
-	growing_reopen(g, t);
-	conversation_emit(t, EVENT_RETURNED, at);
+	while (conv->n_msg > at + 1)
+		message_free(&conv->msg[--conv->n_msg]);
+	undo_forget(conv);
+	growing_reopen(g, conv);
+	conversation_emit(conv, EVENT_RETURNED, at);
 	return 1;
 }
 
 /* ---- beside a conversation ---- */
 
 /* A question closes the message. */
-static int growing_before(void *self, struct conversation *t, const struct question *q, struct err *e)
+static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };
 
 	(void)q, (void)e;
-	if (t->grows && aside_save(self, t, &why) < 0)
-		conversation_notice(t, "this question becomes part of the text that is read: %s", why.msg);
+	if (conv->grows && aside_save(self, conv, &why) < 0)
+		conversation_notice(conv, "this question becomes part of the text that is read: %s", why.msg);
 	return 0;
 }
 
-static int32_t growing_prefill(void *self, struct conversation *t, timeline_progress_fn *progress, void *ud,
+static int32_t growing_prefill(void *self, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                                struct err *e)
 {
 	struct timeline_stats st;
 
 	(void)self;
-	if (conversation_grow(t, "", 0, 1, progress, ud, e) < 0)
+	if (conversation_grow(conv, "", 0, 1, progress, ud, e) < 0)
 		return -1;
-	timeline_stats(t->tl, &st);
+	timeline_stats(conv->tl, &st);
 	return st.prefill_tokens;
 }
 
-static void growing_changed(void *self, struct conversation *t, enum companion_change what)
+static void growing_changed(void *self, struct conversation *conv, enum companion_change what)
 {
 	struct growth *g = self;
 
 	switch (what) {
 	case CHANGE_RENDERED: g->text.known = 0; break; /* its tokens in the rendering are overwritten */
 	case CHANGE_CACHE: aside_forget(&g->aside); break;
-	case CHANGE_CLOSED: growing_close(&g->text, t); break;
-	case CHANGE_REOPENED: growing_reopen(g, t); break;
+	case CHANGE_CLOSED: growing_close(&g->text, conv); break;
+	case CHANGE_REOPENED: growing_reopen(g, conv); break;
 	case CHANGE_MODEL:
 	case CHANGE_EMPTIED:
-		growing_close(&g->text, t);
+		growing_close(&g->text, conv);
 		aside_forget(&g->aside);
 		break;
 	case CHANGE_DOCUMENTS:
@@ -366,8 +367,8 @@ const struct companion_ops growing_ops = {
 	.free = growing_free,
 };
 
-void reader_join(struct conversation *t)
+void reader_join(struct conversation *conv)
 {
-	companion_add(t, &growing_ops, xcalloc(1, sizeof(struct growth)));
-	companion_add(t, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
+	companion_add(conv, &growing_ops, xcalloc(1, sizeof(struct growth)));
+	companion_add(conv, &surprise_ops, xcalloc(1, sizeof(struct surprise)));
 }

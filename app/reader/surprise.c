@@ -49,7 +49,7 @@ static void sentence_end(struct surprise *s, size_t end)
 }
 
 struct take {
-	struct conversation *t;
+	struct conversation *conv;
 	const int32_t *id;
 	size_t n;
 	size_t had;
@@ -60,10 +60,10 @@ struct take {
 /* Token i is prefilled. */
 static void take_token(struct take *x, size_t i, double nll)
 {
-	struct surprise *s = companion_find(x->t, "surprise");
-	const struct str *text = &x->t->msg[x->t->n_msg - 1].text;
+	struct surprise *s = companion_find(x->conv, "surprise");
+	const struct str *text = &x->conv->msg[x->conv->n_msg - 1].text;
 
-	x->byte += engine_piece(x->t->engine, x->id[i], 0, NULL, 0);
+	x->byte += engine_piece(x->conv->engine, x->id[i], 0, NULL, 0);
 	if (isfinite(nll)) {
 		s->sum += nll;
 		s->tokens++;
@@ -80,23 +80,23 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 	if (!i)
 		take_token(x, 0, x->nll);
 	if (i + 1 < x->n)
-		take_token(x, i + 1, engine_logprob(logits, engine_info(x->t->engine)->n_vocab, x->id[i + 1]) * -1);
+		take_token(x, i + 1, engine_logprob(logits, engine_info(x->conv->engine)->n_vocab, x->id[i + 1]) * -1);
 }
 
-int surprise_extend(struct conversation *t, const int32_t *id, size_t n, size_t byte, struct err *e)
+int surprise_extend(struct conversation *conv, const int32_t *id, size_t n, size_t byte, struct err *e)
 {
-	struct take x = { .t = t, .id = id, .n = n, .nll = NAN, .byte = byte };
-	const float *before = timeline_logits(t->tl);
+	struct take x = { .conv = conv, .id = id, .n = n, .nll = NAN, .byte = byte };
+	const float *before = timeline_logits(conv->tl);
 
-	timeline_tokens(t->tl, &x.had);
+	timeline_tokens(conv->tl, &x.had);
 	if (before && n)
-		x.nll = -engine_logprob(before, engine_info(t->engine)->n_vocab, id[0]);
-	return timeline_extend(t->tl, id, n, 0, on_logits, &x, e);
+		x.nll = -engine_logprob(before, engine_info(conv->engine)->n_vocab, id[0]);
+	return timeline_extend(conv->tl, id, n, 0, on_logits, &x, e);
 }
 
-const struct surprise *surprise_of(const struct conversation *t)
+const struct surprise *surprise_of(const struct conversation *conv)
 {
-	return companion_find(t, "surprise");
+	return companion_find(conv, "surprise");
 }
 
 void surprise_forget(struct surprise *s)
@@ -105,9 +105,9 @@ void surprise_forget(struct surprise *s)
 	*s = (struct surprise){ .n = 0 };
 }
 
-static void surprise_changed(void *self, struct conversation *t, enum companion_change what)
+static void surprise_changed(void *self, struct conversation *conv, enum companion_change what)
 {
-	(void)t;
+	(void)conv;
 	if (what == CHANGE_EMPTIED)
 		surprise_forget(self);
 }

@@ -253,7 +253,7 @@ static int take_name(char *question, const char *name)
 	}
 }
 
-enum whole_question asks_for_whole(const struct conversation *t, const char *question, size_t n, size_t *doc,
+enum whole_question asks_for_whole(const struct conversation *conv, const char *question, size_t n, size_t *doc,
                                    int32_t *words)
 {
 	char text[QUESTION_MOST + 1];
@@ -267,8 +267,8 @@ enum whole_question asks_for_whole(const struct conversation *t, const char *que
 	for (size_t i = 0; i < n; i++)
 		text[i] = question[i] ? question[i] : ' ';
 	text[n] = 0;
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (take_name(text, t->doc[i].name)) {
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (take_name(text, conv->doc[i].name)) {
 			*doc = i;
 			named++;
 		}
@@ -417,11 +417,11 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 	       !is_prose(body + *begin, *end - *begin, PARAGRAPH_LEAST);
 }
 
-int document_beginning(const struct conversation *t, size_t i, enum whole_question what, struct source *out)
+int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
 	/* of Project Gutenberg: what stands above is not the book's */
 	static const char starts[] = "*** START OF TH";
-	const struct document *d = &t->doc[i];
+	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;
 	size_t first = 0, from, to, head, begin, end;
 

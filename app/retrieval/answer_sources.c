@@ -32,10 +32,10 @@ static size_t lines_in(const char *p, const char *end)
 }
 
 /* Name, place and text, from the bytes that are given; in the list. */
-static struct answer_source *add(const struct conversation *t, size_t doc, const struct answer_source *s,
+static struct answer_source *add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                  struct answer_sources *out)
 {
-	const struct document *d = &t->doc[doc];
+	const struct document *d = &conv->doc[doc];
 	const char *body = d->text.p + d->body;
 	size_t from = s->found ? s->quote : s->from, to = s->found ? s->quote_end : s->to;
 	struct document_place at;
@@ -58,9 +58,9 @@ static struct answer_source *add(const struct conversation *t, size_t doc, const
 	return new;
 }
 
-void answer_sources_found(const struct conversation *t, struct answer_sources *out)
+void answer_sources_found(const struct conversation *conv, struct answer_sources *out)
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 
 	*out = (struct answer_sources){ 0 };
 	for (size_t i = 0; i < last->n; i++) {
@@ -68,13 +68,13 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 		struct str text = { 0 };
 		int known = 0;
 
-		source_quote(t, s, &text);
+		source_quote(conv, s, &text);
 		for (size_t k = 0; k < out->n; k++)
 			known |= !strcmp(out->at[k].text, str_text(&text));
 		str_free(&text);
 		if (known || (!s->chosen && (out->n >= FOUND_MOST || s->weak)))
 			continue;
-		add(t, s->doc,
+		add(conv, s->doc,
 		    &(struct answer_source){
 			    .from = s->from,
 			    .to = s->to,
@@ -83,7 +83,7 @@ void answer_sources_found(const struct conversation *t, struct answer_sources *o
 			    .found = 1,
 			    .score = s->score,
 			    /* of the nearest none is sent: no mark tells them apart */
-			    .sent = source_sent(t, s) || !last->found,
+			    .sent = source_sent(conv, s) || !last->found,
 			    .share = -1,
 		    },
 		    out);
@@ -101,22 +101,22 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 
 /* Do the shares of the listed passages say something? Not where one of them was in the context alone, beside passages
  * of earlier questions that the list does not have: of a document that was read whole all others were. */
-static int shares_say_something(const struct conversation *t, const struct answer_sources *list)
+static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
-	int compared = evidence_of(t)->compared;
+	int compared = evidence_of(conv)->compared;
 	size_t sent = 0;
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		if (t->doc[i].whole)
+	for (size_t i = 0; i < conv->n_doc; i++)
+		if (conv->doc[i].whole)
 			return compared;
 	for (size_t i = 0; i < list->n; i++)
 		sent += list->at[i].sent != 0;
 	return compared && sent > 1;
 }
 
-void answer_sources_attended(const struct conversation *t, struct answer_sources *out)
+void answer_sources_attended(const struct conversation *conv, struct answer_sources *out)
 {
-	const struct evidence_list *evidence = evidence_of(t);
+	const struct evidence_list *evidence = evidence_of(conv);
 	size_t n = out->n, new = 0;
 
 	if (evidence->n)
@@ -124,16 +124,16 @@ void answer_sources_attended(const struct conversation *t, struct answer_sources
 			out->at[i].share = out->at[i].sent ? 0 : -1;
 	for (size_t i = 0; i < evidence->n && evidence->at[i].share >= ATTENDED_LEAST; i++) {
 		const struct evidence *v = &evidence->at[i];
-		const struct document *d = &t->doc[v->doc];
+		const struct document *d = &conv->doc[v->doc];
 		struct answer_source *s = NULL;
 
 		for (size_t k = 0; k < n && !s; k++)
-			if (same_passage(&out->at[k], v) && answer_source_document(t, &out->at[k]) == v->doc)
+			if (same_passage(&out->at[k], v) && answer_source_document(conv, &out->at[k]) == v->doc)
 				s = &out->at[k];
 		if (s && s->sent)
 			s->share += v->share;
 		else if (!s && new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
-			new += add(t, v->doc,
+			new += add(conv, v->doc,
 			           &(struct answer_source){
 					   .from = v->from,
 					   .to = v->to,
@@ -148,19 +148,19 @@ void answer_sources_attended(const struct conversation *t, struct answer_sources
 				   },
 			           out) != NULL;
 	}
-	for (size_t i = 0; i < out->n && !shares_say_something(t, out); i++)
+	for (size_t i = 0; i < out->n && !shares_say_something(conv, out); i++)
 		out->at[i].share = -1;
 }
 
 /* ---- in the documents ---- */
 
-size_t answer_source_document(const struct conversation *t, const struct answer_source *s)
+size_t answer_source_document(const struct conversation *conv, const struct answer_source *s)
 {
 	struct str text = { 0 };
 	size_t found = SIZE_MAX;
 
-	for (size_t i = 0; i < t->n_doc && found == SIZE_MAX; i++) {
-		const struct document *d = &t->doc[i];
+	for (size_t i = 0; i < conv->n_doc && found == SIZE_MAX; i++) {
+		const struct document *d = &conv->doc[i];
 
 		if (strcmp(d->name, s->doc) != 0 || s->to > d->n_body || s->from > s->quote ||
 		    s->quote > s->quote_end || s->quote_end > s->to)
@@ -174,17 +174,17 @@ size_t answer_source_document(const struct conversation *t, const struct answer_
 	return found;
 }
 
-int sources_restore(struct conversation *t, const struct answer_sources *from)
+int sources_restore(struct conversation *conv, const struct answer_sources *from)
 {
-	struct sources *last = &search_of(t)->last;
+	struct sources *last = &search_of(conv)->last;
 
-	sources_forget(t);
+	sources_forget(conv);
 	for (size_t i = 0; i < from->n && from->at[i].found && last->n < SOURCES_MOST; i++) {
 		const struct answer_source *s = &from->at[i];
-		size_t doc = answer_source_document(t, s);
+		size_t doc = answer_source_document(conv, s);
 
 		if (doc == SIZE_MAX) {
-			sources_forget(t);
+			sources_forget(conv);
 			return 0;
 		}
 		last->at = xrealloc(last->at, (last->n + 1) * sizeof *last->at);
@@ -195,7 +195,7 @@ int sources_restore(struct conversation *t, const struct answer_sources *from)
 			.quote = s->quote,
 			.quote_end = s->quote_end,
 			.score = s->score,
-			.chosen = s->sent && !t->doc[doc].whole,
+			.chosen = s->sent && !conv->doc[doc].whole,
 		};
 	}
 	last->found = last->n > 0;

@@ -27,12 +27,12 @@ struct looked_at {
 
 /* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends. Returns
  * how many. */
-static size_t tokens_in(const struct conversation *t, const struct document *d, size_t n_token, size_t *end)
+static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
 
 	for (size_t i = (size_t)d->place.first; i < n_token && done < n; i++) {
-		done = t->rendered.end[i] - d->place.byte;
+		done = conv->rendered.end[i] - d->place.byte;
 		end[k++] = done = MIN(done, n);
 	}
 	return k;
@@ -117,19 +117,19 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 }
 
 /* What the questions quote of the last question's sources counts for the passage that holds it. */
-static double add_quoted(const struct conversation *t, const struct message *m, const float *weight, size_t n_token,
+static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
 	struct quoted q[QUOTED_MOST];
-	size_t n = m->context_place.first < 0 ? 0 : context_quotes(t, &m->context, q);
+	size_t n = m->context_place.first < 0 ? 0 : context_quotes(conv, &m->context, q);
 	double all = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		size_t from = m->context_place.byte + q[i].at, to = from + q[i].n;
-		struct looked_at *p = quoted_passage(&t->doc[q[i].doc], &q[i], best);
+		struct looked_at *p = quoted_passage(&conv->doc[q[i].doc], &q[i], best);
 
-		for (size_t k = (size_t)m->context_place.first; k < n_token && t->rendered.end[k] <= to; k++)
-			if (t->rendered.end[k] > from) {
+		for (size_t k = (size_t)m->context_place.first; k < n_token && conv->rendered.end[k] <= to; k++)
+			if (conv->rendered.end[k] > from) {
 				p->weight += (double)weight[k];
 				all += (double)weight[k];
 			}
@@ -140,72 +140,72 @@ static double add_quoted(const struct conversation *t, const struct message *m, 
 
 /* The attention mass of the last question's own words: without what it quotes, and without a text that was read before
  * it. */
-static double mass_of_question(const struct conversation *t, const float *weight, size_t n_token)
+static double mass_of_question(const struct conversation *conv, const float *weight, size_t n_token)
 {
 	const struct message *m;
-	size_t i = t->n_msg, from, to;
+	size_t i = conv->n_msg, from, to;
 	double all = 0;
 
-	while (i && t->msg[i - 1].role != ROLE_USER)
+	while (i && conv->msg[i - 1].role != ROLE_USER)
 		i--;
-	m = i ? &t->msg[i - 1] : NULL;
+	m = i ? &conv->msg[i - 1] : NULL;
 	if (!m || m->place.first < 0)
 		return 0;
 	from = m->place.byte + question_at(m);
 	to = m->place.byte + m->text.n;
-	for (size_t k = (size_t)m->place.first; k < n_token && t->rendered.end[k] <= to; k++)
-		if (t->rendered.end[k] > from)
+	for (size_t k = (size_t)m->place.first; k < n_token && conv->rendered.end[k] <= to; k++)
+		if (conv->rendered.end[k] > from)
 			all += (double)weight[k];
 	return all;
 }
 
 /* Observe attention while the answer is generated, if there are documents and it can be observed. */
-static void evidence_begin(void *self, struct conversation *t, const struct answer_hooks *h)
+static void evidence_begin(void *self, struct conversation *conv, const struct answer_hooks *h)
 {
 	struct evidence_list *list = self;
 	struct err e = { 0 };
 	int there = 0;
 
 	*list = (struct evidence_list){ .n = 0 };
-	for (size_t i = 0; i < t->n_doc; i++)
-		there |= !t->doc[i].grows; /* what is quoted of that stands in the text of the message */
+	for (size_t i = 0; i < conv->n_doc; i++)
+		there |= !conv->doc[i].grows; /* what is quoted of that stands in the text of the message */
 	if (!h->evidence || !there)
 		return;
-	if (!t->tl)
+	if (!conv->tl)
 		err_set(&e, ERR_USAGE, "a server does not show its attention");
-	else if (timeline_evidence_begin(t->tl, &e) == 0)
+	else if (timeline_evidence_begin(conv->tl, &e) == 0)
 		list->attends = 1;
-	if (!list->attends && t->o->json)
-		conversation_notice(t, "no evidence: %s", e.msg);
+	if (!list->attends && conv->o->json)
+		conversation_notice(conv, "no evidence: %s", e.msg);
 }
 
-static void evidence_take(const struct conversation *t, struct evidence_list *list)
+static void evidence_take(const struct conversation *conv, struct evidence_list *list)
 {
 	struct looked_at best[BEST + 1] = { { .d = NULL } };
-	size_t n = t->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
+	size_t n = conv->rendered.id.n, *end = xcalloc(n + 1, sizeof *end);
 	float *weight = xcalloc(n + 1, sizeof *weight);
 	double all = 0, beside;
 
-	timeline_evidence(t->tl, 0, (int32_t)n, weight);
-	timeline_evidence_end(t->tl);
+	timeline_evidence(conv->tl, 0, (int32_t)n, weight);
+	timeline_evidence_end(conv->tl);
 	for (size_t i = 0; i < SINKS && i < n; i++)
 		weight[i] = 0;
-	for (size_t i = 0; i < t->n_doc; i++) {
-		const struct document *d = &t->doc[i];
+	for (size_t i = 0; i < conv->n_doc; i++) {
+		const struct document *d = &conv->doc[i];
 
 		if (d->place.first >= 0)
-			all += add_document(d, end, weight + d->place.first, tokens_in(t, d, n, end), best);
+			all += add_document(d, end, weight + d->place.first, tokens_in(conv, d, n, end), best);
 	}
-	for (size_t i = 0; i < t->n_msg; i++)
-		if (t->msg[i].context.n)
-			all += add_quoted(t, &t->msg[i], weight, n, best);
-	beside = all + mass_of_question(t, weight, n);
+	for (size_t i = 0; i < conv->n_msg; i++)
+		if (conv->msg[i].context.n)
+			all += add_quoted(conv, &conv->msg[i], weight, n, best);
+	beside = all + mass_of_question(conv, weight, n);
 	list->unattended = all < BESIDE_LEAST * beside;
 	list->compared = best[1].weight > 0;
 	for (int i = 0;
 	     i < BEST && all >= BESIDE_LEAST * beside && best[i].weight > 0 && best[i].weight >= SHARE_LEAST * all; i++)
 		list->at[list->n++] = (struct evidence){
-			.doc = (size_t)(best[i].d - t->doc),
+			.doc = (size_t)(best[i].d - conv->doc),
 			.from = best[i].p.from,
 			.to = best[i].p.to,
 			.share = best[i].weight / all,
@@ -214,27 +214,27 @@ static void evidence_take(const struct conversation *t, struct evidence_list *li
 	free(weight);
 }
 
-static void evidence_ended(void *self, struct conversation *t, struct message *answer)
+static void evidence_ended(void *self, struct conversation *conv, struct message *answer)
 {
 	struct evidence_list *list = self;
 
 	if (list->attends)
-		evidence_take(t, list);
+		evidence_take(conv, list);
 	list->attends = 0;
 	if (answer)
-		answer_sources_attended(t, &answer->sources);
+		answer_sources_attended(conv, &answer->sources);
 }
 
 /* ---- for programs ---- */
 
-static void evidence_json(void *self, const struct conversation *t, struct str *out)
+static void evidence_json(void *self, const struct conversation *conv, struct str *out)
 {
 	const struct evidence_list *list = self;
 
 	json_open(out, "evidence", '[');
 	for (size_t i = 0; i < list->n; i++) {
 		const struct evidence *v = &list->at[i];
-		const struct document *d = &t->doc[v->doc];
+		const struct document *d = &conv->doc[v->doc];
 		const char *text = d->text.p + d->body + v->from;
 		size_t n = v->to - v->from;
 		struct document_place place;

@@ -6,19 +6,19 @@
 
 /* ---- sources ---- */
 
-struct source_search *search_of(const struct conversation *t)
+struct source_search *search_of(const struct conversation *conv)
 {
-	return companion_find(t, "sources");
+	return companion_find(conv, "sources");
 }
 
-const struct sources *sources_of(const struct conversation *t)
+const struct sources *sources_of(const struct conversation *conv)
 {
-	return &search_of(t)->last;
+	return &search_of(conv)->last;
 }
 
-void sources_search_by(struct conversation *t, search_fn *search, void *ud)
+void sources_search_by(struct conversation *conv, search_fn *search, void *ud)
 {
-	struct source_search *s = search_of(t);
+	struct source_search *s = search_of(conv);
 
 	s->search = search;
 	s->search_ud = ud;
@@ -30,31 +30,31 @@ void sources_free(struct sources *s)
 	*s = (struct sources){ 0 };
 }
 
-void sources_forget(struct conversation *t)
+void sources_forget(struct conversation *conv)
 {
-	sources_free(&search_of(t)->last);
-	*evidence_of(t) = (struct evidence_list){ .n = 0 };
+	sources_free(&search_of(conv)->last);
+	*evidence_of(conv) = (struct evidence_list){ .n = 0 };
 }
 
 /* ---- evidence ---- */
 
-struct evidence_list *evidence_of(const struct conversation *t)
+struct evidence_list *evidence_of(const struct conversation *conv)
 {
-	return companion_find(t, "evidence");
+	return companion_find(conv, "evidence");
 }
 
 /* ---- recall ---- */
 
-const struct recalls *recalls_of(const struct conversation *t)
+const struct recalls *recalls_of(const struct conversation *conv)
 {
-	const struct recall *r = companion_find(t, "recall");
+	const struct recall *r = companion_find(conv, "recall");
 
 	return &r->last;
 }
 
-void recall_search_by(struct conversation *t, add_message_fn *add, find_sentences_fn *find, void *ud)
+void recall_search_by(struct conversation *conv, add_message_fn *add, find_sentences_fn *find, void *ud)
 {
-	struct recall *r = companion_find(t, "recall");
+	struct recall *r = companion_find(conv, "recall");
 
 	r->add_message = add;
 	r->find_sentences = find;

@@ -179,7 +179,7 @@ static int is_blank_or_control(char c)
 	return (unsigned char)c <= ' ';
 }
 
-int named_place(const struct conversation *t, const char *question, size_t n, struct source *out, size_t *end)
+int named_place(const struct conversation *conv, const char *question, size_t n, struct source *out, size_t *end)
 {
 	struct place_name want;
 	size_t from = 0, to = 0, found = 0;
@@ -192,10 +192,10 @@ int named_place(const struct conversation *t, const char *question, size_t n, st
 			continue;
 		if (!read_name(question + i, n - i, &want))
 			continue;
-		for (size_t k = 0; k < t->n_doc; k++) {
-			const char *body = t->doc[k].text.p + t->doc[k].body, *line;
+		for (size_t k = 0; k < conv->n_doc; k++) {
+			const char *body = conv->doc[k].text.p + conv->doc[k].body, *line;
 
-			if (!find_in(&t->doc[k], &want, &from, &to) || found++)
+			if (!find_in(&conv->doc[k], &want, &from, &to) || found++)
 				continue;
 			while (from < to && is_blank_or_control(body[from]))
 				from++;

@@ -22,9 +22,9 @@ static const uint64_t SMALL = 1000000000; /* parameters */
  * (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
 
-static const char *body_of(const struct conversation *t, const struct source *s)
+static const char *body_of(const struct conversation *conv, const struct source *s)
 {
-	return t->doc[s->doc].text.p + t->doc[s->doc].body;
+	return conv->doc[s->doc].text.p + conv->doc[s->doc].body;
 }
 
 void text_on_one_line(const char *p, size_t n, struct str *out)
@@ -42,61 +42,61 @@ void text_on_one_line(const char *p, size_t n, struct str *out)
 	}
 }
 
-void source_quote(const struct conversation *t, const struct source *s, struct str *out)
+void source_quote(const struct conversation *conv, const struct source *s, struct str *out)
 {
-	text_on_one_line(body_of(t, s) + s->quote, s->quote_end - s->quote, out);
+	text_on_one_line(body_of(conv, s) + s->quote, s->quote_end - s->quote, out);
 }
 
 /* ---- passages that the cache holds already ---- */
 
 /* Do the tokens of bytes at .. at + n of a text that stands there keep their KV entries? */
-static int text_kept(const struct conversation *t, const struct text_at *place, size_t at, size_t n)
+static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
-	size_t n_id = t->rendered.id.n, from = place->byte + at, i;
+	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
 	int32_t first;
 
 	if (place->first < 0)
 		return 0;
-	for (i = (size_t)place->first; i < n_id && t->rendered.end[i] <= from; i++)
+	for (i = (size_t)place->first; i < n_id && conv->rendered.end[i] <= from; i++)
 		;
 	first = (int32_t)i;
-	for (; i < n_id && t->rendered.end[i] <= from + n; i++)
+	for (; i < n_id && conv->rendered.end[i] <= from + n; i++)
 		;
-	return tokens_cached(t, first, (int32_t)i - first);
+	return tokens_cached(conv, first, (int32_t)i - first);
 }
 
-static int sent_before(const struct conversation *t, const char *text, size_t n)
+static int sent_before(const struct conversation *conv, const char *text, size_t n)
 {
-	for (size_t i = t->n_msg; i--;) {
-		const struct message *m = &t->msg[i];
+	for (size_t i = conv->n_msg; i--;) {
+		const struct message *m = &conv->msg[i];
 		const char *at = m->context.n ? memmem(m->context.p, m->context.n, text, n) : NULL;
 
-		if (at &&
-		    (t->tl ? text_kept(t, &m->context_place, (size_t)(at - m->context.p), n) : i >= t->served.left_out))
+		if (at && (conv->tl ? text_kept(conv, &m->context_place, (size_t)(at - m->context.p), n)
+		                    : i >= conv->served.left_out))
 			return 1;
 	}
 	return 0;
 }
 
 /* The same for a text that grows, which is read as a message. */
-static int read_before(const struct conversation *t, const char *text, size_t n)
+static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
-	for (size_t i = t->n_msg; i--;) {
-		const struct message *m = &t->msg[i];
+	for (size_t i = conv->n_msg; i--;) {
+		const struct message *m = &conv->msg[i];
 		const char *at = m->read ? memmem(m->text.p, m->read, text, n) : NULL;
 
-		if (at && t->tl && text_kept(t, &m->place, (size_t)(at - m->text.p), n))
+		if (at && conv->tl && text_kept(conv, &m->place, (size_t)(at - m->text.p), n))
 			return 1;
 	}
 	return 0;
 }
 
-void source_place(const struct conversation *t, size_t i, size_t from, size_t to, struct str *out)
+void source_place(const struct conversation *conv, size_t i, size_t from, size_t to, struct str *out)
 {
 	struct document_place at;
 
-	document_place(&t->doc[i], from, to, &at);
-	str_adds(out, t->doc[i].name);
+	document_place(&conv->doc[i], from, to, &at);
+	str_adds(out, conv->doc[i].name);
 	if (at.page)
 		str_addf(out, ", page %s", at.page);
 	if (at.heading)
@@ -115,37 +115,37 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Tokens that the passages of a question may take. */
-static size_t room_for_passages(const struct conversation *t)
+static size_t room_for_passages(const struct conversation *conv)
 {
 	struct timeline_stats st;
 	size_t room, left;
 
-	conversation_stats(t, &st);
-	room = conversation_context_size(t) / SHARE_OF_CTX;
+	conversation_stats(conv, &st);
+	room = conversation_context_size(conv) / SHARE_OF_CTX;
 	left = st.endless || st.n_tokens > st.ctx ? room : (size_t)(st.ctx - st.n_tokens) / SHARE_OF_FREE;
 	return MIN(left, room);
 }
 
-static size_t passages_most(const struct conversation *t)
+static size_t passages_most(const struct conversation *conv)
 {
-	return t->o->passages >= 0                              ? (size_t)t->o->passages
-	       : t->info->n_params && t->info->n_params < SMALL ? PASSAGES_SMALL
-	                                                        : PASSAGES;
+	return conv->o->passages >= 0                                 ? (size_t)conv->o->passages
+	       : conv->info->n_params && conv->info->n_params < SMALL ? PASSAGES_SMALL
+	                                                              : PASSAGES;
 }
 
 /* The best passages of documents that are not read whole. */
-void sources_choose(struct conversation *t)
+void sources_choose(struct conversation *conv)
 {
-	const struct sources *last = sources_of(t);
-	size_t room = room_for_passages(t), most = passages_most(t), chosen = 0;
+	const struct sources *last = sources_of(conv);
+	size_t room = room_for_passages(conv), most = passages_most(conv), chosen = 0;
 
 	for (size_t i = 0; i < last->n && chosen < most && chosen < SOURCES_MOST; i++) {
 		struct source *s = &last->at[i];
 		size_t n;
 
-		if (t->doc[s->doc].whole || (s->weak && t->o->passages < 0))
+		if (conv->doc[s->doc].whole || (s->weak && conv->o->passages < 0))
 			continue;
-		n = conversation_count(t, body_of(t, s) + s->from, s->to - s->from);
+		n = conversation_count(conv, body_of(conv, s) + s->from, s->to - s->from);
 		if (n > room)
 			continue;
 		room -= n;
@@ -154,31 +154,31 @@ void sources_choose(struct conversation *t)
 	}
 }
 
-void sources_chosen_before(struct conversation *t, const struct str *context)
+void sources_chosen_before(struct conversation *conv, const struct str *context)
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 	for (size_t k = 0; k < last->n; k++) {
 		struct source *s = &last->at[k];
-		const char *text = body_of(t, s) + s->from;
+		const char *text = body_of(conv, s) + s->from;
 		size_t n = s->to - s->from;
 
 		s->chosen = context->n && memmem(context->p, context->n, text, n) != NULL;
-		for (size_t i = 0; i < t->n_msg && !s->chosen; i++)
-			s->chosen = t->msg[i].context.n &&
-			            memmem(t->msg[i].context.p, t->msg[i].context.n, text, n) != NULL;
+		for (size_t i = 0; i < conv->n_msg && !s->chosen; i++)
+			s->chosen = conv->msg[i].context.n &&
+			            memmem(conv->msg[i].context.p, conv->msg[i].context.n, text, n) != NULL;
 	}
 }
 
-int source_sent(const struct conversation *t, const struct source *s)
+int source_sent(const struct conversation *conv, const struct source *s)
 {
-	const struct sources *last = sources_of(t);
-	const char *text = body_of(t, s) + s->from;
+	const struct sources *last = sources_of(conv);
+	const char *text = body_of(conv, s) + s->from;
 	size_t n = s->to - s->from;
 
-	if (t->doc[s->doc].whole)
+	if (conv->doc[s->doc].whole)
 		return 1;
-	return last->found && (s->chosen || s == last->at || sent_before(t, text, n) ||
-	                       (t->doc[s->doc].grows && read_before(t, text, n)));
+	return last->found && (s->chosen || s == last->at || sent_before(conv, text, n) ||
+	                       (conv->doc[s->doc].grows && read_before(conv, text, n)));
 }
 
 #define SAYS "The document says: \""
@@ -196,12 +196,12 @@ static size_t item_mark(const char *p, size_t n)
 
 /* The best sentence within quotation marks: its own become single ones, and the mark of a list's item is left out,
  * which leads small models astray. */
-static void quote_in_marks(const struct conversation *t, const struct source *s, struct str *out)
+static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
 	size_t skip;
 
-	source_quote(t, s, &quote);
+	source_quote(conv, s, &quote);
 	skip = item_mark(str_text(&quote), quote.n);
 	for (size_t i = 0; i < quote.n; i++)
 		if (quote.p[i] == '"')
@@ -211,16 +211,16 @@ static void quote_in_marks(const struct conversation *t, const struct source *s,
 }
 
 /* Append the best sentence of a source as the question and the answer say it. */
-static void add_quotation(const struct conversation *t, const struct source *s, struct str *out)
+static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);
-	quote_in_marks(t, s, out);
+	quote_in_marks(conv, s, out);
 	str_adds(out, "\"");
 }
 
-void question_context(struct conversation *t, struct str *out)
+void question_context(struct conversation *conv, struct str *out)
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 	struct source chosen[SOURCES_MOST];
 	size_t n = 0;
 
@@ -230,18 +230,18 @@ void question_context(struct conversation *t, struct str *out)
 	qsort(chosen, n, sizeof *chosen, by_place);
 	for (size_t i = 0; i < n; i++) {
 		const struct source *s = &chosen[i];
-		const char *text = body_of(t, s) + s->from;
+		const char *text = body_of(conv, s) + s->from;
 
-		if (sent_before(t, text, s->to - s->from))
+		if (sent_before(conv, text, s->to - s->from))
 			continue;
 		str_adds(out, "From ");
-		if (t->doc[s->doc].grows)
+		if (conv->doc[s->doc].grows)
 			str_adds(out, "the text above");
 		else
-			source_place(t, s->doc, s->from, s->to, out);
+			source_place(conv, s->doc, s->from, s->to, out);
 		if (s->title_end) {
 			str_adds(out, ", whose title is \"");
-			text_on_one_line(body_of(t, s) + s->title, s->title_end - s->title, out);
+			text_on_one_line(body_of(conv, s) + s->title, s->title_end - s->title, out);
 			str_adds(out, "\"");
 		}
 		str_adds(out, ":\n");
@@ -250,29 +250,29 @@ void question_context(struct conversation *t, struct str *out)
 	}
 	if (!last->n)
 		return;
-	add_quotation(t, &last->at[0], out);
+	add_quotation(conv, &last->at[0], out);
 	str_adds(out, "\n\n");
 }
 
 /* 1 if the model's own words are worse than the sentence, and an answer may begin with any text. */
-static int quotes_first(const struct conversation *t)
+static int quotes_first(const struct conversation *conv)
 {
-	const struct engine_info *i = t->info;
+	const struct engine_info *i = conv->info;
 
-	return t->engine && i->n_params && i->n_params < QUOTES && i->template_name[0] && !i->thinks_first &&
+	return conv->engine && i->n_params && i->n_params < QUOTES && i->template_name[0] && !i->thinks_first &&
 	       !i->channels;
 }
 
-void quotation_given(const struct conversation *t, const char *question, size_t n, struct tokens *out)
+void quotation_given(const struct conversation *conv, const char *question, size_t n, struct tokens *out)
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 	struct str text = { 0 };
 	struct err none = { 0 };
 
-	if (!last->n || !quotes_first(t) || !question_asks(question, n))
+	if (!last->n || !quotes_first(conv) || !question_asks(question, n))
 		return;
-	add_quotation(t, &last->at[0], &text);
-	engine_tokenize(t->engine, text.p, text.n, 0, out, &none);
+	add_quotation(conv, &last->at[0], &text);
+	engine_tokenize(conv->engine, text.p, text.n, 0, out, &none);
 	str_free(&text);
 }
 
@@ -281,21 +281,22 @@ int context_is_searched(const struct str *context)
 	return context->n && memmem(context->p, context->n, SAYS, strlen(SAYS));
 }
 
-size_t context_quotes(const struct conversation *t, const struct str *context, struct quoted out[QUOTED_MOST])
+size_t context_quotes(const struct conversation *conv, const struct str *context, struct quoted out[QUOTED_MOST])
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 	size_t n = 0;
 
 	for (size_t i = 0; i < last->n && i < SOURCES_MOST; i++) {
 		const struct source *s = &last->at[i];
-		const char *passage = memmem(context->p, context->n, body_of(t, s) + s->from, s->to - s->from), *says;
+		const char *passage = memmem(context->p, context->n, body_of(conv, s) + s->from, s->to - s->from),
+			   *says;
 		struct str sentence = { 0 };
 
 		if (passage)
 			out[n++] = (struct quoted){ s->doc, s->from, s->to, (size_t)(passage - context->p),
 				                    s->to - s->from };
 		str_adds(&sentence, SAYS);
-		quote_in_marks(t, s, &sentence);
+		quote_in_marks(conv, s, &sentence);
 		says = memmem(context->p, context->n, sentence.p, sentence.n);
 		if (says)
 			out[n++] = (struct quoted){ s->doc, s->from, s->to, (size_t)(says - context->p), sentence.n };
@@ -306,9 +307,9 @@ size_t context_quotes(const struct conversation *t, const struct str *context, s
 
 /* ---- for people and programs ---- */
 
-void passages_json(const struct conversation *t, struct str *out)
+void passages_json(const struct conversation *conv, struct str *out)
 {
-	const struct sources *last = sources_of(t);
+	const struct sources *last = sources_of(conv);
 
 	json_open(out, "passages", '[');
 	for (size_t i = 0; i < last->n; i++) {
@@ -317,17 +318,17 @@ void passages_json(const struct conversation *t, struct str *out)
 		struct str quote = { 0 };
 
 		json_open(out, NULL, '{');
-		json_string(out, "doc", t->doc[s->doc].name);
-		document_place(&t->doc[s->doc], s->quote, s->quote_end, &at);
+		json_string(out, "doc", conv->doc[s->doc].name);
+		document_place(&conv->doc[s->doc], s->quote, s->quote_end, &at);
 		document_place_json(&at, out);
 		json_open(out, "bytes", '[');
 		json_uint(out, NULL, s->from);
 		json_uint(out, NULL, s->to);
 		json_close(out, ']');
-		source_quote(t, s, &quote);
+		source_quote(conv, s, &quote);
 		json_text(out, "text", quote.p, quote.n);
 		json_real(out, "score", s->score, "%.4f");
-		json_bool(out, "sent", source_sent(t, s));
+		json_bool(out, "sent", source_sent(conv, s));
 		json_close(out, '}');
 		str_free(&quote);
 	}

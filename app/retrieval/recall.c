@@ -30,34 +30,35 @@ static const double BESIDE_SHARE = 0.5; /* a further turn comes along with this 
 /* ---- the cache ---- */
 
 /* The tokens of bytes from .. to of a message: the first one, and how many; 0 = they are not in the sequence. */
-static int32_t tokens_of(const struct conversation *t, const struct message *m, size_t from, size_t to, int32_t *first)
+static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
+                         int32_t *first)
 {
-	size_t i = (size_t)m->place.first, at = 0, n_id = t->rendered.id.n;
+	size_t i = (size_t)m->place.first, at = 0, n_id = conv->rendered.id.n;
 	int32_t n = 0;
 
 	if (m->place.first < 0)
 		return 0;
 	if (m->id.n) { /* an answer, by the bytes of its sampled tokens */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
-			at += engine_piece(t->engine, m->id.id[k], 0, NULL, 0);
+			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
 				*first = (int32_t)i;
 		}
 		return n;
 	}
 	for (; i < n_id && at < m->place.byte + to; i++) {
-		at = t->rendered.end[i];
+		at = conv->rendered.end[i];
 		if (at > m->place.byte + from && !n++)
 			*first = (int32_t)i;
 	}
 	return n;
 }
 
-static int in_cache(const struct conversation *t, const struct best *b)
+static int in_cache(const struct conversation *conv, const struct best *b)
 {
-	int32_t first = 0, n = tokens_of(t, &t->msg[b->msg], b->from, b->to, &first);
+	int32_t first = 0, n = tokens_of(conv, &conv->msg[b->msg], b->from, b->to, &first);
 
-	return tokens_cached(t, first, n);
+	return tokens_cached(conv, first, n);
 }
 
 /* ---- candidates ---- */
@@ -68,7 +69,7 @@ struct candidate {
 };
 
 /* The best turns of which the sentence that was found is evicted, and shares enough words with the question. */
-static size_t choose(const struct conversation *t, const struct memory *m, struct candidate *out)
+static size_t choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;
 	size_t n = 0;
@@ -76,7 +77,7 @@ static size_t choose(const struct conversation *t, const struct memory *m, struc
 	for (size_t i = 0; i < m->n_turn && i < LOOKED_AT && n < CANDIDATES && m->turn[i].score > 0; i++) {
 		const struct best *b = &m->turn[i].tells;
 
-		if (in_cache(t, b))
+		if (in_cache(conv, b))
 			cached = MAX(b->score, cached);
 		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST &&
 		         b->score >= CACHED_SHARE * cached)
@@ -91,7 +92,8 @@ static int accept_alone(const struct candidate *c)
 }
 
 /* Nats of the question that each of the first candidates explains: how many of them its size allows; -1. */
-static int score(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c, struct err *e)
+static int score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
+                 struct err *e)
 {
 	struct quote quote[CANDIDATES];
 	double gain[CANDIDATES];
@@ -100,9 +102,9 @@ static int score(struct conversation *t, const char *question, size_t n, struct 
 	for (size_t i = 0; i < n_c; i++) {
 		const struct best *b = &c[i].turn->tells;
 
-		quote[i] = (struct quote){ t->msg[b->msg].text.p + b->from, b->to - b->from };
+		quote[i] = (struct quote){ conv->msg[b->msg].text.p + b->from, b->to - b->from };
 	}
-	if (rerank_gains(t, question, n, quote, (int)n_c, gain, &scored, e) < 0)
+	if (rerank_gains(conv, question, n, quote, (int)n_c, gain, &scored, e) < 0)
 		return -1;
 	for (int i = 0; i < scored; i++)
 		c[i].gain = gain[i];
@@ -117,10 +119,10 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Those that are accepted, the best first: how many; -1 with ERR_CANCELLED. */
-static int accept(struct conversation *t, const char *question, size_t n, struct candidate *c, size_t n_c,
+static int accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                   struct err *e)
 {
-	int scored = n_c ? score(t, question, n, c, n_c, e) : 0, count = 0;
+	int scored = n_c ? score(conv, question, n, c, n_c, e) : 0, count = 0;
 
 	if (scored < 0)
 		return -1;
@@ -157,18 +159,18 @@ static void quote(const struct str *text, size_t from, size_t to, size_t most, s
 
 /* The question's and the answer's words of a turn: the sentence that was found, and from the other side what belongs to
  * it. */
-static void quote_turn(const struct conversation *t, const struct turn_words *turn, struct recalled *out)
+static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
 	int answers = tells->msg != turn->question;
 
 	*out = (struct recalled){ .turn = turn->number };
 	if (q->score > 0)
-		quote(&t->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
+		quote(&conv->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
 	if (answers)
-		quote(&t->msg[tells->msg].text, tells->from, tells->to, BEST_BYTES, &out->answered);
+		quote(&conv->msg[tells->msg].text, tells->from, tells->to, BEST_BYTES, &out->answered);
 	else if (a->score >= q->score / 2)
-		quote(&t->msg[a->msg].text, a->from, a->to, OTHER_BYTES, &out->answered);
+		quote(&conv->msg[a->msg].text, a->from, a->to, OTHER_BYTES, &out->answered);
 }
 
 static void add_quoted(const char *who, const struct str *text, struct str *out)
@@ -194,7 +196,7 @@ static void add_turn(const struct recalled *r, struct str *out)
 	str_adds(out, "\n");
 }
 
-static size_t count_tokens(const struct conversation *t, const struct recalled *r)
+static size_t count_tokens(const struct conversation *conv, const struct recalled *r)
 {
 	struct str text = { 0 };
 	struct tokens id = { 0 };
@@ -202,18 +204,18 @@ static size_t count_tokens(const struct conversation *t, const struct recalled *
 	size_t n;
 
 	add_turn(r, &text);
-	engine_tokenize(t->engine, text.p, text.n, 0, &id, &none);
+	engine_tokenize(conv->engine, text.p, text.n, 0, &id, &none);
 	n = id.n;
 	tokens_free(&id);
 	str_free(&text);
 	return n;
 }
 
-static void recall_context(void *self, struct conversation *t, struct str *out)
+static void recall_context(void *self, struct conversation *conv, struct str *out)
 {
 	const struct recall *r = self;
 
-	(void)t;
+	(void)conv;
 	for (size_t i = r->last.n; i--;) /* the best one next to the question */
 		add_turn(&r->last.at[i], out);
 	if (r->last.n)
@@ -222,26 +224,27 @@ static void recall_context(void *self, struct conversation *t, struct str *out)
 
 /* ---- recall ---- */
 
-static int evicts(const struct conversation *t)
+static int evicts(const struct conversation *conv)
 {
 	struct timeline_stats st;
 
-	conversation_stats(t, &st);
+	conversation_stats(conv, &st);
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
 /* Into r->last. */
-static int recall(struct recall *r, struct conversation *t, const struct question *q, struct memory *m, struct err *e)
+static int recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
+                  struct err *e)
 {
 	struct recalls *last = &r->last;
 	struct candidate c[CANDIDATES];
 	size_t n_c, left = TOKENS_MOST;
 	int count;
 
-	if (memory_search(t, r, q->text, q->n, m, e) < 0)
+	if (memory_search(conv, r, q->text, q->n, m, e) < 0)
 		return -1;
-	n_c = choose(t, m, c);
-	count = accept(t, q->text, q->n, c, n_c, e);
+	n_c = choose(conv, m, c);
+	count = accept(conv, q->text, q->n, c, n_c, e);
 	if (count < 0)
 		return -1;
 	last->at = xcalloc(RECALLED_MOST + 1, sizeof *last->at);
@@ -249,8 +252,8 @@ static int recall(struct recall *r, struct conversation *t, const struct questio
 		struct recalled *one = &last->at[last->n];
 		size_t tokens;
 
-		quote_turn(t, c[i].turn, one);
-		tokens = count_tokens(t, one);
+		quote_turn(conv, c[i].turn, one);
+		tokens = count_tokens(conv, one);
 		if (last->n && tokens > left) {
 			recalled_free(one);
 			continue;
@@ -262,7 +265,7 @@ static int recall(struct recall *r, struct conversation *t, const struct questio
 }
 
 /* Find the evicted turns that a question asks about. */
-static int recall_before(void *self, struct conversation *t, const struct question *q, struct err *e)
+static int recall_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct recall *r = self;
 	double start = now_seconds();
@@ -271,9 +274,9 @@ static int recall_before(void *self, struct conversation *t, const struct questi
 	int rc;
 
 	recalls_free(&r->last);
-	if ((t->o->recall && !strcmp(t->o->recall, "off")) || !r->add_message || !t->n_msg || !evicts(t))
+	if ((conv->o->recall && !strcmp(conv->o->recall, "off")) || !r->add_message || !conv->n_msg || !evicts(conv))
 		return 0;
-	rc = recall(r, t, q, &m, &why);
+	rc = recall(r, conv, q, &m, &why);
 	memory_free(&m);
 	if (rc < 0)
 		recalls_free(&r->last);
@@ -281,9 +284,9 @@ static int recall_before(void *self, struct conversation *t, const struct questi
 	if (rc < 0 && why.code == ERR_CANCELLED)
 		return err_set(e, why.code, "%s", why.msg);
 	if (rc < 0)
-		conversation_notice(t, "earlier turns cannot be searched: %s", why.msg);
+		conversation_notice(conv, "earlier turns cannot be searched: %s", why.msg);
 	else if (r->last.n)
-		conversation_emit(t, EVENT_RECALLED, 0);
+		conversation_emit(conv, EVENT_RECALLED, 0);
 	return 0;
 }
 
@@ -307,9 +310,9 @@ struct recall *recall_new(void)
 	return xcalloc(1, sizeof(struct recall));
 }
 
-void recalled_json(const struct conversation *t, struct str *out)
+void recalled_json(const struct conversation *conv, struct str *out)
 {
-	const struct recalls *last = recalls_of(t);
+	const struct recalls *last = recalls_of(conv);
 
 	json_open(out, "recalled", '[');
 	for (size_t i = 0; i < last->n; i++) {

@@ -40,15 +40,15 @@ static int says_something(const struct str *text)
 }
 
 /* Index the messages that are not yet; a text that still grows is left out. */
-static int add_messages(struct conversation *t, const struct recall *r, struct err *e)
+static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
-	size_t n = t->n_msg - (size_t)(t->grows != 0);
+	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
 	int anew = 1;
 
-	for (size_t i = 0; i < t->n_msg && anew; i++)
-		anew = !t->msg[i].number;
+	for (size_t i = 0; i < conv->n_msg && anew; i++)
+		anew = !conv->msg[i].number;
 	for (size_t i = 0; i < n; i++) {
-		struct message *m = &t->msg[i];
+		struct message *m = &conv->msg[i];
 
 		if (m->number || !says_something(&m->text))
 			continue;
@@ -59,15 +59,15 @@ static int add_messages(struct conversation *t, const struct recall *r, struct e
 	return 0;
 }
 
-static void memory_open(const struct conversation *t, struct memory *m)
+static void memory_open(const struct conversation *conv, struct memory *m)
 {
 	size_t n_turn = 0;
 
-	m->turn = xcalloc(t->n_msg + 1, sizeof *m->turn);
-	m->turn_of = xcalloc(t->n_msg + 1, sizeof *m->turn_of);
-	m->numbered = xcalloc(t->n_msg + 1, sizeof *m->numbered);
-	for (size_t i = 0; i < t->n_msg; i++) {
-		const struct message *msg = &t->msg[i];
+	m->turn = xcalloc(conv->n_msg + 1, sizeof *m->turn);
+	m->turn_of = xcalloc(conv->n_msg + 1, sizeof *m->turn_of);
+	m->numbered = xcalloc(conv->n_msg + 1, sizeof *m->numbered);
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		const struct message *msg = &conv->msg[i];
 		struct turn_words *turn;
 
 		if (msg->role == ROLE_USER)
@@ -179,28 +179,28 @@ static double larger(double a, double b)
 
 /* What the turn has to say: its best sentence. Where that only asks, it is the answer's best sentence or else its
  * beginning, and what the question has in common with it counts half. */
-static void find_telling(const struct conversation *t, struct turn_words *turn)
+static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];
 	size_t n;
 
 	turn->tells = a->score > q->score ? *a : *q;
 	turn->score += SENTENCE_WEIGHT * turn->tells.score;
-	if (turn->tells.score <= 0 || turn->tells.msg != turn->question || !is_question(&t->msg[q->msg].text, q))
+	if (turn->tells.score <= 0 || turn->tells.msg != turn->question || !is_question(&conv->msg[q->msg].text, q))
 		return;
-	if (turn->answer == SIZE_MAX || !t->msg[turn->answer].text.n) {
+	if (turn->answer == SIZE_MAX || !conv->msg[turn->answer].text.n) {
 		turn->tells = (struct best){ 0 };
 		turn->score = 0;
 		return;
 	}
-	n = t->msg[turn->answer].text.n;
+	n = conv->msg[turn->answer].text.n;
 	if (a->score > 0)
 		turn->tells = *a;
 	else
-		turn->tells = (struct best){
-			.msg = turn->answer,
-			.to = n <= RECALL_BEGINNING ? n : utf8_complete(t->msg[turn->answer].text.p, RECALL_BEGINNING)
-		};
+		turn->tells = (struct best){ .msg = turn->answer,
+			                     .to = n <= RECALL_BEGINNING ? n
+			                                                 : utf8_complete(conv->msg[turn->answer].text.p,
+			                                                                 RECALL_BEGINNING) };
 	turn->tells.score = larger(a->score, q->score / 2);
 	turn->tells.covered = larger(a->covered, q->covered / 2);
 	turn->tells.shared = MAX(q->shared, a->shared);
@@ -217,7 +217,7 @@ static int by_score(const void *a, const void *b)
 }
 
 /* Sort the turns, the best first. */
-static void score_turns(const struct conversation *t, struct memory *m)
+static void score_turns(const struct conversation *conv, struct memory *m)
 {
 	double mean = 0;
 
@@ -229,24 +229,25 @@ static void score_turns(const struct conversation *t, struct memory *m)
 		for (int w = 0; w < RECALL_WORDS; w++)
 			if (turn->count[w])
 				turn->score += m->weight[w] * saturate(turn->count[w], turn->words, mean);
-		find_telling(t, turn);
+		find_telling(conv, turn);
 	}
 	qsort(m->turn, m->n_turn, sizeof *m->turn, by_score);
 }
 
-int memory_search(struct conversation *t, const struct recall *r, const char *question, size_t n, struct memory *m,
+int memory_search(struct conversation *conv, const struct recall *r, const char *question, size_t n, struct memory *m,
                   struct err *e)
 {
 	struct found_sentence *found = NULL;
 	size_t n_found;
 	uint64_t words;
 
-	if (add_messages(t, r, e) < 0 || r->find_sentences(question, n, &found, &n_found, &words, r->search_ud, e) < 0)
+	if (add_messages(conv, r, e) < 0 ||
+	    r->find_sentences(question, n, &found, &n_found, &words, r->search_ud, e) < 0)
 		return -1;
-	memory_open(t, m);
+	memory_open(conv, m);
 	weigh_words(m, found, n_found, words);
 	score_sentences(m, found, n_found);
-	score_turns(t, m);
+	score_turns(conv, m);
 	free(found);
 	return 0;
 }

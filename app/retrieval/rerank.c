@@ -44,11 +44,11 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 }
 
 /* Log p of the question behind want. */
-static int likelihood(struct conversation *t, const struct tokens *want, const struct tokens *question, double *out,
+static int likelihood(struct conversation *conv, const struct tokens *want, const struct tokens *question, double *out,
                       struct err *e)
 {
-	struct timeline *tl = search_of(t)->rerank.tl;
-	struct scoring s = { .id = question->id, .n = question->n, .n_vocab = engine_info(t->engine)->n_vocab };
+	struct timeline *tl = search_of(conv)->rerank.tl;
+	struct scoring s = { .id = question->id, .n = question->n, .n_vocab = engine_info(conv->engine)->n_vocab };
 	int32_t reused = timeline_sync(tl, want->id, want->n, NULL, NULL, e);
 	const float *logits;
 
@@ -61,7 +61,7 @@ static int likelihood(struct conversation *t, const struct tokens *want, const s
 	return 0;
 }
 
-static int passage_tokens(struct conversation *t, const struct quote *q, const struct tokens *head,
+static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
 	struct str text = { 0 };
@@ -72,7 +72,7 @@ static int passage_tokens(struct conversation *t, const struct quote *q, const s
 	if (q) {
 		str_adds(&text, " ");
 		str_add(&text, q->p, q->n);
-		rc = engine_tokenize(t->engine, text.p, text.n, 0, out, e);
+		rc = engine_tokenize(conv->engine, text.p, text.n, 0, out, e);
 		str_free(&text);
 		if (out->n > head->n + QUOTE_TOKENS)
 			out->n = head->n + QUOTE_TOKENS;
@@ -83,42 +83,42 @@ static int passage_tokens(struct conversation *t, const struct quote *q, const s
 
 /* ---- all of them ---- */
 
-static int32_t tokens_for(const struct conversation *t)
+static int32_t tokens_for(const struct conversation *conv)
 {
-	const struct engine_info *i = engine_info(t->engine);
+	const struct engine_info *i = engine_info(conv->engine);
 	double macs = strncmp(i->device, "cpu", 3) ? MACS_DEVICE : strncmp(i->device, "cpu c,", 6) ? MACS : MACS_C;
 	double n = i->n_params ? macs / (double)i->n_params : 0;
 
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-static int gains(struct conversation *t, const struct tokens *question, const struct quote *quote, int count,
+static int gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
                  double *gain, int *scored, struct err *e)
 {
 	struct tokens head = { 0 }, ask = { 0 }, want = { 0 };
 	double until = now_seconds() + SECONDS_MOST, none, with;
-	int32_t most = search_of(t)->rerank.tokens;
+	int32_t most = search_of(conv)->rerank.tokens;
 	size_t left = most > 0 ? (size_t)most : 0;
-	int rc = engine_tokenize(t->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
+	int rc = engine_tokenize(conv->engine, HEAD, strlen(HEAD), TOKENIZE_BOS, &head, e);
 
 	if (!rc)
-		rc = engine_tokenize(t->engine, ASK, strlen(ASK), 0, &ask, e);
+		rc = engine_tokenize(conv->engine, ASK, strlen(ASK), 0, &ask, e);
 	if (!rc)
-		rc = passage_tokens(t, NULL, &head, &ask, &want, e);
+		rc = passage_tokens(conv, NULL, &head, &ask, &want, e);
 	if (!rc && want.n + question->n <= left)
-		rc = likelihood(t, &want, question, &none, e);
+		rc = likelihood(conv, &want, question, &none, e);
 	else
 		count = 0;
 	left -= count ? want.n + question->n : 0;
 	for (int i = 0; i < count && !rc; i++) {
 		size_t cost;
 
-		rc = passage_tokens(t, &quote[i], &head, &ask, &want, e);
+		rc = passage_tokens(conv, &quote[i], &head, &ask, &want, e);
 		cost = want.n - head.n + question->n;
 		if (rc || cost > left || now_seconds() > until)
 			break;
 		left -= cost;
-		rc = likelihood(t, &want, question, &with, e);
+		rc = likelihood(conv, &want, question, &with, e);
 		if (!rc)
 			gain[(*scored)++] = with - none;
 	}
@@ -128,10 +128,10 @@ static int gains(struct conversation *t, const struct tokens *question, const st
 	return rc;
 }
 
-int rerank_gains(struct conversation *t, const char *text, size_t n, const struct quote *quote, int count, double *gain,
-                 int *scored, struct err *e)
+int rerank_gains(struct conversation *conv, const char *text, size_t n, const struct quote *quote, int count,
+                 double *gain, int *scored, struct err *e)
 {
-	struct rerank *r = &search_of(t)->rerank;
+	struct rerank *r = &search_of(conv)->rerank;
 	struct timeline_options o = { .ctx = CTX, .kv = "full" };
 	struct err why = { 0 };
 	struct tokens question = { 0 };
@@ -139,27 +139,27 @@ int rerank_gains(struct conversation *t, const char *text, size_t n, const struc
 	int rc;
 
 	*scored = 0;
-	if (!t->engine) /* a server gives no likelihoods of a prompt */
+	if (!conv->engine) /* a server gives no likelihoods of a prompt */
 		return 0;
 	if (!r->tokens)
-		r->tokens = tokens_for(t);
+		r->tokens = tokens_for(conv);
 	if (r->tokens <= 0)
 		return 0;
 	/* Without room for it the passages stay in the order of the index. */
-	if (!r->tl && timeline_open(&r->tl, t->engine, &o, &why) < 0) {
+	if (!r->tl && timeline_open(&r->tl, conv->engine, &o, &why) < 0) {
 		r->tl = NULL;
 		return 0;
 	}
 	str_adds(&asked, " ");
 	str_add(&asked, text, n);
-	rc = engine_tokenize(t->engine, asked.p, asked.n, 0, &question, e);
+	rc = engine_tokenize(conv->engine, asked.p, asked.n, 0, &question, e);
 	str_free(&asked);
 	if (question.n > QUESTION_TOKENS)
 		question.n = QUESTION_TOKENS;
 	if (!rc && question.n) {
 		timeline_resume(r->tl);
 		signals_watch(r->tl);
-		rc = gains(t, &question, quote, count, gain, scored, &why);
+		rc = gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
 		/* What the user stopped is stopped; any other failure costs the model's opinion alone. */

@@ -48,19 +48,19 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 }
 
 /* The question, and the last turn, which it may lean on: 1; 0 where there is none. */
-static int with_last_turn(const struct conversation *t, const char *question, size_t n, struct str *out)
+static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
-	size_t i = t->n_msg;
+	size_t i = conv->n_msg;
 	int any = 0;
 
 	str_add(out, question, n);
 	/* The question may be the last message already. */
-	if (i && t->msg[i - 1].role == ROLE_USER && t->msg[i - 1].text.n == n &&
-	    !memcmp(t->msg[i - 1].text.p, question, n))
+	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
+	    !memcmp(conv->msg[i - 1].text.p, question, n))
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!t->msg[k].read) { /* a text that was read was not said */
-			add_beginning(out, str_text(&t->msg[k].text), t->msg[k].text.n, BEFORE_MOST);
+		if (!conv->msg[k].read) { /* a text that was read was not said */
+			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
 	return any;
@@ -110,17 +110,18 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 }
 
 /* Let the model judge the first ones of c: how many it has judged, or -1. */
-static int judge(struct conversation *t, const char *question, size_t n, struct candidate *c, int count, struct err *e)
+static int judge(struct conversation *conv, const char *question, size_t n, struct candidate *c, int count,
+                 struct err *e)
 {
 	double gain[SOURCES_MOST];
 	int judged = 0;
 	struct quote quote[SOURCES_MOST];
 
 	for (int i = 0; i < count; i++) {
-		const struct document *d = &t->doc[c[i].found.text];
+		const struct document *d = &conv->doc[c[i].found.text];
 		quote[i] = judged_text(d, &c[i].found);
 	}
-	if (rerank_gains(t, question, n, quote, count, gain, &judged, e) < 0)
+	if (rerank_gains(conv, question, n, quote, count, gain, &judged, e) < 0)
 		return -1;
 	for (int i = 0; i < judged; i++) {
 		c[i].gain = gain[i];
@@ -153,25 +154,25 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 }
 
 /* The passages of the documents that have words of the question, the best first: how many, or -1. */
-static int search(const struct conversation *t, const char *words, size_t n_words, struct found_passage *out,
+static int search(const struct conversation *conv, const char *words, size_t n_words, struct found_passage *out,
                   size_t most, struct err *e)
 {
 	struct indexed_text *text;
 	struct {
 		size_t doc, at;
 	} * part;
-	const struct source_search *s = search_of(t);
-	size_t n = 0, most_parts = t->n_doc;
+	const struct source_search *s = search_of(conv);
+	size_t n = 0, most_parts = conv->n_doc;
 	int count;
 
-	if (!t->n_doc || !s->search)
+	if (!conv->n_doc || !s->search)
 		return 0;
-	for (size_t i = 0; i < t->n_doc; i++)
-		most_parts += t->doc[i].grows ? t->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		most_parts += conv->doc[i].grows ? conv->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
 	text = xcalloc(most_parts, sizeof *text);
 	part = xcalloc(most_parts, sizeof *part);
-	for (size_t i = 0; i < t->n_doc; i++) {
-		const struct document *d = &t->doc[i];
+	for (size_t i = 0; i < conv->n_doc; i++) {
+		const struct document *d = &conv->doc[i];
 		const char *body = d->text.p + d->body;
 
 		for (size_t at = 0, end; (at < d->n_body || !at) && n < most_parts; at = end) {
@@ -207,31 +208,31 @@ static const struct found_passage *same_place(const struct found_passage *f, con
 }
 
 /* bm25 of a word that stands in one sentence. */
-static double rarest_word(const struct conversation *t)
+static double rarest_word(const struct conversation *conv)
 {
 	double sentences = 1;
 
-	for (size_t i = 0; i < t->n_doc; i++)
-		sentences += (double)t->doc[i].n_body / SENTENCE_BYTES;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		sentences += (double)conv->doc[i].n_body / SENTENCE_BYTES;
 	return log(1 + sentences);
 }
 
 /* The question may lean on the last turn: passages that have the words of both, too. own: those with the question's own
  * words, the best of which are c[0 .. count). What the words of the turn add is worth less than one word of the
  * question. Returns how many candidates there are now, the best first, or -1. */
-static int lean(struct conversation *t, const char *question, size_t n, const struct str *words,
+static int lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
                 const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
 	struct found_passage with[LOOKED_AT];
 	double added[2 * SOURCES_MOST], most = 0,
-					worth = (question_refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(t);
-	int n_with = search(t, words->p, words->n, with, LOOKED_AT, e), first = count, all = count, judged = 0;
+					worth = (question_refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(conv);
+	int n_with = search(conv, words->p, words->n, with, LOOKED_AT, e), first = count, all = count, judged = 0;
 
 	if (n_with < 0)
 		return -1;
 	/* A passage without a word of the question comes behind the best one with some, unless they all only ask: "And
 	 * why?" */
-	if (n_own && own[0].score > rarest_word(t) / 2 && worth > LEAN_MOST * own[0].score)
+	if (n_own && own[0].score > rarest_word(conv) / 2 && worth > LEAN_MOST * own[0].score)
 		worth = LEAN_MOST * own[0].score;
 	for (int i = 0; i < n_with && i < SOURCES_MOST; i++) {
 		const struct found_passage *f = same_place(&with[i], own, n_own);
@@ -260,7 +261,7 @@ static int lean(struct conversation *t, const char *question, size_t n, const st
 	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score;
 	     first++)
 		;
-	if (first > judged && judge(t, question, n, c + judged, first - judged, e) < 0)
+	if (first > judged && judge(conv, question, n, c + judged, first - judged, e) < 0)
 		return -1;
 	qsort(c, (size_t)all, sizeof *c, by_score);
 	return all;
@@ -287,12 +288,12 @@ static void put_first(struct source first, struct sources *out)
 
 /* The beginning of what the question names comes first, unless its words are found best inside of that: "What does
  * chapter 5 say of matrices?" */
-static int put_named(const struct conversation *t, const char *question, size_t n, struct sources *out)
+static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
 	size_t end;
 
-	if (!named_place(t, question, n, &named, &end))
+	if (!named_place(conv, question, n, &named, &end))
 		return 0;
 	out->found = 1;
 	if (!out->n || out->at[0].doc != named.doc || out->at[0].from < named.from || out->at[0].to > end)
@@ -301,46 +302,46 @@ static int put_named(const struct conversation *t, const char *question, size_t 
 }
 
 /* The beginning of a document comes first where it answers the question: "Who wrote it?" */
-static void put_beginnings(const struct conversation *t, const char *question, size_t n, struct sources *out)
+static void put_beginnings(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source beginning;
 	int32_t words;
 	size_t doc;
-	enum whole_question what = asks_for_whole(t, question, n, &doc, &words);
+	enum whole_question what = asks_for_whole(conv, question, n, &doc, &words);
 
 	if (!what || (what == WHOLE_POINTS && out->found))
 		return;
-	for (size_t i = MIN(t->n_doc, BEGINNINGS); i--;) {
-		size_t of = doc < t->n_doc ? doc : i;
+	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
+		size_t of = doc < conv->n_doc ? doc : i;
 
 		/* What was read whole needs no beginning to be summarized. */
-		if (!(what == WHOLE_SUMMARY && t->doc[of].whole) && !t->doc[of].skipped &&
-		    document_beginning(t, of, what, &beginning))
+		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
+		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
-		if (doc < t->n_doc)
+		if (doc < conv->n_doc)
 			break;
 	}
 }
 
-int conversation_sources(struct conversation *t, const char *question, size_t n, struct sources *out, struct err *e)
+int conversation_sources(struct conversation *conv, const char *question, size_t n, struct sources *out, struct err *e)
 {
 	struct found_passage own[LOOKED_AT];
 	struct candidate c[2 * SOURCES_MOST];
 	double start = now_seconds();
 	struct str words = { 0 };
-	int n_own = search(t, question, n, own, LOOKED_AT, e), count = MIN(n_own, SOURCES_MOST), judged = 0;
+	int n_own = search(conv, question, n, own, LOOKED_AT, e), count = MIN(n_own, SOURCES_MOST), judged = 0;
 
 	*out = (struct sources){ 0 };
 	for (int i = 0; i < count; i++)
 		c[i] = (struct candidate){ .found = own[i], .score = own[i].score };
 	if (count > 0)
-		judged = judge(t, question, n, c, count, e);
+		judged = judge(conv, question, n, c, count, e);
 	if (count < 0 || judged < 0)
 		return -1;
 	out->found = is_found(c, count, judged);
 	qsort(c, (size_t)count, sizeof *c, by_score);
-	if (with_last_turn(t, question, n, &words)) {
-		count = lean(t, question, n, &words, own, n_own, c, count, e);
+	if (with_last_turn(conv, question, n, &words)) {
+		count = lean(conv, question, n, &words, own, n_own, c, count, e);
 		out->found |= count > 0 && is_found(c, count, judged);
 	}
 	str_free(&words);
@@ -366,8 +367,8 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 			                          : n_own && c[i].score < WEAK_BELOW * own[0].score),
 		};
 	}
-	if (!put_named(t, question, n, out))
-		put_beginnings(t, question, n, out);
+	if (!put_named(conv, question, n, out))
+		put_beginnings(conv, question, n, out);
 	out->seconds = now_seconds() - start;
 	return 0;
 }
@@ -376,99 +377,99 @@ int conversation_sources(struct conversation *t, const char *question, size_t n,
 
 /* Find the passages that answer the question. context: what it was sent with before, or NULL. 0; 1 = nothing in the
  * documents clearly answers it, and none of them is read whole; -1. */
-static int find_sources(struct conversation *t, const char *text, size_t n, const struct str *context, struct err *e)
+static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
-	struct source_search *s = search_of(t);
+	struct source_search *s = search_of(conv);
 	int whole = 0;
 
-	sources_forget(t);
-	if (!t->n_doc || !s->search)
+	sources_forget(conv);
+	if (!conv->n_doc || !s->search)
 		return 0;
-	if (conversation_sources(t, text, n, &s->last, e) < 0)
+	if (conversation_sources(conv, text, n, &s->last, e) < 0)
 		return -1;
-	for (size_t i = 0; i < t->n_doc; i++)
-		whole |= t->doc[i].whole || t->doc[i].grows;
+	for (size_t i = 0; i < conv->n_doc; i++)
+		whole |= conv->doc[i].whole || conv->doc[i].grows;
 	if (signals_stopped()) /* between two timelines */
 		return err_set(e, ERR_CANCELLED, "stopped");
-	if (!s->last.found && !whole && !recalls_of(t)->n)
+	if (!s->last.found && !whole && !recalls_of(conv)->n)
 		return 1; /* the nearest ones stay */
 	if (!s->last.found) {
 		sources_free(&s->last);
 		return 0;
 	}
 	if (context)
-		sources_chosen_before(t, context);
+		sources_chosen_before(conv, context);
 	else
-		sources_choose(t);
-	conversation_emit(t, EVENT_SOURCES, 0);
+		sources_choose(conv);
+	conversation_emit(conv, EVENT_SOURCES, 0);
 	return 0;
 }
 
-static int sources_before(void *self, struct conversation *t, const struct question *q, struct err *e)
+static int sources_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	(void)self;
 	if (!q->hooks->without_documents)
-		return find_sources(t, q->text, q->n, NULL, e);
-	sources_forget(t);
+		return find_sources(conv, q->text, q->n, NULL, e);
+	sources_forget(conv);
 	return 0;
 }
 
-static void sources_context(void *self, struct conversation *t, struct str *out)
+static void sources_context(void *self, struct conversation *conv, struct str *out)
 {
 	(void)self;
-	question_context(t, out);
+	question_context(conv, out);
 }
 
-static void sources_given(void *self, const struct conversation *t, const struct question *q, struct tokens *out)
+static void sources_given(void *self, const struct conversation *conv, const struct question *q, struct tokens *out)
 {
 	(void)self;
-	quotation_given(t, q->text, q->n, out);
+	quotation_given(conv, q->text, q->n, out);
 }
 
 /* Tell the sources of the last question once more. Where they are forgotten, because the session was resumed or a turn
  * undone, its old answer has them, or they are searched for again. The question keeps its context, so a search that
  * fails only leaves them unnamed. */
-static int sources_again(void *self, struct conversation *t, const struct message *old, int goes_on, struct err *e)
+static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
-	const struct message *m = &t->msg[t->n_msg - 1];
+	const struct message *m = &conv->msg[conv->n_msg - 1];
 	struct source_search *s = self;
 	struct err why = { 0 };
 	int rc = 0;
 
 	if (!s->last.found && goes_on)
-		sources_forget(t);
+		sources_forget(conv);
 	else if (!s->last.found) /* those of a question that was not answered */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)
-			sources_restore(t, &old->sources);
+			sources_restore(conv, &old->sources);
 		return 0;
 	}
-	if (s->last.n || sources_restore(t, &old->sources))
-		conversation_emit(t, EVENT_SOURCES, 0);
+	if (s->last.n || sources_restore(conv, &old->sources))
+		conversation_emit(conv, EVENT_SOURCES, 0);
 	else if (context_is_searched(&m->context))
-		rc = find_sources(t, m->text.p, m->text.n, &m->context, &why);
+		rc = find_sources(conv, m->text.p, m->text.n, &m->context, &why);
 	if (!s->last.found)
 		sources_free(&s->last);
 	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 }
 
 /* The answer keeps them, unless it goes on and has them. */
-static void sources_began(void *self, struct conversation *t, struct message *answer)
+static void sources_began(void *self, struct conversation *conv, struct message *answer)
 {
 	(void)self;
 	if (!answer->sources.n)
-		answer_sources_found(t, &answer->sources);
+		answer_sources_found(conv, &answer->sources);
 }
 
-static void sources_changed(void *self, struct conversation *t, enum companion_change what)
+static void sources_changed(void *self, struct conversation *conv, enum companion_change what)
 {
 	struct source_search *s = self;
 
 	switch (what) {
 	case CHANGE_DOCUMENTS:
 	case CHANGE_MESSAGES:
-	case CHANGE_EMPTIED: sources_forget(t); break;
+	case CHANGE_EMPTIED: sources_forget(conv); break;
 	case CHANGE_MODEL: rerank_close(&s->rerank); break;
 	case CHANGE_RENDERED:
 	case CHANGE_CACHE:
@@ -477,11 +478,11 @@ static void sources_changed(void *self, struct conversation *t, enum companion_c
 	}
 }
 
-static void sources_json(void *self, const struct conversation *t, struct str *out)
+static void sources_json(void *self, const struct conversation *conv, struct str *out)
 {
 	(void)self;
-	passages_json(t, out);
-	recalled_json(t, out); /* behind the passages, although turns are recalled before */
+	passages_json(conv, out);
+	recalled_json(conv, out); /* behind the passages, although turns are recalled before */
 }
 
 static void sources_close(void *self)
@@ -505,9 +506,9 @@ const struct companion_ops sources_ops = {
 	.free = sources_close,
 };
 
-void retrieval_join(struct conversation *t)
+void retrieval_join(struct conversation *conv)
 {
-	companion_add(t, &recall_ops, recall_new());
-	companion_add(t, &sources_ops, xcalloc(1, sizeof(struct source_search)));
-	companion_add(t, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
+	companion_add(conv, &recall_ops, recall_new());
+	companion_add(conv, &sources_ops, xcalloc(1, sizeof(struct source_search)));
+	companion_add(conv, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
 }

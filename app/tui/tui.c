@@ -181,7 +181,7 @@ static void screen_greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
 
-	if (!c->o.quiet && !c->t.n_msg) {
+	if (!c->o.quiet && !c->conv.n_msg) {
 		chat_banner(c);
 		if (c->o.command != CMD_TOUR)
 			tui_welcome(t);
@@ -190,7 +190,7 @@ static void screen_greet(struct tui *t, const char *note)
 	if (!c->o.quiet && note && *note)
 		notice(c, "[%s]", note);
 	chat_look_at_files(c);
-	if (!c->t.n_msg && c->t.n_doc)
+	if (!c->conv.n_msg && c->conv.n_doc)
 		worker_do(t->worker, JOB_READ, 0, NULL, 0);
 }
 

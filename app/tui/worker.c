@@ -83,8 +83,8 @@ static void *worker_main(void *arg)
 		pthread_mutex_lock(&w->lock);
 	}
 	pthread_mutex_unlock(&w->lock);
-	if (w->c->t.tl)
-		listener_off(&w->listener, w->c->t.tl);
+	if (w->c->conv.tl)
+		listener_off(&w->listener, w->c->conv.tl);
 	return NULL;
 }
 

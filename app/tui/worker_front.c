@@ -43,8 +43,8 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	if (total > 0) { /* without a total it is no prefill of the conversation */
 		struct timeline_stats st = { 0 };
 
-		if (c->t.tl)
-			timeline_stats(c->t.tl, &st);
+		if (c->conv.tl)
+			timeline_stats(c->conv.tl, &st);
 		w->reading = st.reused_tokens + done; /* done counts from the reused tokens */
 	}
 	if (done < 0) {
@@ -95,7 +95,7 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 {
 	size_t number, count;
 
-	if (i + VARIANTS_NOTED >= w->c->t.n_msg && chat_variants(w->c, i, &number, &count))
+	if (i + VARIANTS_NOTED >= w->c->conv.n_msg && chat_variants(w->c, i, &number, &count))
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
@@ -111,7 +111,7 @@ static void send_sources(struct worker *w, size_t question, const struct answer_
 		struct ui_source *s = &e->source[e->n_source];
 
 		*s = (struct ui_source){
-			.document = answer_source_document(&w->c->t, from),
+			.document = answer_source_document(&w->c->conv, from),
 			.from = from->from,
 			.to = from->to,
 			.sent = from->sent,
@@ -140,7 +140,7 @@ static void send_source_lines(struct worker *w, const struct message *m)
 /* Post all sources again: the documents have changed, so the places of sources may have changed. */
 static void send_all_sources(struct worker *w)
 {
-	const struct conversation *conv = &w->c->t;
+	const struct conversation *conv = &w->c->conv;
 
 	for (size_t i = 1; i < conv->n_msg; i++)
 		if (conv->msg[i].role == ROLE_ASSISTANT && conv->msg[i].sources.n)
@@ -151,7 +151,7 @@ static void send_all_sources(struct worker *w)
  * is missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
-	const struct conversation *conv = &w->c->t;
+	const struct conversation *conv = &w->c->conv;
 
 	worker_post(w, event_new(EV_MESSAGES, "", 0));
 	w->streamed = 0;
@@ -186,11 +186,11 @@ static void send_messages(struct worker *w, size_t n, int resting)
 /* Post the streamed text from byte `from`; if the transcript has too much of it, send all messages again. */
 static void text_grew(struct worker *w, size_t from)
 {
-	const struct message *m = &w->c->t.msg[w->c->t.n_msg - 1];
+	const struct message *m = &w->c->conv.msg[w->c->conv.n_msg - 1];
 
 	w->streamed += m->read - from;
 	if (w->streamed > STREAM_MOST)
-		send_messages(w, w->c->t.n_msg, 1);
+		send_messages(w, w->c->conv.n_msg, 1);
 	else
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
@@ -244,24 +244,24 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 void worker_observe(struct worker *w)
 {
 	w->messages_stale = w->documents_stale = 1;
-	conversation_observe(&w->c->t, on_event, w);
+	conversation_observe(&w->c->conv, on_event, w);
 }
 
 void worker_ignore(struct worker *w)
 {
-	conversation_ignore(&w->c->t, on_event, w);
+	conversation_ignore(&w->c->conv, on_event, w);
 }
 
 void worker_sent_all(struct worker *w)
 {
 	w->messages_stale = 0;
-	w->n_sent = w->c->t.n_msg;
+	w->n_sent = w->c->conv.n_msg;
 }
 
 /* Remove the last answer and the notices after its question from the screen; those of earlier turns stay. */
 static void withdraw_answer(struct worker *w)
 {
-	const struct conversation *conv = &w->c->t;
+	const struct conversation *conv = &w->c->conv;
 	struct event *e;
 	int streamed = 0;
 
@@ -279,7 +279,7 @@ static void withdraw_answer(struct worker *w)
 static void on_turn(struct chat *c, const char *question, size_t n)
 {
 	struct worker *w = c->ud;
-	const struct conversation *conv = &c->t;
+	const struct conversation *conv = &c->conv;
 
 	/* A regenerated answer replaces the last answer, an edited question the old question. */
 	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
@@ -350,8 +350,8 @@ static void send_documents(struct worker *);
 static void on_sources(struct chat *c, const struct answer_sources *list)
 {
 	/* A text that is read has grown since it was sent. */
-	for (size_t i = 0; i < c->t.n_doc; i++)
-		if (c->t.doc[i].grows)
+	for (size_t i = 0; i < c->conv.n_doc; i++)
+		if (c->conv.doc[i].grows)
 			send_documents(c->ud);
 	send_sources(c->ud, SIZE_MAX, list);
 }
@@ -379,7 +379,7 @@ static void on_came_back(struct chat *c)
 /* Post the surprise of the sentences that were read since the last call. */
 static void send_surprise(struct worker *w)
 {
-	const struct surprise *s = surprise_of(&w->c->t);
+	const struct surprise *s = surprise_of(&w->c->conv);
 	uint64_t end = s->first + s->n, from = w->surprises > end ? 0 : w->surprises;
 	size_t i = from > s->first ? (size_t)(from - s->first) : 0;
 	struct event *e;
@@ -440,7 +440,7 @@ static void on_document(struct chat *c, size_t i, size_t from, size_t to)
 
 static void send_documents(struct worker *w)
 {
-	const struct conversation *conv = &w->c->t;
+	const struct conversation *conv = &w->c->conv;
 	struct event *e = event_new(EV_DOCUMENTS, "", 0);
 
 	w->documents_stale = 0;
@@ -465,7 +465,7 @@ static void send_documents(struct worker *w)
 
 void worker_send_changes(struct worker *w)
 {
-	const struct conversation *conv = &w->c->t;
+	const struct conversation *conv = &w->c->conv;
 	int unread = 0, changed;
 
 	/* documents may have been prefilled since they were sent */

@@ -94,7 +94,7 @@ static void run_small(struct worker *w, struct job *job)
 	if (!c->log || (c->log->failed && !c->log->read_only))
 		chat_no_sessions(c, &e);
 	else if (job->what == JOB_RENAME && job->id == c->log->session)
-		session_log_rename(c->log, &c->t, job->text.p, &e);
+		session_log_rename(c->log, &c->conv, job->text.p, &e);
 	else if (job->what == JOB_RENAME)
 		session_rename(c->log->store, job->id, job->text.p, &e);
 	else if (job->what == JOB_FORK && !session_fork(c->log->store, job->id, 0, NULL, &id, &e))
@@ -131,8 +131,8 @@ void worker_between(struct worker *w)
 	struct job *job;
 
 	/* A stop may have come before the timeline ran. */
-	if (atomic_load(&w->stop) && w->c->t.tl)
-		timeline_cancel(w->c->t.tl);
+	if (atomic_load(&w->stop) && w->c->conv.tl)
+		timeline_cancel(w->c->conv.tl);
 	else if (atomic_load(&w->stop))
 		signals_stop();
 	while (cancel_deletion(w)) {
@@ -215,11 +215,11 @@ void worker_run_job(struct worker *w, struct job *job)
 	}
 	signals_take_int();
 	w->title_stale = 1;
-	if (!conversation_is_open(&c->t))
+	if (!conversation_is_open(&c->conv))
 		worker_release_held(w);
-	if (c->t.tl)
-		timeline_resume(c->t.tl);
-	if (conversation_is_open(&c->t)) {
+	if (c->conv.tl)
+		timeline_resume(c->conv.tl);
+	if (conversation_is_open(&c->conv)) {
 		worker_send_changes(w);
 		worker_release_held(w);
 		w->listener.lensed = 0; /* the last report has all evicted words */

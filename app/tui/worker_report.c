@@ -23,7 +23,7 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	struct timeline_stats st;
 	struct str model = { 0 };
 
-	conversation_stats(&c->t, &st);
+	conversation_stats(&c->conv, &st);
 	s->known = 1;
 	chat_model_name(c, &model);
 	snprintf(s->model, sizeof s->model, "%s", str_text(&model));
@@ -35,23 +35,23 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	s->n_hidden = 0;
 	for (size_t i = c->n_deleted; i > 0 && s->n_hidden < HIDDEN_MOST; i--)
 		s->hidden[s->n_hidden++] = c->deleted[i - 1].session;
-	s->served = !c->t.tl;
+	s->served = !c->conv.tl;
 	s->kept_on_disk = c->log && !c->log->failed;
 	s->read_only = c->log && c->log->read_only;
 	snprintf(s->kv, sizeof s->kv, "%s", st.kv);
-	s->kept = conversation_cached_tokens(&c->t, &st);
+	s->kept = conversation_cached_tokens(&c->conv, &st);
 	s->ctx = st.ctx;
 	s->kv_bytes = st.kv_bytes;
 	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
 	/* The timeline still has the figures of the conversation before. */
-	if (!c->t.n_msg) {
+	if (!c->conv.n_msg) {
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
 	/* Before the first answer the timeline still has the speed of the conversation before. */
-	if (c->t.n_msg < 2)
+	if (c->conv.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		s->last_tps = (st.decode_tokens - 1) / st.decode_seconds;
@@ -72,7 +72,7 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 	s.left = -1;
 	s.tps = 0;
 	s.open = w->open;
-	if (conversation_is_open(&w->c->t))
+	if (conversation_is_open(&w->c->conv))
 		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
@@ -100,12 +100,12 @@ void worker_report_cache(struct worker *w, int last)
 	struct cache_report *done;
 
 	if (!how)
-		listener_off(&w->listener, w->c->t.tl);
-	if (!conversation_is_open(&w->c->t) || (!how && !w->c->t.tl))
+		listener_off(&w->listener, w->c->conv.tl);
+	if (!conversation_is_open(&w->c->conv) || (!how && !w->c->conv.tl))
 		return;
 	if (how)
-		listener_on(&w->listener, w->c->t.tl);
-	cache_report_take(w->cache_work, &w->c->t, &w->listener, how, w->reading);
+		listener_on(&w->listener, w->c->conv.tl);
+	cache_report_take(w->cache_work, &w->c->conv, &w->listener, how, w->reading);
 	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
 	if (!how && !last && w->cache_every <= 0)
@@ -127,7 +127,7 @@ void worker_report_sessions(struct worker *w)
 	pthread_mutex_lock(&w->lock);
 	s = w->status;
 	pthread_mutex_unlock(&w->lock);
-	if (conversation_is_open(&w->c->t))
+	if (conversation_is_open(&w->c->conv))
 		describe_cache(w, &s);
 	pthread_mutex_lock(&w->lock);
 	w->status = s;

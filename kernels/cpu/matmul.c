@@ -22,8 +22,8 @@ static void quantize_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	j->c->fns->quantize(j->act, i);
+	FOR_TASK_ROWS (i, j, task)
+		j->c->fns->quantize(j->act, i);
 }
 
 /* Quantise all rows of a->x. 0, or -1 with the error set. */

@@ -34,9 +34,9 @@ static void embed_task(void *arg, int task, int worker)
 	size_t rb = row_bytes(j->table);
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
-	             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
+	FOR_TASK_ROWS (i, j, task)
+		dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
+		             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
 }
 
 void cpu_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n)
@@ -62,12 +62,13 @@ static void rmsnorm_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	for (int32_t g = 0; g < j->cols; g += j->group) {
-		size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
+	FOR_TASK_ROWS (i, j, task)
+		for (int32_t g = 0; g < j->cols; g += j->group) {
+			size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
 
-		j->c->fns->rmsnorm(j->out + at, j->x + at, j->w + (j->w_cols > j->group ? g : 0), j->group, j->eps);
-	}
+			j->c->fns->rmsnorm(j->out + at, j->x + at, j->w + (j->w_cols > j->group ? g : 0), j->group,
+			                   j->eps);
+		}
 }
 
 void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
@@ -96,8 +97,7 @@ static void axpby_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	{
+	FOR_TASK_ROWS (i, j, task) {
 		float *y = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -147,8 +147,7 @@ static void rope_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	{
+	FOR_TASK_ROWS (i, j, task) {
 		float *out = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -209,13 +208,13 @@ static void kv_put_task(void *arg, int task, int worker)
 	size_t dim = (size_t)j->head_dim, row = (size_t)dtype_bytes(j->type, dim);
 
 	(void)worker;
-	FOR_TASK_ROWS(i, j, task)
-	for (int32_t h = 0; h < j->heads; h++) {
-		size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
+	FOR_TASK_ROWS (i, j, task)
+		for (int32_t h = 0; h < j->heads; h++) {
+			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
 
-		cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at,
-		           j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim, j->head_dim);
-	}
+			cpu_kv_row(j->c->fns, j->type, (char *)j->plane + at,
+			           j->x + (size_t)i * (size_t)j->cols + (size_t)h * dim, j->head_dim);
+		}
 }
 
 void cpu_kv_put(struct backend *be, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,

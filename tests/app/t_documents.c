@@ -71,7 +71,7 @@ TEST(folders_and_patterns_are_several_documents)
 	s.c.o.quiet = 0;
 	do_file(&s, "/read %");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_INT(s.c.conv.n_doc, 2);
 	CHECK(has(&s.said, "document 'a.md': ") && has(&s.said, "document 'b.txt': ") && has(&s.said, "c.txt") &&
 	      !has(&s.said, "document 'd.png'"));
 	CHECK(has(&s.said, "2 of 3 files of '"));
@@ -79,17 +79,17 @@ TEST(folders_and_patterns_are_several_documents)
 	/* What is there already is not added again; what matches a pattern is. */
 	put_text("e.md", "third\n");
 	do_file(&s, "/read %/*.md");
-	CHECK_INT(s.c.t.n_doc, 3);
+	CHECK_INT(s.c.conv.n_doc, 3);
 	CHECK(has(&s.said, "document 'a.md' is there already") && has(&s.said, "2 documents of '") &&
 	      has(&s.said, "[document 'e.md': "));
 	/* A file of that very name is no pattern. */
 	put_text("f[1].txt", "fourth\n");
 	do_file(&s, "/read %/f[1].txt");
-	CHECK(s.c.t.n_doc == 4 && !strcmp(s.c.t.doc[3].name, "f[1].txt"));
+	CHECK(s.c.conv.n_doc == 4 && !strcmp(s.c.conv.doc[3].name, "f[1].txt"));
 	do_file(&s, "/read %/*.odt");
 	CHECK(has(&s.errors, "no file is named like"));
 	do_file(&s, "/read %/c*");
-	CHECK(has(&s.errors, "c.txt") && s.c.t.n_doc == 4);
+	CHECK(has(&s.errors, "c.txt") && s.c.conv.n_doc == 4);
 	close_scene(&s);
 	remove_files();
 	cleanup();
@@ -99,8 +99,8 @@ static size_t count_whole(const struct scene *s)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < s->c.t.n_doc; i++)
-		n += s->c.t.doc[i].whole != 0;
+	for (size_t i = 0; i < s->c.conv.n_doc; i++)
+		n += s->c.conv.doc[i].whole != 0;
 	return n;
 }
 
@@ -124,14 +124,14 @@ TEST(a_folder_that_is_much_too_long_is_searched)
 	open_scene(&s, options);
 	s.c.o.quiet = 0;
 	do_file(&s, "/read %/1[012].txt");
-	CHECK_INT(s.c.t.n_doc, 3);
+	CHECK_INT(s.c.conv.n_doc, 3);
 	CHECK_INT(count_whole(&s), 1);
 	CHECK(has(&s.said, "2 documents: about ") && has(&s.said, "more than still fit the context of 2,000"));
 	do_file(&s, "/read %/[12][0-9].txt");
-	CHECK_INT(s.c.t.n_doc, 18);
+	CHECK_INT(s.c.conv.n_doc, 18);
 	CHECK_INT(count_whole(&s), 0);
 	do_line(&s, "What does lighthouse 17 burn?");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	/* What comes later, alone, is read whole. */
 	put_text("later.txt", "later\n");
 	do_file(&s, "/read %/later.txt");
@@ -140,9 +140,9 @@ TEST(a_folder_that_is_much_too_long_is_searched)
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
 	close_scene(&s);
 	open_scene(&s, options);
-	CHECK_INT(s.c.t.n_doc, 19);
+	CHECK_INT(s.c.conv.n_doc, 19);
 	CHECK_INT(count_whole(&s), 1);
-	CHECK(s.c.t.doc[18].whole && s.c.t.doc[18].at == 2);
+	CHECK(s.c.conv.doc[18].whole && s.c.conv.doc[18].at == 2);
 	close_scene(&s);
 	str_free(&text);
 	remove_files();
@@ -158,7 +158,7 @@ TEST(files_that_all_fail_are_an_error)
 	put("b.txt", "\0\1\2\0", 4);
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_file(&s, "/read %");
-	CHECK(has(&s.errors, "none of the 2 files of '") && s.c.t.n_doc == 0);
+	CHECK(has(&s.errors, "none of the 2 files of '") && s.c.conv.n_doc == 0);
 	close_scene(&s);
 	remove_files();
 	cleanup();
@@ -179,27 +179,27 @@ TEST(the_output_of_a_command_is_a_document)
 	do_line(&s, "/run");
 	CHECK(has(&s.errors, "no command was proposed"));
 	do_line(&s, "! /bin/echo The mill; echo cost 5985 pounds >&2; exit 3 ");
-	CHECK_INT(s.c.t.n_doc, 0);
+	CHECK_INT(s.c.conv.n_doc, 0);
 	CHECK(has(&s.said,
 	          "[nothing has run yet: /run runs  /bin/echo The mill; echo cost 5985 pounds >&2; exit 3  and adds"));
 	do_line(&s, "/run");
-	CHECK_INT(s.c.t.n_doc, 1);
-	CHECK(strstr(s.c.t.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
-	CHECK(!strncmp(s.c.t.doc[0].name,
+	CHECK_INT(s.c.conv.n_doc, 1);
+	CHECK(strstr(s.c.conv.doc[0].text.p, "The mill\ncost 5985 pounds\n") != NULL);
+	CHECK(!strncmp(s.c.conv.doc[0].name,
 	               "$ \xe2\x81\x84"
 	               "bin\xe2\x81\x84"
 	               "echo The mill",
 	               24));
 	CHECK(has(&s.said, "[exit status 3; what it printed is a document]"));
 	do_line(&s, "/run");
-	CHECK_INT(s.c.t.n_doc, 1); /* once */
+	CHECK_INT(s.c.conv.n_doc, 1); /* once */
 	do_line(&s, "!true");
 	do_line(&s, "/run");
-	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.t.n_doc == 1);
+	CHECK(has(&s.said, "printed nothing; exit status 0") && s.c.conv.n_doc == 1);
 	/* A pipe has no such commands. */
 	s.c.interactive = 0;
 	do_line(&s, "!true");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	close_scene(&s);
 	cleanup();
 }
@@ -297,7 +297,7 @@ TEST(goto_finds_pages_headings_and_words)
 static const char *body(const struct scene *s, size_t i)
 {
 	static char text[200];
-	const struct document *d = &s->c.t.doc[i];
+	const struct document *d = &s->c.conv.doc[i];
 
 	snprintf(text, sizeof text, "%.*s", (int)d->n_body, d->text.p + d->body);
 	return text;
@@ -342,7 +342,7 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	/* In a later run, too, and it takes the old one's place. */
 	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
 	s.c.o.quiet = 0;
-	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_INT(s.c.conv.n_doc, 2);
 	chat_look_at_files(&s.c);
 	CHECK(has(&s.said, notice));
 	do_file(&s, "/read %/a.txt");
@@ -350,12 +350,12 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 	CHECK(has(
 		&s.said,
 		"document 'a.txt' is read anew and takes the place of what was read before; /undo\n[1 document anew: "));
-	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.t.doc[1].name, "b.txt"));
+	CHECK(s.c.conv.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.conv.doc[1].name, "b.txt"));
 	do_line(&s, "/undo");
 	CHECK(has(&s.said, "[document 'a.txt' is again as it was before it was read anew"));
-	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "first\n"));
+	CHECK(s.c.conv.n_doc == 2 && !strcmp(body(&s, 0), "first\n"));
 	do_line(&s, "/redo");
-	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n"));
+	CHECK(s.c.conv.n_doc == 2 && !strcmp(body(&s, 0), "third\n"));
 	do_line(&s, "/undo");
 	do_line(&s, "/redo");
 	do_line(&s, "a question");
@@ -366,11 +366,11 @@ TEST(a_file_that_changes_is_noticed_once_and_read_anew)
 
 	/* The session has what is there now, once, in the old order. */
 	open_scene(&s, "-n 2 -s changes --chat-template chatml --kv full -c 2000");
-	CHECK(s.c.t.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.t.doc[1].name, "b.txt"));
+	CHECK(s.c.conv.n_doc == 2 && !strcmp(body(&s, 0), "third\n") && !strcmp(s.c.conv.doc[1].name, "b.txt"));
 	/* A file that is gone is no change; one that cannot be read leaves the document. */
 	put("b.txt", "\0\1\2\0", 4);
 	do_file(&s, "/read %/b.txt");
-	CHECK(s.errors.n && s.c.t.n_doc == 2 && !strcmp(body(&s, 1), "other\n"));
+	CHECK(s.errors.n && s.c.conv.n_doc == 2 && !strcmp(body(&s, 1), "other\n"));
 	remove_files();
 	str_clear(&s.said);
 	chat_look_at_files(&s.c);
@@ -394,15 +394,15 @@ TEST(a_version_that_does_not_fit_changes_nothing)
 	open_scene(&s, "-n 2 --private --docs whole --chat-template chatml --kv full -c 2000");
 	do_file(&s, "/read %/a.txt");
 	do_line(&s, "a question");
-	CHECK(!conversation_render(&s.c.t, 0, &before, &e));
+	CHECK(!conversation_render(&s.c.conv, 0, &before, &e));
 	put_text("a.txt", long_text.p);
 	do_file(&s, "/read %/a.txt");
 	CHECK(has(&s.errors, "does not fit"));
 	CHECK_STR(body(&s, 0), "first\n");
-	CHECK(!conversation_render(&s.c.t, 0, &after, &e) && before.n == after.n &&
+	CHECK(!conversation_render(&s.c.conv, 0, &after, &e) && before.n == after.n &&
 	      !memcmp(before.id, after.id, before.n * sizeof *before.id));
 	do_line(&s, "/undo");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	tokens_free(&before);
 	tokens_free(&after);
 	str_free(&long_text);
@@ -433,7 +433,7 @@ TEST(what_another_session_has_read_is_at_hand)
 	      has(&s.said, "2 pages, ") && has(&s.said, "b.txt"));
 	do_line(&s, "/read parish.md");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	CHECK(s.c.t.n_doc == 1 && s.c.t.doc[0].n_body == sizeof parish - 1 &&
+	CHECK(s.c.conv.n_doc == 1 && s.c.conv.doc[0].n_body == sizeof parish - 1 &&
 	      !memcmp(body(&s, 0), parish, sizeof parish - 1));
 	do_line(&s, "/outline");
 	CHECK(has(&s.said, "3    The mill                                                p. 2"));
@@ -444,14 +444,14 @@ TEST(what_another_session_has_read_is_at_hand)
 	CHECK(has(&s.errors, "no session has a document '#999'"));
 	do_line(&s, "/read nowhere.txt");
 	CHECK(has(&s.errors, "cannot be opened"));
-	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK_INT(s.c.conv.n_doc, 1);
 	close_scene(&s);
 	/* A private conversation has no part in it. */
 	open_scene(&s, "-n 2 --private --chat-template chatml --kv full -c 2000");
 	do_line(&s, "/docs");
 	CHECK_STR(s.said.p, "[there is no document; /open FILE adds one]\n");
 	do_line(&s, "/read parish.md");
-	CHECK(has(&s.errors, "cannot be opened") && !s.c.t.n_doc);
+	CHECK(has(&s.errors, "cannot be opened") && !s.c.conv.n_doc);
 	close_scene(&s);
 	cleanup();
 }
@@ -461,7 +461,7 @@ TEST(what_another_session_has_read_is_at_hand)
 /* Everything that a question depends on: the prompt, the sequence in the cache, the pin, what the session has. */
 static void state_of(struct scene *s, struct str *out)
 {
-	struct conversation *t = &s->c.t;
+	struct conversation *conv = &s->c.conv;
 	struct timeline_stats st;
 	struct tokens all = { 0 };
 	struct err e = { 0 };
@@ -469,16 +469,16 @@ static void state_of(struct scene *s, struct str *out)
 	size_t n;
 
 	str_clear(out);
-	CHECK_MSG(conversation_render(t, 0, &all, &e) == 0, "%s", e.msg);
-	id = timeline_tokens(t->tl, &n);
-	timeline_stats(t->tl, &st);
+	CHECK_MSG(conversation_render(conv, 0, &all, &e) == 0, "%s", e.msg);
+	id = timeline_tokens(conv->tl, &n);
+	timeline_stats(conv->tl, &st);
 	str_addf(out,
 	         "%zu documents, %zu messages, %zu undone, %d pinned, %d tokens, %zu in the prompt, %zu in the cache:",
-	         t->n_doc, t->n_msg, t->n_undone, t->pinned, st.n_tokens, all.n, n);
+	         conv->n_doc, conv->n_msg, conv->n_undone, conv->pinned, st.n_tokens, all.n, n);
 	str_add(out, all.id, all.n * sizeof *all.id);
 	str_add(out, id, n * sizeof *id);
-	for (size_t i = 0; i < t->n_doc; i++)
-		str_addf(out, " %s %lld", t->doc[i].name, (long long)t->doc[i].stored);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		str_addf(out, " %s %lld", conv->doc[i].name, (long long)conv->doc[i].stored);
 	tokens_free(&all);
 }
 
@@ -546,18 +546,19 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		state_of(&s, &before);
 		for (size_t i = 0; i < LEN(broken); i++) {
 			char line[200];
-			size_t had = s.c.t.n_doc;
+			size_t had = s.c.conv.n_doc;
 
 			snprintf(line, sizeof line, "/read %%/%s", broken[i]);
 			do_file(&s, *broken[i] ? line : "/read /dev/zero");
 			if (!s.errors.n) {
 				/* Root may read what is closed; a long text need not fit. Such a document is there, and
 				 * can be undone. */
-				CHECK_MSG(s.c.t.n_doc > had || has(&s.said, "empty") || !strcmp(broken[i], "no.html"),
+				CHECK_MSG(s.c.conv.n_doc > had || has(&s.said, "empty") ||
+				                  !strcmp(broken[i], "no.html"),
 				          "%s: no word about it", broken[i]);
-				while (s.c.t.n_doc > had) {
+				while (s.c.conv.n_doc > had) {
 					do_line(&s, "/undo");
-					undo_forget(&s.c.t);
+					undo_forget(&s.c.conv);
 				}
 				state_of(&s, &before); /* it was prefilled */
 				continue;
@@ -573,7 +574,7 @@ TEST(a_document_that_cannot_be_used_leaves_no_trace)
 		do_file(&s, "/read %/binary.txt");
 		do_file(&s, "/read %/broken.pdf");
 		do_line(&s, "a fourth one");
-		CHECK_MSG(!s.errors.n && s.c.t.last.recomputed == 0, "%s", s.errors.n ? s.errors.p : "recomputed");
+		CHECK_MSG(!s.errors.n && s.c.conv.last.recomputed == 0, "%s", s.errors.n ? s.errors.p : "recomputed");
 		CHECK(!session_documents(s.c.log->store, s.c.log->session, count_document, &kept, &e) && kept == 1);
 		close_scene(&s);
 		remove_files();

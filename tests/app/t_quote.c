@@ -36,16 +36,16 @@ static void open_towers(struct scene *s, const char *words)
 	write_towers(path, sizeof path);
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(s, line);
-	CHECK_INT(s->c.t.n_doc, 1);
+	CHECK_INT(s->c.conv.n_doc, 1);
 	/* The tiny model judges nothing well: as on a machine that is too slow, the order of the index stays. */
-	search_of(&s->c.t)->rerank.tokens = -1;
+	search_of(&s->c.conv)->rerank.tokens = -1;
 }
 
 static const struct message *question_of(const struct scene *s)
 {
 	static const struct message none;
 
-	return s->c.t.n_msg > 1 ? &s->c.t.msg[s->c.t.n_msg - 2] : &none;
+	return s->c.conv.n_msg > 1 ? &s->c.conv.msg[s->c.conv.n_msg - 2] : &none;
 }
 
 static size_t count(const struct str *s, const char *what)
@@ -62,11 +62,11 @@ TEST(a_document_that_does_not_fit_is_searched)
 	struct scene s;
 
 	open_towers(&s, "-n 4 --private --kv full -c 512");
-	CHECK_INT(s.c.t.doc[0].whole, 0);
+	CHECK_INT(s.c.conv.doc[0].whole, 0);
 	CHECK(has(&s.said, "questions search it"));
 	CHECK(!s.errors.n);
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_MSG(s.c.t.n_msg == 2, "%s%s", str_text(&s.said), str_text(&s.errors));
+	CHECK_MSG(s.c.conv.n_msg == 2, "%s%s", str_text(&s.said), str_text(&s.errors));
 	/* The sources are shown, and the sentence stands beside the question, which is kept as it was typed. */
 	CHECK(has(&s.said,
 	          "[1] towers.txt, line 187: \"Tower93 was built of basalt by the brothers of the badger93.\""));
@@ -102,7 +102,7 @@ TEST(a_quoted_item_has_no_mark)
 		CHECK(f != NULL && fprintf(f, "# Notes\n\n%s\n", all[i].line) > 0 && !fclose(f));
 		snprintf(line, sizeof line, "/read %s", path);
 		do_line(&s, line);
-		search_of(&s.c.t)->rerank.tokens = -1;
+		search_of(&s.c.conv)->rerank.tokens = -1;
 		do_line(&s, all[i].question);
 		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s",
 		          question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
@@ -113,7 +113,7 @@ TEST(a_quoted_item_has_no_mark)
 /* 1 if the last answer begins with the text. */
 static int answer_begins(const struct scene *s, const char *text)
 {
-	const struct message *m = conversation_answer(&s->c.t);
+	const struct message *m = conversation_answer(&s->c.conv);
 	size_t blank = m && m->text.n && m->text.p[0] == ' '; /* of this vocabulary's first token */
 
 	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
@@ -133,13 +133,13 @@ TEST(a_small_model_answers_with_the_sentence)
 		"-n 150 --private --kv full -c 4000 --docs passages --passages 1 --temp 0 --loops go --chat-template chatml");
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_MSG(answer_begins(&s, sentence), "%s%s", s.shown.p, str_text(&s.errors));
-	CHECK(!memchr(conversation_answer(&s.c.t)->text.p, '\n', conversation_answer(&s.c.t)->text.n));
-	n = conversation_answer(&s.c.t)->id.n;
-	CHECK_INT(s.c.t.last.answer_tokens, (int32_t)n);
+	CHECK(!memchr(conversation_answer(&s.c.conv)->text.p, '\n', conversation_answer(&s.c.conv)->text.n));
+	n = conversation_answer(&s.c.conv)->id.n;
+	CHECK_INT(s.c.conv.last.answer_tokens, (int32_t)n);
 	CHECK(has(&s.shown, sentence));
 	do_line(&s, "/set predict 160");
 	do_line(&s, "/continue");
-	CHECK(answer_begins(&s, sentence) && conversation_answer(&s.c.t)->id.n > n);
+	CHECK(answer_begins(&s, sentence) && conversation_answer(&s.c.conv)->id.n > n);
 	do_line(&s, "/regen");
 	CHECK(!answer_begins(&s, sentence));
 	do_line(&s, "Praise the brothers who built Tower93.");
@@ -158,7 +158,7 @@ TEST(a_limit_cuts_the_sentence)
 
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages --passages 1 --chat-template chatml");
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_INT((int)conversation_answer(&s.c.t)->id.n, 8);
+	CHECK_INT((int)conversation_answer(&s.c.conv)->id.n, 8);
 	CHECK(answer_begins(&s, "The "));
 	close_scene(&s);
 }
@@ -178,8 +178,8 @@ TEST(sources_are_numbered_once_and_shown)
 	CHECK(!has(&s.said, "attention"));
 	CHECK(!has(&s.said, "[2]"));
 	/* As after an answer that looked at nothing but its question. */
-	evidence_of(&s.c.t)->n = 0;
-	evidence_of(&s.c.t)->unattended = 1;
+	evidence_of(&s.c.conv)->n = 0;
+	evidence_of(&s.c.conv)->unattended = 1;
 	sources_below(&s.c);
 	CHECK(has(&s.said, "attention: hardly on the documents"));
 	do_line(&s, "/source 1");
@@ -217,14 +217,14 @@ TEST(what_was_found_but_not_sent_is_marked)
 	CHECK_MSG(has(&s.said, "[1] towers.txt, line ") && has(&s.said, "[3] towers.txt, line "), "%s", s.said.p);
 	CHECK_INT(count(&s.said, " (not sent to the model): \"Tower"), 2);
 	CHECK(!has(&s.said, "attention"));
-	conversation_json(&s.c.t, &s.c.t.last, "", &json);
+	conversation_json(&s.c.conv, &s.c.conv.last, "", &json);
 	CHECK_INT(count(&json, "\"sent\":true"), 1);
 	CHECK(count(&json, "\"sent\":false") >= 2);
 	do_line(&s, "/source 1");
 	CHECK(!has(&s.said, "not sent"));
 	do_line(&s, "/source 2");
 	CHECK(has(&s.said, " (not sent to the model)\nTower") && !has(&s.said, "attention"));
-	chat_source_lines(&s.c, conversation_answer(&s.c.t), &lines);
+	chat_source_lines(&s.c, conversation_answer(&s.c.conv), &lines);
 	CHECK_INT(count(&lines, " (not sent to the model): \"Tower"), 2);
 	do_line(&s, "/set passages 3");
 	do_line(&s, "What was built of basalt by the brothers?");
@@ -256,12 +256,12 @@ TEST(what_an_earlier_question_brought_was_sent)
 	 * nothing to compare. */
 	do_line(&s, "Which brothers have built Tower17?");
 	CHECK_MSG(has(&s.said, "[1] towers.txt, line 35: \"Tower17"), "%s", s.said.p);
-	CHECK_INT(evidence_of(&s.c.t)->compared, 1);
-	CHECK_INT(evidence_of(&s.c.t)->n, 2);
-	evidence_of(&s.c.t)->at[0].share = 0.97;
-	evidence_of(&s.c.t)->at[1].share = 0.03;
-	answer_sources_found(&s.c.t, &list);
-	answer_sources_attended(&s.c.t, &list);
+	CHECK_INT(evidence_of(&s.c.conv)->compared, 1);
+	CHECK_INT(evidence_of(&s.c.conv)->n, 2);
+	evidence_of(&s.c.conv)->at[0].share = 0.97;
+	evidence_of(&s.c.conv)->at[1].share = 0.03;
+	answer_sources_found(&s.c.conv, &list);
+	answer_sources_attended(&s.c.conv, &list);
 	answer_attended_lines(&list, &lines);
 	CHECK_STR(str_text(&lines), "");
 	answer_sources_free(&list);
@@ -269,7 +269,7 @@ TEST(what_an_earlier_question_brought_was_sent)
 	do_line(&s, "Which brothers have built Tower93, and Tower17?");
 	CHECK_MSG(has(&s.said, ": \"Tower93") && has(&s.said, ": \"Tower17"), "%s", s.said.p);
 	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
-	conversation_json(&s.c.t, &s.c.t.last, "", &json);
+	conversation_json(&s.c.conv, &s.c.conv.last, "", &json);
 	CHECK_INT(count(&json, "\"sent\":true"), 2);
 	do_line(&s, "/source 2");
 	CHECK_MSG(!has(&s.said, "not sent"), "%s", s.said.p);
@@ -320,17 +320,17 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	int searched = 0;
 
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages");
-	sources_search_by(&s.c.t, stopping_search, &searched);
+	sources_search_by(&s.c.conv, stopping_search, &searched);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(searched, 1);
 	CHECK_INT(s.turns, 1);
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	CHECK(!has(&s.said, "nothing in the documents"));
 	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn; Up brings it back]"));
 	/* The next one runs. */
-	sources_search_by(&s.c.t, NULL, NULL);
+	sources_search_by(&s.c.conv, NULL, NULL);
 	do_line(&s, "Which brothers have built Tower93?");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	close_scene(&s);
 }
 
@@ -378,16 +378,16 @@ TEST(nothing_found_is_said_and_the_model_is_not_asked)
 
 	open_towers(&s, "-n 4 --private --kv full -c 512");
 	do_line(&s, "zebra quantum saxophone");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	CHECK(has(&s.said, "[nothing in the documents clearly answers this]"));
 	CHECK(!s.errors.n);
 	do_line(&s, "/anyway");
-	CHECK_INT(s.c.t.n_msg, 2);
-	CHECK_STR(s.c.t.msg[0].text.p, "zebra quantum saxophone");
-	CHECK_INT(s.c.t.msg[0].context.n, 0);
+	CHECK_INT(s.c.conv.n_msg, 2);
+	CHECK_STR(s.c.conv.msg[0].text.p, "zebra quantum saxophone");
+	CHECK_INT(s.c.conv.msg[0].context.n, 0);
 	do_line(&s, "/anyway");
 	CHECK(has(&s.said, "there is none"));
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	close_scene(&s);
 }
 
@@ -401,11 +401,11 @@ TEST(the_nearest_passages_are_shown)
 	open_towers(&s, "-n 4 --private --kv full -c 512");
 	do_line(&s, "Which brothers have built Tower93?");
 	do_line(&s, "zebra quantum saxophone of basalt");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	CHECK(has(&s.said, "[nothing in the documents clearly answers this; nearest:]"));
 	CHECK(has(&s.said, "[1] towers.txt, line"));
 	CHECK(has(&s.said, "[/anyway asks the model without them, /summarize tells the whole]"));
-	conversation_json(&s.c.t, &turn, "", &json);
+	conversation_json(&s.c.conv, &turn, "", &json);
 	CHECK(has(&json, "\"answered\":false,\"stop\":\"not found\""));
 	CHECK(has(&json, "\"passages\":[{\"doc\":\"towers.txt\""));
 	str_free(&json);
@@ -430,15 +430,15 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	open_towers(&s, "-n 4 -s towers --kv full -c 4000 --docs passages");
 	do_line(&s, "Which brothers have built Tower93?");
 	str_add(&context, question_of(&s)->context.p, question_of(&s)->context.n);
-	CHECK(conversation_render(&s.c.t, 0, &before, &e) == 0);
+	CHECK(conversation_render(&s.c.conv, 0, &before, &e) == 0);
 	close_scene(&s);
 	open_scene(&s, "-n 4 -s towers -c 4000");
-	CHECK_INT(s.c.t.n_doc, 1);
-	CHECK_INT(s.c.t.doc[0].whole, 0);
-	CHECK_INT(s.c.t.n_msg, 2);
-	CHECK_STR(s.c.t.msg[0].text.p, "Which brothers have built Tower93?");
-	CHECK(s.c.t.msg[0].context.n == context.n && !memcmp(s.c.t.msg[0].context.p, context.p, context.n));
-	CHECK(conversation_render(&s.c.t, 0, &after, &e) == 0);
+	CHECK_INT(s.c.conv.n_doc, 1);
+	CHECK_INT(s.c.conv.doc[0].whole, 0);
+	CHECK_INT(s.c.conv.n_msg, 2);
+	CHECK_STR(s.c.conv.msg[0].text.p, "Which brothers have built Tower93?");
+	CHECK(s.c.conv.msg[0].context.n == context.n && !memcmp(s.c.conv.msg[0].context.p, context.p, context.n));
+	CHECK(conversation_render(&s.c.conv, 0, &after, &e) == 0);
 	CHECK(before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
 	CHECK(strstr(str_text(&s.resumed), " 0 recomputed"));
 	/* And a turn that was undone in an earlier run comes back whole. */
@@ -446,8 +446,8 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 	close_scene(&s);
 	open_scene(&s, "-n 4 -s towers -c 4000");
 	do_line(&s, "/redo");
-	CHECK_INT(s.c.t.n_msg, 2);
-	CHECK(s.c.t.msg[0].context.n == context.n && !memcmp(s.c.t.msg[0].context.p, context.p, context.n));
+	CHECK_INT(s.c.conv.n_msg, 2);
+	CHECK(s.c.conv.msg[0].context.n == context.n && !memcmp(s.c.conv.msg[0].context.p, context.p, context.n));
 	close_scene(&s);
 	tokens_free(&before);
 	tokens_free(&after);
@@ -458,8 +458,8 @@ TEST(a_session_goes_on_with_the_passages_that_were_sent)
 static void lines_of(const struct scene *s, struct str *out)
 {
 	str_clear(out);
-	if (conversation_answer(&s->c.t))
-		chat_source_lines(&s->c, conversation_answer(&s->c.t), out);
+	if (conversation_answer(&s->c.conv))
+		chat_source_lines(&s->c, conversation_answer(&s->c.conv), out);
 	str_adds(out, "");
 }
 
@@ -468,7 +468,7 @@ static void reopen(struct scene *s, const char *words)
 	close_scene(s);
 	open_scene(s, words);
 	s->c.o.quiet = 0;
-	search_of(&s->c.t)->rerank.tokens = -1;
+	search_of(&s->c.conv)->rerank.tokens = -1;
 }
 
 TEST(a_resumed_answer_is_regenerated_with_its_sources)
@@ -480,12 +480,12 @@ TEST(a_resumed_answer_is_regenerated_with_its_sources)
 	open_towers(&s, words);
 	do_line(&s, "Which brothers have built Tower93?");
 	do_line(&s, "What was built of basalt by the brothers?");
-	answer_found_lines(&conversation_answer(&s.c.t)->sources, &before);
+	answer_found_lines(&conversation_answer(&s.c.conv)->sources, &before);
 	reopen(&s, "-s again -c 4000");
 	do_line(&s, "/regen");
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	CHECK_MSG(!s.errors.n && has(&s.said, "[1] towers.txt, line "), "%s%s", str_text(&s.said), str_text(&s.errors));
-	answer_found_lines(&conversation_answer(&s.c.t)->sources, &now);
+	answer_found_lines(&conversation_answer(&s.c.conv)->sources, &now);
 	CHECK_STR(now.p, before.p);
 	close_scene(&s);
 	str_free(&before);
@@ -607,13 +607,13 @@ TEST(changing_docs_decides_anew_what_is_read_whole)
 
 	open_scene(&s, "-n 4 --private --kv full -c 512");
 	do_line(&s, "/read tests/screens/note.txt");
-	CHECK_INT(s.c.t.n_doc, 1);
-	CHECK_INT(s.c.t.doc[0].whole, 1);
+	CHECK_INT(s.c.conv.n_doc, 1);
+	CHECK_INT(s.c.conv.doc[0].whole, 1);
 	do_line(&s, "/set docs passages");
 	CHECK(!s.errors.n);
-	CHECK_INT(s.c.t.doc[0].whole, 0);
+	CHECK_INT(s.c.conv.doc[0].whole, 0);
 	do_line(&s, "/set docs auto");
-	CHECK_INT(s.c.t.doc[0].whole, 1);
+	CHECK_INT(s.c.conv.doc[0].whole, 1);
 	close_scene(&s);
 }
 
@@ -626,7 +626,7 @@ TEST(a_document_that_must_be_whole_is_refused_with_the_way_out)
 	write_towers(path, sizeof path);
 	snprintf(line, sizeof line, "/read %s", path);
 	do_line(&s, line);
-	CHECK_INT(s.c.t.n_doc, 0);
+	CHECK_INT(s.c.conv.n_doc, 0);
 	CHECK(has(&s.errors, "--docs auto searches it"));
 	close_scene(&s);
 }

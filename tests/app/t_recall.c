@@ -146,13 +146,13 @@ static void fill(struct scene *s)
 
 static const struct message *last_question(const struct scene *s)
 {
-	return &s->c.t.msg[s->c.t.n_msg - 2];
+	return &s->c.conv.msg[s->c.conv.n_msg - 2];
 }
 
 static int recalls(const struct scene *s, size_t turn, const char *words)
 {
-	const struct conversation *t = &s->c.t;
-	const struct recalls *list = recalls_of(t);
+	const struct conversation *conv = &s->c.conv;
+	const struct recalls *list = recalls_of(conv);
 
 	for (size_t i = 0; i < list->n; i++)
 		if (list->at[i].turn == turn && list->at[i].said.n && strstr(list->at[i].said.p, words))
@@ -165,7 +165,7 @@ static void tell_facts(struct scene *s)
 	tell(s, "My sister Henrietta works as a plumber in Lisbon.");
 	tell(s, "The code of my bicycle lock is 4711, in case I forget it.");
 	tell(s, "I keep the spare key of the garage under the yellow flowerpot.");
-	CHECK(!recalls_of(&s->c.t)->n && !last_question(s)->context.n); /* nothing is evicted yet */
+	CHECK(!recalls_of(&s->c.conv)->n && !last_question(s)->context.n); /* nothing is evicted yet */
 	fill(s);
 }
 
@@ -180,7 +180,7 @@ TEST(evicted_turns_come_back_and_others_do_not)
 
 	open_scene(&s, SMALL "--private");
 	tell_facts(&s);
-	timeline_stats(s.c.t.tl, &st);
+	timeline_stats(s.c.conv.tl, &st);
 	CHECK(st.rings.evicted > 200);
 	tell(&s, "What was the code of my bicycle lock?");
 	CHECK(recalls(&s, 2, "4711"));
@@ -189,14 +189,14 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	/* What the context quotes is not said again by the question's own text. */
 	CHECK(!strcmp(last_question(&s)->text.p, "What was the code of my bicycle lock?"));
 	tell(&s, "Why?");
-	CHECK(!recalls_of(&s.c.t)->n && !last_question(&s)->context.n);
+	CHECK(!recalls_of(&s.c.conv)->n && !last_question(&s)->context.n);
 	tell(&s, "Can you explain that in simpler words?");
-	CHECK(!recalls_of(&s.c.t)->n);
+	CHECK(!recalls_of(&s.c.conv)->n);
 	tell(&s, "What is the capital of Australia?");
-	CHECK(!recalls_of(&s.c.t)->n);
+	CHECK(!recalls_of(&s.c.conv)->n);
 	tell(&s, "/set recall off");
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
-	CHECK(!recalls_of(&s.c.t)->n && !last_question(&s)->context.n);
+	CHECK(!recalls_of(&s.c.conv)->n && !last_question(&s)->context.n);
 	tell(&s, "/undo");
 	tell(&s, "/set recall on");
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
@@ -205,7 +205,7 @@ TEST(evicted_turns_come_back_and_others_do_not)
 	tell(&s, "/new");
 	fill(&s);
 	tell(&s, "What does my sister Henrietta do in Lisbon?");
-	CHECK(!recalls_of(&s.c.t)->n);
+	CHECK(!recalls_of(&s.c.conv)->n);
 	close_scene(&s);
 }
 
@@ -221,12 +221,12 @@ TEST(a_resumed_session_has_what_was_sent_and_recalls_on)
 	tell(&s, "What was the code of my bicycle lock?");
 	CHECK(recalls(&s, 2, "4711"));
 	str_add(&context, last_question(&s)->context.p, last_question(&s)->context.n);
-	CHECK(conversation_render(&s.c.t, 0, &before, &e) == 0);
+	CHECK(conversation_render(&s.c.conv, 0, &before, &e) == 0);
 	close_scene(&s);
 
 	open_scene(&s, SMALL "-s remembers");
 	CHECK(last_question(&s)->context.n == context.n && !memcmp(last_question(&s)->context.p, context.p, context.n));
-	CHECK(conversation_render(&s.c.t, 0, &after, &e) == 0);
+	CHECK(conversation_render(&s.c.conv, 0, &after, &e) == 0);
 	CHECK(before.n == after.n && !memcmp(before.id, after.id, before.n * sizeof *before.id));
 	tell(&s, "Where did I put the spare key of the garage?");
 	/* A slow build may judge none of the sentences within the seconds that rerank.c allows. */

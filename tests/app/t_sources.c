@@ -56,10 +56,10 @@ static const char *quoted(struct talk *k, const char *question, int *found)
 
 	str_clear(&out);
 	str_adds(&out, "");
-	CHECK_MSG(conversation_sources(&k->c.t, question, strlen(question), &s, &e) == 0, "%s", e.msg);
+	CHECK_MSG(conversation_sources(&k->c.conv, question, strlen(question), &s, &e) == 0, "%s", e.msg);
 	for (size_t i = 0; i < s.n; i++) {
-		const struct document *d = &k->c.t.doc[s.at[i].doc];
-		CHECK(s.at[i].doc < k->c.t.n_doc && s.at[i].from <= s.at[i].quote &&
+		const struct document *d = &k->c.conv.doc[s.at[i].doc];
+		CHECK(s.at[i].doc < k->c.conv.n_doc && s.at[i].from <= s.at[i].quote &&
 		      s.at[i].quote < s.at[i].quote_end && s.at[i].quote_end <= s.at[i].to && s.at[i].to <= d->n_body);
 		CHECK(!i || s.at[i].score <= s.at[i - 1].score);
 		if (!i) {
@@ -120,7 +120,7 @@ TEST(the_best_passage_of_all_documents_comes_first)
 	CHECK_STR(quoted(&k, "zebras", &found), "");
 	CHECK_INT(found, 0);
 	/* What is dropped is not found. */
-	conversation_drop_document(&k.c.t, 0, NULL);
+	conversation_drop_document(&k.c.conv, 0, NULL);
 	CHECK_STR(quoted(&k, "Which bakery sells bread?", NULL), "");
 	CHECK_STR(quoted(&k, "Who plants the tulips?", NULL),
 	          "garden.txt: The gardener plants tulips in October, when the ground is soft.");
@@ -132,12 +132,12 @@ TEST(a_question_may_lean_on_what_was_said)
 	struct talk k;
 
 	talk_open(&k);
-	search_of(&k.c.t)->rerank.tokens = -1; /* the order of the index */
+	search_of(&k.c.conv)->rerank.tokens = -1; /* the order of the index */
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	CHECK_STR(quoted(&k, "Did he?", NULL), "");
-	conversation_message(&k.c.t, ROLE_USER, "Who commands the ferry?", 23, NULL, 0);
-	conversation_message(&k.c.t, ROLE_ASSISTANT, "Captain Nemo.", 13, NULL, 0);
+	conversation_message(&k.c.conv, ROLE_USER, "Who commands the ferry?", 23, NULL, 0);
+	conversation_message(&k.c.conv, ROLE_ASSISTANT, "Captain Nemo.", 13, NULL, 0);
 	CHECK_STR(quoted(&k, "And where does he live?", NULL),
 	          "ferry.txt: Captain Nemo commands the ferry since 1999, and lives in the lighthouse with two cats.");
 	CHECK_STR(quoted(&k, "Which gardener plants those tulips of October?", NULL),
@@ -166,7 +166,7 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 	add(&k, "ferry.txt", ferry);
 	add(&k, "garden.txt", garden);
 	for (int model = 0; model < 2; model++) {
-		search_of(&k.c.t)->rerank.tokens = model ? 0 : -1;
+		search_of(&k.c.conv)->rerank.tokens = model ? 0 : -1;
 		for (size_t i = 0; i < N; i++) {
 			alone[i] = strdup(quoted(&k, question[i], &found));
 			is_found[i] = found;
@@ -175,14 +175,14 @@ TEST(what_is_found_alone_is_found_behind_any_turn)
 		for (size_t i = 0; i < N * N; i++) {
 			const char *before = question[i / N];
 
-			conversation_message(&k.c.t, ROLE_USER, before, strlen(before), NULL, 0);
-			conversation_message(&k.c.t, ROLE_ASSISTANT, alone[i / N], strlen(alone[i / N]), NULL, 0);
+			conversation_message(&k.c.conv, ROLE_USER, before, strlen(before), NULL, 0);
+			conversation_message(&k.c.conv, ROLE_ASSISTANT, alone[i / N], strlen(alone[i / N]), NULL, 0);
 			if (!model)
 				CHECK_STR(quoted(&k, question[i % N], &found), alone[i % N]);
 			else
 				quoted(&k, question[i % N], &found);
 			CHECK_MSG(found || !is_found[i % N], "'%s' behind '%s'", question[i % N], before);
-			conversation_clear(&k.c.t);
+			conversation_clear(&k.c.conv);
 		}
 		for (size_t i = 0; i < N; i++)
 			free(alone[i]);
@@ -211,19 +211,19 @@ TEST(the_last_turn_decides_between_equals)
 	int found;
 
 	talk_open(&k);
-	search_of(&k.c.t)->rerank.tokens = -1;
+	search_of(&k.c.conv)->rerank.tokens = -1;
 	add(&k, "repairs.txt", repairs);
 	for (size_t i = 0; i < 4; i++) {
 		const char *const *turn = said[i / 2];
 
-		conversation_message(&k.c.t, ROLE_USER, turn[0], strlen(turn[0]), NULL, 0);
-		conversation_message(&k.c.t, ROLE_ASSISTANT, turn[1], strlen(turn[1]), NULL, 0);
+		conversation_message(&k.c.conv, ROLE_USER, turn[0], strlen(turn[0]), NULL, 0);
+		conversation_message(&k.c.conv, ROLE_ASSISTANT, turn[1], strlen(turn[1]), NULL, 0);
 		CHECK_STR(quoted(&k, follows[i % 2], &found), turn[2]);
 		CHECK_INT(found, 1);
 		/* It finds nothing by the words of the turn alone. */
 		quoted(&k, "zebra quantum saxophone", &found);
 		CHECK_INT(found, 0);
-		conversation_clear(&k.c.t);
+		conversation_clear(&k.c.conv);
 	}
 	chat_close(&k.c, &k.o);
 }
@@ -267,7 +267,7 @@ TEST(questions_for_the_whole_are_told_from_others)
 	add(&k, "report.pdf.txt", garden);
 	for (size_t i = 0; i < LEN(all); i++) {
 		enum whole_question what =
-			asks_for_whole(&k.c.t, all[i].question, strlen(all[i].question), &doc, &words);
+			asks_for_whole(&k.c.conv, all[i].question, strlen(all[i].question), &doc, &words);
 		CHECK_MSG(what == all[i].what, "'%s': %d", all[i].question, what);
 		CHECK_INT(doc, strstr(all[i].question, "report.pdf") ? 1 : SIZE_MAX);
 		CHECK_INT(words, strstr(all[i].question, "in 100") ? 100 : 0);
@@ -297,8 +297,8 @@ TEST(the_beginning_answers_questions_for_the_whole)
 	CHECK(!strncmp(quoted(&k, "What are the main findings?", &found), "mills.txt: Mills grind slowly.", 30));
 	CHECK_INT(found, 1);
 	/* Behind any turn, too. */
-	conversation_message(&k.c.t, ROLE_USER, "Who thanks the miller?", 22, NULL, 0);
-	conversation_message(&k.c.t, ROLE_ASSISTANT, "The authors.", 12, NULL, 0);
+	conversation_message(&k.c.conv, ROLE_USER, "Who thanks the miller?", 22, NULL, 0);
+	conversation_message(&k.c.conv, ROLE_ASSISTANT, "The authors.", 12, NULL, 0);
 	CHECK(!strncmp(quoted(&k, "Who wrote it?", NULL), "mills.txt: On Mills", 19));
 	/* Of several documents the one that is named. */
 	add(&k, "ferry.txt", ferry);
@@ -341,10 +341,10 @@ TEST(what_it_is_about_is_not_said_by_licences_and_lists)
 
 		talk_open(&k);
 		add(&k, "mills.txt", all[i].text);
-		CHECK_INT(conversation_sources(&k.c.t, "What is this about?", 19, &s, &e), 0);
+		CHECK_INT(conversation_sources(&k.c.conv, "What is this about?", 19, &s, &e), 0);
 		CHECK(s.n > 0);
 		if (s.n) {
-			const char *body = k.c.t.doc[0].text.p + k.c.t.doc[0].body;
+			const char *body = k.c.conv.doc[0].text.p + k.c.conv.doc[0].body;
 			struct str title = { 0 };
 
 			CHECK_MSG(!strncmp(body + s.at[0].quote, all[i].says, strlen(all[i].says)), "%zu: %.60s", i,
@@ -370,16 +370,16 @@ TEST(searching_leaves_the_conversation_as_it_is)
 
 	talk_open(&k);
 	add(&k, "ferry.txt", ferry);
-	timeline_stats(k.c.t.tl, &before);
+	timeline_stats(k.c.conv.tl, &before);
 	quoted(&k, "When does the ferry sail?", NULL);
-	CHECK(search_of(&k.c.t)->rerank.tl != NULL && search_of(&k.c.t)->rerank.tokens > 0);
-	timeline_stats(k.c.t.tl, &after);
+	CHECK(search_of(&k.c.conv)->rerank.tl != NULL && search_of(&k.c.conv)->rerank.tokens > 0);
+	timeline_stats(k.c.conv.tl, &after);
 	CHECK_INT(after.n_tokens, before.n_tokens);
-	CHECK_INT(k.c.t.n_msg, 0);
+	CHECK_INT(k.c.conv.n_msg, 0);
 	/* A machine that is too slow leaves the order to the index. */
-	search_of(&k.c.t)->rerank.tokens = -1;
+	search_of(&k.c.conv)->rerank.tokens = -1;
 	CHECK(strstr(quoted(&k, "When does the ferry sail?", NULL), "The ferry sails at nine"));
-	CHECK_INT(conversation_sources(&k.c.t, "", 0, &s, &e), 0);
+	CHECK_INT(conversation_sources(&k.c.conv, "", 0, &s, &e), 0);
 	CHECK_INT(s.found, 0);
 	sources_free(&s);
 	chat_close(&k.c, &k.o);

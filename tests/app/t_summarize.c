@@ -376,15 +376,15 @@ TEST(a_conversation_does_not_feel_a_summary)
 		}
 		do_line(&with, "Who turns the wheel?");
 		do_line(&without, "Who turns the wheel?");
-		CHECK_INT(with.c.t.n_msg, without.c.t.n_msg);
-		x = conversation_answer(&with.c.t);
-		y = conversation_answer(&without.c.t);
+		CHECK_INT(with.c.conv.n_msg, without.c.conv.n_msg);
+		x = conversation_answer(&with.c.conv);
+		y = conversation_answer(&without.c.conv);
 		CHECK(x && y && x->id.n > 0 && x->id.n == y->id.n &&
 		      !memcmp(x->id.id, y->id.id, x->id.n * sizeof *x->id.id));
-		a = timeline_tokens(with.c.t.tl, &n_a);
-		b = timeline_tokens(without.c.t.tl, &n_b);
+		a = timeline_tokens(with.c.conv.tl, &n_a);
+		b = timeline_tokens(without.c.conv.tl, &n_b);
 		CHECK(n_a == n_b && !memcmp(a, b, n_a * sizeof *a));
-		CHECK_INT(with.c.t.last.reused_tokens, without.c.t.last.reused_tokens);
+		CHECK_INT(with.c.conv.last.reused_tokens, without.c.conv.last.reused_tokens);
 	}
 	close_scene(&with);
 	close_scene(&without);
@@ -409,7 +409,7 @@ TEST(a_session_keeps_its_summaries)
 	CHECK_MSG(s.shown.n > 0, "%s%s", str_text(&s.errors), str_text(&s.said));
 	CHECK(has(&s.said, "3 sections, in"));
 	str_add(&first, s.shown.p, s.shown.n);
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "What turns?");
 	close_scene(&s);
 	open_told(&s, "-s kept -n 8 -c 5000 --kv full");
@@ -467,7 +467,7 @@ TEST(what_the_command_takes)
 	CHECK(has(&s.errors, "there is no document 'none.txt'"));
 	do_line(&s, "/summarize none.txt");
 	CHECK(has(&s.errors, "there is no document 'none.txt'"));
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	close_scene(&s);
 	cleanup();
 }
@@ -500,7 +500,7 @@ TEST(a_request_starts_it_where_documents_are_searched)
 	do_line(&s, "Please summarise this document in 25 words.");
 	CHECK(has(&s.said, "[summary of 'mill.txt', 3 sections"));
 	CHECK(s.shown.n > 0);
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/summarize 25");
 	CHECK(has(&s.said, "summary of 'mill.txt', made before"));
 	add_document(&s, "river.txt", 600);

@@ -26,10 +26,10 @@ TEST(redo_is_the_opposite_of_undo)
 
 	open_scene(&s, "-n 6 --private");
 	for (int i = 0; i < 4; i++) {
-		whole(&s.c.t, &at[i]);
+		whole(&s.c.conv, &at[i]);
 		do_line(&s, "a question of some words");
 	}
-	whole(&s.c.t, &at[4]);
+	whole(&s.c.conv, &at[4]);
 	/* Any walk to and fro ends where it should. */
 	for (int step = 0, here = 4; step < 200; step++) {
 		int n = 1 + (int)(test_rand() % 5), up = test_rand() % 2 == 0;
@@ -38,7 +38,7 @@ TEST(redo_is_the_opposite_of_undo)
 		snprintf(line, sizeof line, "/%s %d", up ? "redo" : "undo", n);
 		do_line(&s, line);
 		here = up ? here + n > 4 ? 4 : here + n : here - n < 0 ? 0 : here - n;
-		whole(&s.c.t, &now);
+		whole(&s.c.conv, &now);
 		SAME(now, at[here]);
 	}
 	do_line(&s, "/redo 5");
@@ -48,7 +48,7 @@ TEST(redo_is_the_opposite_of_undo)
 	do_line(&s, "/undo 2");
 	do_line(&s, "/redo 2");
 	do_line(&s, "and once more");
-	CHECK(s.c.t.last.reused_tokens + 40 > s.c.t.last.prompt_tokens);
+	CHECK(s.c.conv.last.reused_tokens + 40 > s.c.conv.last.prompt_tokens);
 	do_line(&s, "/redo");
 	CHECK(has(&s.said, "nothing to redo"));
 	for (int i = 0; i < 5; i++)
@@ -65,33 +65,33 @@ TEST(a_new_question_ends_what_can_be_brought_back)
 	open_scene(&s, "-n 4 -s branches");
 	do_line(&s, "one");
 	do_line(&s, "two");
-	whole(&s.c.t, &before);
+	whole(&s.c.conv, &before);
 	do_line(&s, "/undo");
 	do_line(&s, "another two");
 	do_line(&s, "/redo");
 	CHECK(has(&s.said, "nothing to redo"));
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	/* In the session both are there; the newest answered question hangs at the end. */
 	do_line(&s, "/undo");
 	do_line(&s, "/edit 1");
 	CHECK_STR(s.draft.p, "one");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/redo 9");
-	CHECK_INT(s.c.t.n_msg, 4);
-	CHECK_STR(s.c.t.msg[2].text.p, "another two");
+	CHECK_INT(s.c.conv.n_msg, 4);
+	CHECK_STR(s.c.conv.msg[2].text.p, "another two");
 	close_scene(&s);
 	/* What an earlier run took back. */
 	open_scene(&s, "-n 4 -s branches");
 	do_line(&s, "/undo 2");
 	close_scene(&s);
 	open_scene(&s, "-n 4 -s branches");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/redo");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	do_line(&s, "/redo 3");
-	CHECK_INT(s.c.t.n_msg, 4);
-	CHECK_STR(s.c.t.msg[2].text.p, "another two");
-	CHECK(s.c.t.msg[3].id.n > 0);
+	CHECK_INT(s.c.conv.n_msg, 4);
+	CHECK_STR(s.c.conv.msg[2].text.p, "another two");
+	CHECK(s.c.conv.msg[3].id.n > 0);
 	close_scene(&s);
 	str_free(&now);
 	str_free(&before);
@@ -107,14 +107,14 @@ TEST(undone_tokens_leave_with_the_next_prefill)
 	open_scene(&s, "-n 4 --private");
 	do_line(&s, "one");
 	do_line(&s, "two");
-	timeline_stats(s.c.t.tl, &st);
-	CHECK_INT(conversation_cached_tokens(&s.c.t, &st), st.n_tokens);
+	timeline_stats(s.c.conv.tl, &st);
+	CHECK_INT(conversation_cached_tokens(&s.c.conv, &st), st.n_tokens);
 	do_line(&s, "/undo");
-	CHECK(conversation_cached_tokens(&s.c.t, &st) < st.n_tokens);
+	CHECK(conversation_cached_tokens(&s.c.conv, &st) < st.n_tokens);
 	CHECK(!chat_document_bytes(&s.c, "ferry.txt", "The ferry sails at nine.", 24, &e));
-	CHECK(conversation_prefill(&s.c.t, NULL, NULL, &e) > 0);
-	timeline_stats(s.c.t.tl, &st);
-	CHECK_INT(conversation_cached_tokens(&s.c.t, &st), st.n_tokens);
+	CHECK(conversation_prefill(&s.c.conv, NULL, NULL, &e) > 0);
+	timeline_stats(s.c.conv.tl, &st);
+	CHECK_INT(conversation_cached_tokens(&s.c.conv, &st), st.n_tokens);
 	close_scene(&s);
 }
 
@@ -169,7 +169,7 @@ TEST(a_fork_has_nothing_to_bring_back_of_the_other)
 	do_line(&s, "three");
 	CHECK(!s.errors.n);
 	CHECK(!s.c.log->failed);
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	close_scene(&s);
 }
 
@@ -237,7 +237,7 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 	snprintf(words, sizeof words, "-n 8 -c 256 -s four-%d --kv %s", number, kv);
 	open_scene(&s, words);
 	ask_all(&s, 0, QUESTIONS);
-	timeline_stats(s.c.t.tl, &st);
+	timeline_stats(s.c.conv.tl, &st);
 	tokens = st.n_tokens;
 	id = s.c.log->session;
 	CHECK_MSG(st.rings.evicted > 0, "%s: nothing has left", kv);
@@ -255,18 +255,18 @@ static void from_when_there_were_four(const char *kv, const char *then, const ch
 			close_scene(&s);
 			open_scene(&s, words);
 		}
-		timeline_stats(s.c.t.tl, &st);
+		timeline_stats(s.c.conv.tl, &st);
 		CHECK_STR(st.kv, shown);
 		CHECK_MSG(st.n_tokens == tokens, "%s: %d of %d tokens are back", then, st.n_tokens, tokens);
 		if (switched)
 			ask_all(&s, QUESTIONS, QUESTIONS + 1);
-		whole(&s.c.t, &got);
+		whole(&s.c.conv, &got);
 		close_scene(&s);
 	}
 	snprintf(words, sizeof words, "-n 8 -c 256 --private --kv %s", kv);
 	open_scene(&s, words);
 	ask_all(&s, 0, QUESTIONS + 1);
-	whole(&s.c.t, &want);
+	whole(&s.c.conv, &want);
 	CHECK_MSG(want.n == got.n && !memcmp(want.p, got.p, got.n), "%s: another answer after a break", then);
 	close_scene(&s);
 	str_free(&want);
@@ -294,15 +294,15 @@ TEST(edit_puts_the_question_into_the_line)
 	do_line(&s, "the second");
 	do_line(&s, "/edit 2");
 	CHECK_STR(s.draft.p, "the first");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/redo 2");
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	do_line(&s, "/edit 3");
 	CHECK(has(&s.errors, "no question of 3"));
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	do_line(&s, "/edit in other words");
-	CHECK_INT(s.c.t.n_msg, 4);
-	CHECK_STR(s.c.t.msg[2].text.p, "in other words");
+	CHECK_INT(s.c.conv.n_msg, 4);
+	CHECK_STR(s.c.conv.msg[2].text.p, "in other words");
 	close_scene(&s);
 }
 
@@ -338,11 +338,11 @@ TEST(a_question_tokenizes_only_itself)
 
 	open_scene(&s, "-n 2 --private --kv auto --chat-template chatml");
 	do_line(&s, "/read tests/screens/note.txt");
-	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK_INT(s.c.conv.n_doc, 1);
 	for (int i = 0; i < 200; i++)
 		do_line(&s, question);
-	CHECK_INT(s.c.t.n_msg, 400);
-	searched = (int64_t)(s.c.t.doc[0].text.n + 2 * sizeof question);
+	CHECK_INT(s.c.conv.n_msg, 400);
+	searched = (int64_t)(s.c.conv.doc[0].text.n + 2 * sizeof question);
 	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + around + searched);
 	CHECK_LEAST(tokenized_by(&s, "/undo 3"), around);
 	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + around + searched);
@@ -351,17 +351,17 @@ TEST(a_question_tokenizes_only_itself)
 	CHECK_LEAST(tokenized_by(&s, question), (int64_t)sizeof question + 2 * around + searched);
 	/* A document is tokenized once, and what stands behind it keeps its tokens. */
 	cost = tokenized_by(&s, "/pin 1");
-	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK(cost <= (int64_t)s.c.t.doc[1].text.n + 3 * around);
+	CHECK_INT(s.c.conv.n_doc, 2);
+	CHECK(cost <= (int64_t)s.c.conv.doc[1].text.n + 3 * around);
 	CHECK_LEAST(tokenized_by(&s, "/drop 1"), 2 * around);
 	/* The pinned message answers the question, which is quoted in front of it. */
 	cost = tokenized_by(&s, question);
-	CHECK(s.c.t.msg[s.c.t.n_msg - 2].context.n > 0);
-	CHECK(cost <= (int64_t)(sizeof question + s.c.t.msg[s.c.t.n_msg - 2].context.n) + 2 * around + searched);
+	CHECK(s.c.conv.msg[s.c.conv.n_msg - 2].context.n > 0);
+	CHECK(cost <= (int64_t)(sizeof question + s.c.conv.msg[s.c.conv.n_msg - 2].context.n) + 2 * around + searched);
 	/* And they are the tokens of the whole. */
-	CHECK(conversation_render(&s.c.t, 1, &all, &e) == 0);
-	rendered_free(&s.c.t.rendered);
-	CHECK(conversation_render(&s.c.t, 1, &afresh, &e) == 0);
+	CHECK(conversation_render(&s.c.conv, 1, &all, &e) == 0);
+	rendered_free(&s.c.conv.rendered);
+	CHECK(conversation_render(&s.c.conv, 1, &afresh, &e) == 0);
 	CHECK(all.n == afresh.n && !memcmp(all.id, afresh.id, all.n * sizeof *all.id));
 	tokens_free(&all);
 	tokens_free(&afresh);
@@ -373,13 +373,13 @@ TEST(a_question_tokenizes_only_itself)
 /* Where these bytes are in the rendered text from token `first` on; SIZE_MAX: nowhere. */
 static size_t find_from(struct scene *s, int32_t first, const char *bytes, size_t n)
 {
-	const struct rendered *r = &s->c.t.rendered;
+	const struct rendered *r = &s->c.conv.rendered;
 	struct str all = { 0 };
 	const char *at;
 	size_t found;
 
 	for (size_t i = (size_t)first; i < r->id.n; i++)
-		engine_piece_add(s->c.t.engine, r->id.id[i], 1, &all);
+		engine_piece_add(s->c.conv.engine, r->id.id[i], 1, &all);
 	at = all.n ? memmem(all.p, all.n, bytes, n) : NULL;
 	found = at ? (size_t)(at - all.p) : SIZE_MAX;
 	str_free(&all);
@@ -402,7 +402,7 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 
 	for (size_t i = 0; i < 2; i++) {
 		struct scene s;
-		struct conversation *t = &s.c.t;
+		struct conversation *conv = &s.c.conv;
 		struct tokens all = { 0 };
 		struct err e = { 0 };
 		char words[120];
@@ -411,7 +411,7 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 
 		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
 		open_scene(&s, words);
-		CHECK_INT(t->info->takes_system, i == 1);
+		CHECK_INT(conv->info->takes_system, i == 1);
 		do_line(&s, "/system Be kind.");
 		CHECK(has(
 			&s.said,
@@ -421,22 +421,22 @@ TEST(a_template_without_a_system_prompt_has_it_in_the_first_question)
 		do_line(&s, "Who are you?");
 		do_line(&s, "Why?");
 		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-		CHECK_INT(t->n_msg, 4);
-		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-		at = t->doc[0].place.byte;
+		CHECK_INT(conv->n_msg, 4);
+		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
+		at = conv->doc[0].place.byte;
 		str_add(&head, "Be kind.\n\n", i ? 8 : 10);
-		str_add(&head, t->doc[0].text.p, i ? 0 : t->doc[0].text.n);
+		str_add(&head, conv->doc[0].text.p, i ? 0 : conv->doc[0].text.n);
 		CHECK(find_from(&s, 0, head.p, head.n) != SIZE_MAX);
-		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
-		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) &&
-		      stands_at(&s, t->msg[2].place.first, "Why?", 4));
-		CHECK(t->pinned >= t->doc[0].place.first + (int32_t)document_count(t, 0, &e) - 1);
+		CHECK(stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
+		CHECK(stands_at(&s, conv->msg[0].place.first, "Who are you?", 12) &&
+		      stands_at(&s, conv->msg[2].place.first, "Why?", 4));
+		CHECK(conv->pinned >= conv->doc[0].place.first + (int32_t)document_count(conv, 0, &e) - 1);
 		/* Without the prompt the first question has the document alone in front of it. */
 		do_line(&s, "/system \"\"");
 		tokens_free(&all);
-		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-		CHECK(t->doc[0].place.byte + 10 <= at &&
-		      stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
+		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
+		CHECK(conv->doc[0].place.byte + 10 <= at &&
+		      stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
 		tokens_free(&all);
 		str_free(&head);
 		close_scene(&s);
@@ -451,32 +451,32 @@ TEST(a_question_without_an_answer_does_not_block_the_next_one)
 
 	for (size_t i = 0; i < 3; i++) {
 		struct scene s;
-		struct conversation *t = &s.c.t;
+		struct conversation *conv = &s.c.conv;
 		struct tokens all = { 0 };
 		struct err e = { 0 };
 		char words[120];
 
 		snprintf(words, sizeof words, "-n 2 --private --kv auto --docs whole --chat-template %s", templates[i]);
 		open_scene(&s, words);
-		CHECK_INT(t->info->wants_turns, i < 2);
+		CHECK_INT(conv->info->wants_turns, i < 2);
 		do_line(&s, "/read tests/screens/note.txt");
 		do_line(&s, "Who are you?");
-		message_free(&t->msg[--t->n_msg]);
+		message_free(&conv->msg[--conv->n_msg]);
 		do_line(&s, "Why?");
 		do_line(&s, "How?");
-		message_free(&t->msg[--t->n_msg]);
+		message_free(&conv->msg[--conv->n_msg]);
 		do_line(&s, "Where?");
 		CHECK_MSG(!s.errors.n, "%s: %s", templates[i], s.errors.p);
-		CHECK_INT(t->n_msg, 6);
-		CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-		CHECK_INT(t->rendered.n_msg, i < 2 ? 4 : 6);
+		CHECK_INT(conv->n_msg, 6);
+		CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
+		CHECK_INT(conv->rendered.n_msg, i < 2 ? 4 : 6);
 		CHECK(i == 2 || (find_from(&s, 0, "Who are you?\n\nWhy?", 18) != SIZE_MAX &&
 		                 find_from(&s, 0, "How?\n\nWhere?", 12) != SIZE_MAX));
-		CHECK(stands_at(&s, t->doc[0].place.first, t->doc[0].text.p, t->doc[0].text.n));
-		CHECK(stands_at(&s, t->msg[0].place.first, "Who are you?", 12) &&
-		      stands_at(&s, t->msg[1].place.first, "Why?", 4));
-		CHECK(stands_at(&s, t->msg[3].place.first, "How?", 4) &&
-		      stands_at(&s, t->msg[4].place.first, "Where?", 6));
+		CHECK(stands_at(&s, conv->doc[0].place.first, conv->doc[0].text.p, conv->doc[0].text.n));
+		CHECK(stands_at(&s, conv->msg[0].place.first, "Who are you?", 12) &&
+		      stands_at(&s, conv->msg[1].place.first, "Why?", 4));
+		CHECK(stands_at(&s, conv->msg[3].place.first, "How?", 4) &&
+		      stands_at(&s, conv->msg[4].place.first, "Where?", 6));
 		tokens_free(&all);
 		close_scene(&s);
 	}
@@ -489,30 +489,30 @@ TEST(answers_with_channels)
 	static const char thought[] =
 		"<|channel|>analysis<|message|>Hm, hm.<|end|><|start|>assistant<|channel|>final<|message|>";
 	struct scene s;
-	struct conversation *t = &s.c.t;
+	struct conversation *conv = &s.c.conv;
 	struct tokens all = { 0 };
 	struct err e = { 0 };
 	struct str *text;
 
 	open_scene(&s, "-n 2 --private --kv full -c 4000 --chat-template gpt-oss");
-	CHECK(t->info->channels && t->info->think_switch && !t->info->thinks_first);
+	CHECK(conv->info->channels && conv->info->think_switch && !conv->info->thinks_first);
 	do_line(&s, "Who are you?");
-	text = &t->msg[1].text;
+	text = &conv->msg[1].text;
 	str_clear(text);
 	str_adds(text, thought);
 	str_adds(text, "I am.");
 	do_line(&s, "Why?");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
-	CHECK_INT(t->n_msg, 4);
-	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
+	CHECK_INT(conv->n_msg, 4);
+	CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
 	CHECK(find_from(&s, 0, "<|channel|>final<|message|>I am.<|end|>", 39) != SIZE_MAX &&
 	      find_from(&s, 0, "Hm, hm.", 7) == SIZE_MAX);
-	CHECK(stands_at(&s, t->msg[1].place.first, "I am.", 5));
-	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 20, "<|start|>assistant<|channel|>", 29) == SIZE_MAX);
+	CHECK(stands_at(&s, conv->msg[1].place.first, "I am.", 5));
+	CHECK(find_from(&s, (int32_t)conv->rendered.id.n - 20, "<|start|>assistant<|channel|>", 29) == SIZE_MAX);
 	do_line(&s, "/think off");
 	tokens_free(&all);
-	CHECK_INT(conversation_render(t, 1, &all, &e), 0);
-	CHECK(find_from(&s, (int32_t)t->rendered.id.n - 60, "<|start|>assistant<|channel|>final<|message|>", 45) !=
+	CHECK_INT(conversation_render(conv, 1, &all, &e), 0);
+	CHECK(find_from(&s, (int32_t)conv->rendered.id.n - 60, "<|start|>assistant<|channel|>final<|message|>", 45) !=
 	      SIZE_MAX);
 	do_line(&s, "How?");
 	CHECK_MSG(!s.errors.n, "%s", s.errors.p);
@@ -539,14 +539,14 @@ TEST(an_answer_in_parts_is_the_answer)
 			snprintf(words, sizeof words, "-n 24 --private --kv %s %s", policies[i], sampling[k]);
 			open_scene(&s, words);
 			do_line(&s, "a question");
-			whole(&s.c.t, &one);
+			whole(&s.c.conv, &one);
 			close_scene(&s);
 			snprintf(words, sizeof words, "-n 8 --private --kv %s %s", policies[i], sampling[k]);
 			open_scene(&s, words);
 			do_line(&s, "a question");
 			do_line(&s, "/continue");
 			do_line(&s, "/go");
-			whole(&s.c.t, &parts);
+			whole(&s.c.conv, &parts);
 			CHECK_MSG(one.n == parts.n && !memcmp(one.p, parts.p, one.n), "%s %s", policies[i],
 			          sampling[k]);
 			close_scene(&s);
@@ -562,21 +562,21 @@ TEST(a_stopped_answer_goes_on)
 
 	open_scene(&s, "-n 12 --private");
 	do_line(&s, "a question");
-	whole(&s.c.t, &one);
+	whole(&s.c.conv, &one);
 	do_line(&s, "/undo");
 	s.stop_after = 5;
 	do_line(&s, "a question");
 	CHECK(has(&s.said, "[stopped]"));
-	CHECK_INT(s.c.t.msg[1].id.n, 5);
+	CHECK_INT(s.c.conv.msg[1].id.n, 5);
 	do_line(&s, "/set n 7");
 	do_line(&s, "/continue");
-	whole(&s.c.t, &parts);
+	whole(&s.c.conv, &parts);
 	SAME(one, parts);
 	/* Nowhere to go on from. */
 	do_line(&s, "/new");
 	do_line(&s, "/continue");
 	CHECK(has(&s.errors, "no answer yet"));
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	str_free(&one);
 	str_free(&parts);
 	close_scene(&s);
@@ -591,16 +591,16 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 
 	open_scene(&s, "-n 5 -s cut");
 	do_line(&s, "a question");
-	whole(&s.c.t, &before);
+	whole(&s.c.conv, &before);
 	do_line(&s, "/fork copy");
 	do_line(&s, "/continue");
-	whole(&s.c.t, &after);
+	whole(&s.c.conv, &after);
 	CHECK(after.n > before.n);
 	do_line(&s, "/switch cut");
-	whole(&s.c.t, &back);
+	whole(&s.c.conv, &back);
 	SAME(before, back);
 	do_line(&s, "/switch copy");
-	whole(&s.c.t, &back);
+	whole(&s.c.conv, &back);
 	SAME(after, back);
 	CHECK_INT(session_tree(s.c.log->store, s.c.log->session, &tree, &e), 0);
 	CHECK_INT(tree.shown, 2);
@@ -609,8 +609,8 @@ TEST(what_was_cut_stays_in_the_session_and_its_forks)
 	/* And in another run the longer one goes on, without reading again. */
 	open_scene(&s, "-n 5 -s copy");
 	do_line(&s, "/continue");
-	CHECK(s.c.t.last.prompt_tokens - s.c.t.last.reused_tokens <= 1);
-	CHECK_INT(s.c.t.msg[1].id.n, 15);
+	CHECK(s.c.conv.last.prompt_tokens - s.c.conv.last.reused_tokens <= 1);
+	CHECK_INT(s.c.conv.msg[1].id.n, 15);
 	close_scene(&s);
 	str_free(&before);
 	str_free(&after);
@@ -652,7 +652,7 @@ TEST(after_a_crash_the_snapshot_before_it_is_used)
 		close_scene(&s);
 		die_in_the_second_answer(words);
 		open_scene(&s, words);
-		timeline_stats(s.c.t.tl, &st);
+		timeline_stats(s.c.conv.tl, &st);
 		/* What is said is what happens: the tokens restored are reused, and the others are prefilled. */
 		human_count(&first, (uint64_t)st.n_tokens);
 		CHECK_MSG(st.n_tokens > 20, "%s: nothing restored: '%s'", policies[i], s.resumed.p);
@@ -660,16 +660,16 @@ TEST(after_a_crash_the_snapshot_before_it_is_used)
 		          s.resumed.p);
 		CHECK_MSG(!has(&s.resumed, "again"), "%s: '%s'", policies[i], s.resumed.p);
 		do_line(&s, "/regen");
-		CHECK_INT(s.c.t.last.recomputed, 0);
-		CHECK_MSG(s.c.t.last.reused_tokens + 1 >= st.n_tokens, "%s: %d of %d reused", policies[i],
-		          s.c.t.last.reused_tokens, st.n_tokens);
-		whole(&s.c.t, &got);
+		CHECK_INT(s.c.conv.last.recomputed, 0);
+		CHECK_MSG(s.c.conv.last.reused_tokens + 1 >= st.n_tokens, "%s: %d of %d reused", policies[i],
+		          s.c.conv.last.reused_tokens, st.n_tokens);
+		whole(&s.c.conv, &got);
 		close_scene(&s);
 		snprintf(words, sizeof words, "-n 8 --private --kv %s", policies[i]);
 		open_scene(&s, words);
 		do_line(&s, "a first question that has some words");
 		do_line(&s, "a second question");
-		whole(&s.c.t, &want);
+		whole(&s.c.conv, &want);
 		SAME(want, got);
 		close_scene(&s);
 		str_free(&want);
@@ -692,10 +692,10 @@ TEST(documents_one_by_one)
 	CHECK(has(&s.said, "1 document)"));
 	do_line(&s, "a question");
 	do_line(&s, "/pin 1");
-	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK_STR(s.c.t.doc[1].name, "message 1 (question)");
+	CHECK_INT(s.c.conv.n_doc, 2);
+	CHECK_STR(s.c.conv.doc[1].name, "message 1 (question)");
 	do_line(&s, "/pin 1");
-	CHECK_INT(s.c.t.n_doc, 2);
+	CHECK_INT(s.c.conv.n_doc, 2);
 	do_line(&s, "/pin 3");
 	CHECK(has(&s.errors, "from 1 to 2"));
 	do_line(&s, "/pin 2-1");
@@ -703,22 +703,22 @@ TEST(documents_one_by_one)
 	do_line(&s, "/pin p12-14");
 	CHECK(has(&s.errors, "pages of documents"));
 	do_line(&s, "/drop note");
-	CHECK_INT(s.c.t.n_doc, 1);
+	CHECK_INT(s.c.conv.n_doc, 1);
 	do_line(&s, "/drop 9");
 	CHECK(has(&s.errors, "no document '9'"));
 	do_line(&s, "/redo");
 	CHECK(has(&s.said, "document 'note.txt' is there again"));
-	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK_STR(s.c.t.doc[0].name, "note.txt");
+	CHECK_INT(s.c.conv.n_doc, 2);
+	CHECK_STR(s.c.conv.doc[0].name, "note.txt");
 	do_line(&s, "/docs");
 	CHECK(has(&s.said, "1  note.txt"));
 	CHECK(!s.c.log->failed);
 	close_scene(&s);
 	/* In the same order, with their texts. */
 	open_scene(&s, "-n 4 -s docs -c 200");
-	CHECK_INT(s.c.t.n_doc, 2);
-	CHECK_STR(s.c.t.doc[0].name, "note.txt");
-	CHECK(has(&s.c.t.doc[1].text, "a question"));
+	CHECK_INT(s.c.conv.n_doc, 2);
+	CHECK_STR(s.c.conv.doc[0].name, "note.txt");
+	CHECK(has(&s.c.conv.doc[1].text, "a question"));
 	do_line(&s, "and on");
 	CHECK(!s.errors.n);
 	close_scene(&s);
@@ -734,24 +734,24 @@ TEST(another_model_reads_the_talk_again)
 	open_scene(&s, "-n 4 -s model");
 	do_line(&s, "one");
 	do_line(&s, "two");
-	whole(&s.c.t, &before);
+	whole(&s.c.conv, &before);
 	do_line(&s, "/model");
 	CHECK(has(&s.said, "llama-block32"));
 	do_line(&s, "/model tests/no-such-file.gguf");
 	CHECK(has(&s.errors, "no-such-file"));
 	do_line(&s, "/model README.md");
 	CHECK(s.errors.n > 0);
-	whole(&s.c.t, &after);
+	whole(&s.c.conv, &after);
 	SAME(before, after);
 	do_line(&s, "still there");
-	CHECK_INT(s.c.t.n_msg, 6);
+	CHECK_INT(s.c.conv.n_msg, 6);
 	do_line(&s, "/undo");
 	do_line(&s, "/model " OTHER);
 	CHECK_MSG(has(&s.said, "will be recomputed"), "%s%s", str_text(&s.said), str_text(&s.errors));
-	CHECK(strstr(engine_info(s.c.t.engine)->path, "qwen3") != NULL);
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK(strstr(engine_info(s.c.conv.engine)->path, "qwen3") != NULL);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	do_line(&s, "three");
-	CHECK_INT(s.c.t.n_msg, 6);
+	CHECK_INT(s.c.conv.n_msg, 6);
 	do_line(&s, "/continue");
 	/* And back: nothing of the text has changed, and ids of the words of that time count again. */
 	do_line(&s, "/model " TINY);
@@ -776,9 +776,9 @@ TEST(a_model_that_cannot_hold_the_talk_is_refused)
 	s.c.o.ctx = 40; /* as if the other one were smaller */
 	do_line(&s, "/model " OTHER);
 	CHECK_MSG(has(&s.errors, "holds 40"), "%s", str_text(&s.errors));
-	CHECK(strstr(engine_info(s.c.t.engine)->path, "llama-block32") != NULL);
+	CHECK(strstr(engine_info(s.c.conv.engine)->path, "llama-block32") != NULL);
 	do_line(&s, "and on");
-	CHECK_INT(s.c.t.n_msg, 4);
+	CHECK_INT(s.c.conv.n_msg, 4);
 	str_free(&long_text);
 	close_scene(&s);
 }
@@ -831,9 +831,9 @@ TEST(deleting_can_be_undone_and_is_done_later)
 	CHECK(has(&s.errors, "nothing to undelete"));
 	/* The one that runs; and it comes back as it was. */
 	do_line(&s, "/delete");
-	CHECK_INT(s.c.t.n_msg, 0);
+	CHECK_INT(s.c.conv.n_msg, 0);
 	do_line(&s, "/undelete");
-	CHECK_INT(s.c.t.n_msg, 2);
+	CHECK_INT(s.c.conv.n_msg, 2);
 	CHECK_INT(s.came_back, 2);
 	/* Its name is free at once. */
 	do_line(&s, "/delete");
@@ -990,7 +990,7 @@ TEST(think_is_a_setting)
 	do_line(&s, "/think");
 	CHECK(has(&s.said, "folded"));
 	do_line(&s, "a question");
-	m = &s.c.t.msg[1];
+	m = &s.c.conv.msg[1];
 	str_clear(&m->text);
 	str_adds(&m->text, "<think>so, well</think>Yes.");
 	chat_message(&s.c, m, &out, &note);
@@ -1035,7 +1035,7 @@ TEST(sampling_is_the_models)
 	do_line(&s, "/think off");
 	do_line(&s, "/set top-p");
 	CHECK_STR(s.said.p, "top-p 0.8 (family: Qwen3)\n");
-	CHECK(s.c.t.sampling.top_p > 0.79f && s.c.t.sampling.top_p < 0.81f && s.c.t.sampling.top_k == 20);
+	CHECK(s.c.conv.sampling.top_p > 0.79f && s.c.conv.sampling.top_p < 0.81f && s.c.conv.sampling.top_k == 20);
 	do_line(&s, "/set repeat-penalty");
 	CHECK_STR(s.said.p, "repeat-penalty 1 (default)\n");
 	do_line(&s, "/set temp 0.9");
@@ -1048,7 +1048,7 @@ TEST(sampling_is_the_models)
 		has(&s.said,
 	            "temp               0.9 (yours)\ntop-k              40 (default)\ntop-p              0.9 (default)\n"),
 		"%s", s.said.p);
-	CHECK(s.c.t.sampling.temperature > 0.89f && s.c.t.sampling.top_k == 40);
+	CHECK(s.c.conv.sampling.temperature > 0.89f && s.c.conv.sampling.top_k == 40);
 	do_line(&s, "/model " OTHER);
 	do_line(&s, "/set temp auto");
 	CHECK_STR(s.said.p, "[temp 0.7 (family: Qwen3)]\n");
@@ -1065,7 +1065,7 @@ TEST(sampling_is_the_models)
 	CHECK_MSG(has(&s.said, "temp               0.25 (model file)\ntop-k              20 (family: Qwen3)\n"), "%s",
 	          s.said.p);
 	CHECK_MSG(has(&s.said, "min-p              0.5 (yours)\n"), "%s", s.said.p);
-	CHECK(s.c.t.sampling.temperature > 0.24f && s.c.t.sampling.temperature < 0.26f);
+	CHECK(s.c.conv.sampling.temperature > 0.24f && s.c.conv.sampling.temperature < 0.26f);
 	close_scene(&s);
 	unlink(path);
 }
@@ -1129,7 +1129,7 @@ TEST(reasoning_is_asked_for)
 	snprintf(words, sizeof words, "-n 4 --private --kv full -c 2000 --chat-template %s", path);
 	open_scene(&s, words);
 	unlink(path);
-	CHECK(s.c.t.info->think_ask && s.c.t.info->asked_thinks_first && !s.c.t.info->thinks_first);
+	CHECK(s.c.conv.info->think_ask && s.c.conv.info->asked_thinks_first && !s.c.conv.info->thinks_first);
 	do_line(&s, "a question");
 	CHECK(s.shown.n > 0);
 	do_line(&s, "/think on");
@@ -1137,7 +1137,7 @@ TEST(reasoning_is_asked_for)
 	str_clear(&s.shown);
 	do_line(&s, "a question");
 	CHECK(!s.shown.n && s.c.think.at == REASONING_WITHIN);
-	CHECK_INT(conversation_render(&s.c.t, 1, &all, &e), 0);
+	CHECK_INT(conversation_render(&s.c.conv, 1, &all, &e), 0);
 	CHECK(find_from(&s, 0, "assistant:<think>", 17) != SIZE_MAX);
 	tokens_free(&all);
 	do_line(&s, "/think off");
@@ -1156,21 +1156,21 @@ TEST(a_model_whose_template_begins_the_reasoning)
 
 	open_scene(&s, "-n 6 --private --chat-template qwen3.5 -c 200");
 	do_line(&s, "a question");
-	CHECK_INT(s.c.t.msg[1].id.n, 6);
+	CHECK_INT(s.c.conv.msg[1].id.n, 6);
 	CHECK_INT(s.shown.n, 0);
 	CHECK(s.c.think.at == REASONING_WITHIN);
 	do_line(&s, "/continue");
 	CHECK_INT(s.shown.n, 0);
-	CHECK_INT(s.c.t.msg[1].id.n, 12);
+	CHECK_INT(s.c.conv.msg[1].id.n, 12);
 	do_line(&s, "/think show");
 	CHECK_INT(s.came_back, 1);
-	chat_message(&s.c, &s.c.t.msg[1], &out, NULL);
-	CHECK(out.n == s.c.t.msg[1].text.n);
+	chat_message(&s.c, &s.c.conv.msg[1], &out, NULL);
+	CHECK(out.n == s.c.conv.msg[1].text.n);
 	do_line(&s, "/think off");
 	CHECK(has(&s.said, "answer at once"));
 	do_line(&s, "another");
 	CHECK(s.shown.n > 0);
-	CHECK(s.shown.n == s.c.t.msg[3].text.n);
+	CHECK(s.shown.n == s.c.conv.msg[3].text.n);
 	do_line(&s, "/think on");
 	do_line(&s, "a third");
 	CHECK_INT(s.shown.n, 0);
@@ -1210,15 +1210,15 @@ TEST(an_answer_in_a_loop_is_stopped)
 	s.c.interactive = 0; /* in scripts, too */
 	do_line(&s, "a question");
 	s.c.interactive = 1;
-	CHECK(s.c.t.last.stop == STOP_LOOP);
-	CHECK_INT(s.c.t.last.loop, 1);
-	CHECK(s.c.t.last.answer_tokens < 140);
+	CHECK(s.c.conv.last.stop == STOP_LOOP);
+	CHECK_INT(s.c.conv.last.loop, 1);
+	CHECK(s.c.conv.last.answer_tokens < 140);
 	CHECK(has(&s.said, "repeats the same"));
 	/* The answer goes on where somebody wants it to. */
 	do_line(&s, "/set loops go");
 	do_line(&s, "/continue");
-	CHECK(s.c.t.last.stop == STOP_LENGTH);
-	CHECK_INT(s.c.t.last.answer_tokens, 200);
+	CHECK(s.c.conv.last.stop == STOP_LENGTH);
+	CHECK_INT(s.c.conv.last.answer_tokens, 200);
 	close_scene(&s);
 }
 

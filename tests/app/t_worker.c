@@ -417,7 +417,7 @@ TEST(a_regenerated_answer_that_is_stopped_before_it_begins_keeps_the_old_one)
 	CHECK_MSG(strstr(screen.p, "[stopped before the answer began: the answer stays as it was]") != NULL,
 	          "no line says that it was stopped\n%s", screen.p);
 	tui_close(t);
-	CHECK_INT(p.c.t.n_msg, 2);
+	CHECK_INT(p.c.conv.n_msg, 2);
 	closed();
 	str_free(&screen);
 	str_free(&answer);
@@ -497,7 +497,7 @@ TEST(sessions_are_deleted_while_an_answer_runs)
 	settle(t);
 	CHECK_INT(p.c.n_deleted, 1);
 	CHECK(chat_is_deleted(&p.c, here));
-	CHECK_INT(p.c.t.n_msg, 0);
+	CHECK_INT(p.c.conv.n_msg, 0);
 	keys(t, stop); /* what was typed meanwhile is the draft now */
 	enter(t, "/undelete");
 	CHECK_INT(p.c.n_deleted, 0);
@@ -519,7 +519,7 @@ TEST(the_status_does_not_count_undone_turns)
 	settle(t);
 	tui_feed(t, "one\r", 4);
 	settle(t);
-	timeline_stats(p.c.t.tl, &st);
+	timeline_stats(p.c.conv.tl, &st);
 	snprintf(words, sizeof words, "(%d of ", st.n_tokens);
 	CHECK(shows(t, words));
 	tui_feed(t, "/undo\r", 6);
@@ -544,7 +544,7 @@ TEST(the_status_of_a_prefill_counts_what_was_there)
 	CHECK_MSG(tui_open(&t, &p.c, -1, 120, 30, NULL, &e) == 0, "%s", e.msg);
 	settle(t);
 	enter(t, "one");
-	timeline_stats(p.c.t.tl, &st);
+	timeline_stats(p.c.conv.tl, &st);
 	paste(t, "word ", 20000);
 	wait_for(t, "reading");
 	worker_status(t->worker, &status);
@@ -573,11 +573,11 @@ TEST(kept_and_evicted_tokens_are_all)
 	enter(t, "one");
 	enter(t, "two");
 	tui_close(t);
-	cache_report_take(r, &p.c.t, &nobody, 2, -1);
+	cache_report_take(r, &p.c.conv, &nobody, 2, -1);
 	CHECK(c->evicted > 0 && c->thinned > 0);
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	CHECK(c->kept >= c->region[0].fill + c->region[1].fill);
-	cache_report_take(r, &p.c.t, &nobody, 2, c->seen - 3); /* the last three are not read yet */
+	cache_report_take(r, &p.c.conv, &nobody, 2, c->seen - 3); /* the last three are not read yet */
 	CHECK_INT(c->kept + c->evicted, c->seen);
 	cache_report_free(r);
 	closed();
@@ -602,8 +602,8 @@ TEST(the_status_of_a_new_conversation_is_its_own)
 		settle(t);
 		enter(t, "one");
 		enter(t, "two");
-		timeline_stats(p.c.t.tl, &st);
-		first = p.c.t.pinned;
+		timeline_stats(p.c.conv.tl, &st);
+		first = p.c.conv.pinned;
 		worker_status(t->worker, &status);
 		CHECK(status.last_tps > 0);
 		CHECK_INT(status.evicted > 0, i);
@@ -613,7 +613,7 @@ TEST(the_status_of_a_new_conversation_is_its_own)
 		CHECK(!(status.last_tps > 0));
 		CHECK_INT(status.evicted, 0);
 		CHECK(first > 0 && first < st.n_tokens);
-		CHECK_INT(conversation_cached_tokens(&p.c.t, &st), first);
+		CHECK_INT(conversation_cached_tokens(&p.c.conv, &st), first);
 		enter(t, "/stats");
 		CHECK(shows(t, "of the conversation before, until the next question"));
 		enter(t, "three");
@@ -705,18 +705,20 @@ TEST(an_interrupted_answer_is_marked)
 	settle(t);
 	CHECK(!shows(t, "interrupted"));
 	/* A question whose answer had not begun. */
-	CHECK(!message_append(
-		p.c.log->store, p.c.log->session,
-		&(struct stored_message){
-			.parent = p.c.t.msg[1].stored, .role = ROLE_USER, .text = "two", .n_text = 3, .complete = 1 },
-		&id, &e));
+	CHECK(!message_append(p.c.log->store, p.c.log->session,
+	                      &(struct stored_message){ .parent = p.c.conv.msg[1].stored,
+	                                                .role = ROLE_USER,
+	                                                .text = "two",
+	                                                .n_text = 3,
+	                                                .complete = 1 },
+	                      &id, &e));
 	tui_feed(t, "/new\r/switch cut\r", 17);
 	settle(t);
 	CHECK(shows(t, "[not answered; /continue answers]"));
 	tui_feed(t, "/continue\r", 10);
 	settle(t);
 	CHECK(!shows(t, "not answered"));
-	CHECK_INT(p.c.t.n_msg, 4);
+	CHECK_INT(p.c.conv.n_msg, 4);
 	tui_close(t);
 	closed();
 }
@@ -733,7 +735,7 @@ TEST(answers_come_back_with_their_sources)
 	char *first, *second;
 
 	opened(args);
-	search_of(&p.c.t)->rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.conv)->rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	tui_feed(t, "What does the tenant pay?\r", 26);
@@ -786,7 +788,7 @@ TEST(a_regenerated_answer_has_its_sources)
 	size_t n = 0;
 
 	opened((const char *const[]){ "--private", "-n", "4", "tests/screens/document.md", NULL });
-	search_of(&p.c.t)->rerank.tokens = -1; /* the tiny model judges nothing well */
+	search_of(&p.c.conv)->rerank.tokens = -1; /* the tiny model judges nothing well */
 	CHECK(tui_open(&t, &p.c, -1, 100, 60, NULL, &e) == 0);
 	settle(t);
 	for (int i = 0; i < 2; i++) {
@@ -835,7 +837,7 @@ TEST(a_stopped_stream_shows_all_that_was_taken)
 	settle(t);
 	tui_dump(t, 0, &screen);
 	tui_close(t);
-	m = &p.c.t.msg[p.c.t.n_msg - 1];
+	m = &p.c.conv.msg[p.c.conv.n_msg - 1];
 	last = (long)(m->text.n / 11) - 1;
 	CHECK_MSG(last > 0 && last < LINES - 1, "the stop came after line %ld", last);
 	snprintf(line, sizeof line, "line %05ld", last);

@@ -208,15 +208,15 @@ __attribute__((unused)) static void cleanup(void)
 }
 
 /* Everything that was said, as one text; and the sampled ids. */
-__attribute__((unused)) static void whole(const struct conversation *t, struct str *out)
+__attribute__((unused)) static void whole(const struct conversation *conv, struct str *out)
 {
 	str_clear(out);
 	str_adds(out, "");
-	for (size_t i = 0; i < t->n_msg; i++) {
-		str_addf(out, "%d:", (int)t->msg[i].role);
-		str_add(out, str_text(&t->msg[i].text), t->msg[i].text.n);
-		for (size_t k = 0; k < t->msg[i].id.n; k++)
-			str_addf(out, " %d", t->msg[i].id.id[k]);
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		str_addf(out, "%d:", (int)conv->msg[i].role);
+		str_add(out, str_text(&conv->msg[i].text), conv->msg[i].text.n);
+		for (size_t k = 0; k < conv->msg[i].id.n; k++)
+			str_addf(out, " %d", conv->msg[i].id.id[k]);
 		str_adds(out, "\n");
 	}
 }

@@ -130,20 +130,20 @@ static int has_answer(const char *text, size_t n, const char *answers)
 }
 
 /* The conversation so far: one question and its answer, or nothing. */
-static void say_before(struct conversation *t, const struct asked *all, size_t i)
+static void say_before(struct conversation *conv, const struct asked *all, size_t i)
 {
 	const char *behind = getenv("SOURCES_BEHIND"), *question = all[i].before, *answer = all[i].answered;
 	size_t lines = behind ? strtoul(behind, NULL, 10) : 0;
 
-	conversation_clear(t);
+	conversation_clear(conv);
 	if (!*question && lines && lines <= i) {
 		question = all[i - lines].text;
 		answer = all[i - lines].answers;
 	}
 	if (!*question)
 		return;
-	conversation_message(t, ROLE_USER, question, strlen(question), NULL, 0);
-	conversation_message(t, ROLE_ASSISTANT, answer, strcspn(answer, "|"), NULL, 0);
+	conversation_message(conv, ROLE_USER, question, strlen(question), NULL, 0);
+	conversation_message(conv, ROLE_ASSISTANT, answer, strcspn(answer, "|"), NULL, 0);
 }
 
 static int by_size(const void *a, const void *b)
