@@ -219,6 +219,9 @@ const char *kv_policy_name(int i, const char **help);
 void kv_policy_help(struct str *out);
 /* Append the policy with all of its settings spelled out. Sessions store this text, because defaults may change. */
 void kv_policy_whole(const char *text, struct str *out);
+/* Append a policy's text without the settings that older versions had and this one has not. Append those of them
+ * that changed what the policy did to *removed, as "every=2, pool=9". */
+void kv_policy_current(const char *text, struct str *out, struct str *removed);
 /* Append the policy with one setting changed, in its shortest form. ERR_USAGE: it has no such setting or value. */
 int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
 /* 1 if a sequence under this policy may be longer than its context. */
@@ -241,7 +244,7 @@ struct timeline_options {
 	int32_t batch;       /* tokens of a prefill step; 0 = 512. Does not change results under `full` */
 	/* Bytes of memory (on a GPU: of its memory) that the cache may take; 0 = as many as it needs. Further KV
 	 * entries go to an unlinked file in the user's cache directory, whose space is reserved on opening; with a
-	 * GPU they go to the machine's memory, under a policy that allows it (sift with every=1 and a key sketch).
+	 * GPU they go to the machine's memory, under a policy that allows it (sift with a key sketch).
 	 * Results do not change. */
 	uint64_t kv_memory;
 	/* In layers without a window, a token of a prompt reads only the blocks of 64 entries that hold this share of

@@ -32,10 +32,13 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 {
 	char where[60];
 
+	const char *text;
+
+	snprintf(where, sizeof where, "the session's '%s'", d->name);
 	if (d->type == OPT_POLICY)
 		migrate_default_rings(value);
-	snprintf(where, sizeof where, "the session's '%s'", d->name);
-	return option_set(o, d, where, options_own(o, value->p, value->n), e);
+	text = options_own(o, value->p, value->n);
+	return option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, text) : text, e);
 }
 
 /* 1 if the session is an old one, which stored a value for every sampling setting and never "auto". */

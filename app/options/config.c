@@ -144,7 +144,8 @@ int config_read(struct options *o, struct err *e)
 			continue;
 		}
 		snprintf(where, sizeof where, "config file '%.200s' line %d: '%s'", path.p, number, d->name);
-		rc = option_set(o, d, where, options_own(o, value, strlen(value)), e);
+		value = options_own(o, value, strlen(value));
+		rc = option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, value) : value, e);
 	}
 	free(line);
 	fclose(f);

@@ -183,6 +183,9 @@ void options_free(struct options *);
 
 /* Set an option from text. where: "option '--ctx'", for messages. -1, ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
+/* A policy's text as a session or the config file has it, without the settings that weir has no more. Says which of
+ * them changed anything, after `where`, unless --quiet. */
+const char *policy_current(struct options *, const char *where, const char *text);
 /* The sampler's setting of this row; SAMPLING_SETTINGS = none. A sampler's setting also takes the value "auto":
  * not set. */
 enum sampling_setting option_sampling(const struct option_def *);

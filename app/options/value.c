@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/term/term.h"
+
 static int parse_int(const char *text, double min, double max, int32_t *out)
 {
 	char *end;
@@ -207,6 +209,19 @@ int option_set(struct options *o, const struct option_def *d, const char *where,
 		return err_set(e, ERR_USAGE, "%s has no '%.60s'; there is: %s", where, value, d->arg);
 	}
 	return 0;
+}
+
+const char *policy_current(struct options *o, const char *where, const char *text)
+{
+	struct str now = { 0 }, removed = { 0 };
+
+	kv_policy_current(text, &now, &removed);
+	if (removed.n && !o->quiet)
+		say("%s: %s is left out: weir has no such setting any more", where, removed.p);
+	text = options_own(o, str_text(&now), now.n);
+	str_free(&now);
+	str_free(&removed);
+	return text;
 }
 
 static void show_size(uint64_t bytes, struct str *out)

@@ -11,7 +11,8 @@
 
 /* ---- settings ---- */
 
-enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE }; /* PARAM_ODD: an odd PARAM_INT */
+enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, PARAM_REMOVED };
+/* PARAM_ODD: an odd PARAM_INT. PARAM_REMOVED: a setting of older versions, see the macro REMOVED. */
 struct param {
 	const char *key;
 	enum param_type type;
@@ -22,6 +23,14 @@ struct param {
 	const char *preset;  /* default value as text */
 	const char *help;
 };
+
+/* A setting that was removed. Nothing stores it and no text can set it; kv_policy_current() takes it out of a stored
+ * text. preset: the value under which older versions did what this one does; number: that value in
+ * policy_identity(), which keeps it so that the snapshots of older versions are found. */
+#define REMOVED(key_, preset_, number)                                                                                 \
+	{                                                                                                              \
+		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
+	}
 
 /* A number of KV entries: n, or a share of the sequence's length if share > 0. */
 struct entry_count {

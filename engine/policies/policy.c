@@ -34,17 +34,29 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
+/* The setting of that key, a removed one too; NULL if the policy never had it. */
+static const struct param *param_find(const struct policy_def *d, const char *key, size_t len)
+{
+	for (const struct param *p = d->params; p->key; p++)
+		if (strlen(p->key) == len && !memcmp(p->key, key, len))
+			return p;
+	return NULL;
+}
+
 static int unknown_key(const struct policy_def *d, const char *key, size_t len, struct err *err)
 {
 	char known[160] = "";
 	size_t at = 0;
+	const struct param *p = param_find(d, key, len);
+	int removed = p && p->type == PARAM_REMOVED;
 
 	if (!d->params[0].key)
 		return err_set(err, ERR_USAGE, "cache policy '%s' has no settings", d->name);
-	for (const struct param *p = d->params; p->key && at < sizeof known; p++)
-		at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", p == d->params ? "" : ", ", p->key);
-	return err_set(err, ERR_USAGE, "cache policy '%s' has no setting '%.*s'; it has %s", d->name,
-	               (int)(MIN(len, 40)), key, known);
+	for (p = d->params; p->key && at < sizeof known; p++)
+		if (p->type != PARAM_REMOVED)
+			at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", p->key);
+	return err_set(err, ERR_USAGE, "cache policy '%s' has no setting '%.*s'%s; it has %s", d->name,
+	               (int)(MIN(len, 40)), key, removed ? " any more" : "", known);
 }
 
 int policy_parse(struct policy *par, const char *text, struct err *err)
@@ -59,12 +71,10 @@ int policy_parse(struct policy *par, const char *text, struct err *err)
 	at += len;
 	for (at += *at == ':'; *at; at += *at == ',') {
 		size_t key = strcspn(at, "=,"), value;
-		const struct param *p = d->params;
+		const struct param *p = param_find(d, at, key);
 		char range[120];
 
-		while (p->key && (strlen(p->key) != key || memcmp(p->key, at, key)))
-			p++;
-		if (!p->key)
+		if (!p || p->type == PARAM_REMOVED)
 			return unknown_key(d, at, key, err);
 		if (at[key] != '=')
 			return err_set(err, ERR_USAGE, "cache policy '%s' wants a value for '%s': %s=...", d->name,
@@ -96,6 +106,27 @@ void kv_policy_whole(const char *text, struct str *out)
 		str_adds(out, text);
 	else
 		policy_whole(&par, out);
+}
+
+void kv_policy_current(const char *text, struct str *out, struct str *removed)
+{
+	size_t name = strcspn(text, ":");
+	const struct policy_def *d = policy_find(text, name);
+	char sep = ':';
+
+	str_add(out, text, name);
+	for (const char *at = text + name + (text[name] == ':'); *at; at += *at == ',') {
+		size_t len = strcspn(at, ","), key = strcspn(at, "=,");
+		const struct param *p = d ? param_find(d, at, key) : NULL;
+
+		if (!p || p->type != PARAM_REMOVED) {
+			str_addf(out, "%c%.*s", sep, (int)len, at);
+			sep = ',';
+		} else if (len != key + 1 + strlen(p->preset) || memcmp(at + key + 1, p->preset, strlen(p->preset))) {
+			str_addf(removed, "%s%.*s", removed->n ? ", " : "", (int)len, at);
+		}
+		at += len;
+	}
 }
 
 int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *err)
@@ -147,6 +178,8 @@ void kv_policy_help(struct str *out)
 	for (int i = 0; policies[i]; i++) {
 		str_addf(out, "  %-12s %s%s\n", policies[i]->name, policies[i]->help, i ? "" : " (default)");
 		for (const struct param *p = policies[i]->params; p->key; p++) {
+			if (p->type == PARAM_REMOVED)
+				continue;
 			param_range(p, range, sizeof range);
 			str_addf(out, "      %s=%s  %s (%s)\n", p->key, p->preset, p->help, range);
 		}

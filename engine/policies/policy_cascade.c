@@ -95,7 +95,7 @@ struct auto_params {
 	struct cascade_params stream; /* must be the first member: retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
-	int32_t bits, every, sample, qc, pool;
+	int32_t bits, sample, qc, pool;
 	int prefix, split, group, scan;
 };
 _Static_assert(sizeof(struct auto_params) <= POLICY_VALUES, "settings do not fit");
@@ -108,8 +108,7 @@ static const struct param auto_params[] = {
 	  "KV entries of them that a generated token reads per KV head" },
 	{ "bits", PARAM_INT, offsetof(struct auto_params, bits), 0, 0, "2|4|8|16", "2",
 	  "sift: bits a value of the key sketch" },
-	{ "every", PARAM_INT, offsetof(struct auto_params, every), 1, 1000, NULL, "1",
-	  "sift: steps that a selected set serves" },
+	REMOVED("every", "1", 1),
 	{ "split", PARAM_CHOICE, offsetof(struct auto_params, split), 0, 0, "need|even", "need",
 	  "sift: how k is shared among the layers" },
 	{ "sample", PARAM_INT, offsetof(struct auto_params, sample), 0, 4096, NULL, "128",
@@ -150,8 +149,7 @@ static void auto_compose(const struct policy *policy, struct policy *selects)
 	if (p->prefix == PREFIX_FULL)
 		return;
 	policy_preset(selects, p->prefix == PREFIX_SIFT ? &policy_sift : &policy_refresh);
-	policy_inherit(selects, policy,
-	               p->prefix == PREFIX_SIFT ? "k|bits|every|split|sample" : "k|qc|s|pool|group|scan");
+	policy_inherit(selects, policy, p->prefix == PREFIX_SIFT ? "k|bits|split|sample" : "k|qc|s|pool|group|scan");
 }
 
 const struct policy_def policy_auto = {

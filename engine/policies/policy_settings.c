@@ -91,6 +91,7 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 			return -1;
 		*(double *)setting_at(par, p) = x;
 		return 0;
+	case PARAM_REMOVED: break;
 	}
 	return -1;
 }
@@ -143,6 +144,7 @@ static void param_get(const struct policy *par, const struct param *p, char *out
 		number_text(*(double *)setting_at(par, p), number);
 		snprintf(out, cap, "%s", number);
 		break;
+	case PARAM_REMOVED: snprintf(out, cap, "%s", p->preset); break;
 	}
 }
 
@@ -164,7 +166,8 @@ void policy_preset(struct policy *par, const struct policy_def *d)
 	memset(par, 0, sizeof *par);
 	par->def = d;
 	for (const struct param *p = d->params; p->key; p++)
-		param_set(par, p, p->preset, strlen(p->preset));
+		if (p->type != PARAM_REMOVED)
+			param_set(par, p, p->preset, strlen(p->preset));
 	if (d->preset)
 		d->preset(par->values);
 }
@@ -200,12 +203,15 @@ void policy_text(const struct policy *par, char *out, size_t cap)
 
 void policy_whole(const struct policy *par, struct str *out)
 {
-	char is[40];
+	char sep = ':', is[40];
 
 	str_adds(out, par->def->name);
 	for (const struct param *p = par->def->params; p->key; p++) {
+		if (p->type == PARAM_REMOVED)
+			continue;
 		param_get(par, p, is, sizeof is);
-		str_addf(out, "%c%s=%s", p == par->def->params ? ':' : ',', p->key, is);
+		str_addf(out, "%c%s=%s", sep, p->key, is);
+		sep = ',';
 	}
 }
 
@@ -225,6 +231,7 @@ void policy_identity(const struct policy *par, struct str *out)
 		case PARAM_INT:
 		case PARAM_ODD: str_addf(out, "%d", *(int32_t *)setting_at(par, p)); break;
 		case PARAM_REAL: str_addf(out, "%a", *(double *)setting_at(par, p)); break;
+		case PARAM_REMOVED: str_addf(out, "%.0f", p->min); break;
 		}
 	}
 }

@@ -6,10 +6,7 @@
  * would.
  *
  * split=need: layers differ in how widely their attention spreads. For each layer the last tokens of a prefill show
- * how many entries have 95 % of the probability; n_layer * k entries are shared in that proportion.
- *
- * every=n: a selected set serves n steps, together with the tokens since. Its scores are max-pooled, because later
- * tokens attend to places near those of the selecting token. */
+ * how many entries have 95 % of the probability; n_layer * k entries are shared in that proportion. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -19,13 +16,13 @@
 #include "engine/cache/serialize.h"
 #include "engine/cache/cache.h"
 
-enum { SPREAD_TOKENS = 16, POOL_REUSED = 7 };
+enum { SPREAD_TOKENS = 16 };
 #define SPREAD_SHARE 0.95f
 
 enum { SPLIT_NEED, SPLIT_EVEN };
 struct sift_params {
 	struct entry_count k;
-	int32_t bits, every, dense, pool, sample;
+	int32_t bits, dense, sample;
 	int split;
 };
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
@@ -36,14 +33,13 @@ struct sift {
 	 * for each token of a VERIFY step. Tensors of all but the first are allocated on first use. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
-		struct tensor slots; /* i32 [n_kv_head][most + sample]; only with every=1 */
+		struct tensor slots; /* i32 [n_kv_head][most + sample] */
 		struct tensor bias;  /* f32 [n_kv_head][most + sample]: bias of sampled entries; only with a sample */
 		struct scan_args scan;
 		struct topk_args topk;
 		struct attn_selection selection;
 	} choice[VERIFY_MOST];
-	struct picks picks;       /* only with every > 1 */
-	int32_t start;            /* length of the sequence at the end of the last prefill; steps count from there */
+	int32_t start;            /* length of the sequence at the end of the last prefill */
 	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over the observed tokens and heads */
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] 1 for observed tokens of a step, else 0 */
@@ -61,20 +57,9 @@ static const struct sift_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-static int32_t sift_every(const struct sift_params *par)
-{
-	return MAX(par->every, 1);
-}
-
 static int32_t sift_bits(const struct sift_params *par)
 {
 	return par->bits ? par->bits : 2;
-}
-
-/* Sampled entries that stand for all entries not selected. A set that serves several steps has no sample. */
-static int32_t sift_sample(const struct sift_params *par)
-{
-	return sift_every(par) > 1 ? 0 : par->sample;
 }
 
 /* Most entries that one layer may get. */
@@ -89,7 +74,7 @@ static int32_t sift_listed(const void *values, int32_t cap)
 {
 	const struct sift_params *par = values;
 
-	return sift_every(par) > 1 || sift_bits(par) >= 16 ? 0 : sift_most(par, cap) + sift_sample(par);
+	return sift_bits(par) >= 16 ? 0 : sift_most(par, cap) + par->sample;
 }
 
 static uint64_t sketch_bytes(const struct sift_params *par, const struct hparams *hp, const struct backend *be,
@@ -105,24 +90,21 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	uint64_t most = (uint64_t)sift_most(par, cap), heads = (uint64_t)hp->n_kv_head;
 
 	return (uint64_t)layers_unwindowed(hp) * sketch_bytes(par, hp, be, cap) + 4 * heads * (uint64_t)cap +
-	       (sift_every(par) > 1 ? picks_bytes(hp, (int32_t)most)
-	                            : 4 * heads * (most + (uint64_t)sift_sample(par))) +
-	       (sift_sample(par) ? 4 * heads * (most + (uint64_t)sift_sample(par)) : 0);
+	       (par->sample ? 8 : 4) * heads * (most + (uint64_t)par->sample);
 }
 
 /* Allocate the tensors of a selection. 0 or -1; a failure of the backend is sticky, and sync() reports it. */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
-	int32_t heads = s->kv->hp->n_kv_head, listed = sift_most(par, s->kv->cap) + sift_sample(par);
+	int32_t heads = s->kv->hp->n_kv_head, listed = sift_most(par, s->kv->cap) + par->sample;
 
 	if (c->score.data)
 		return 0;
-	if (select_alloc(s, &c->score, DT_F32, heads, s->kv->cap, err))
+	if (select_alloc(s, &c->score, DT_F32, heads, s->kv->cap, err) ||
+	    select_alloc(s, &c->slots, DT_I32, heads, listed, err))
 		return -1;
-	if (sift_every(par) == 1 && select_alloc(s, &c->slots, DT_I32, heads, listed, err))
-		return -1;
-	return sift_sample(par) ? select_alloc(s, &c->bias, DT_F32, heads, listed, err) : 0;
+	return par->sample ? select_alloc(s, &c->bias, DT_F32, heads, listed, err) : 0;
 }
 
 static int sift_init(struct selector *s, struct err *err)
@@ -130,7 +112,6 @@ static int sift_init(struct selector *s, struct err *err)
 	struct sift *f = s->state = xcalloc(1, sizeof *f);
 	const struct sift_params *par = s->par;
 	const struct hparams *hp = s->kv->hp;
-	int32_t most = sift_most(par, s->kv->cap);
 
 	s->tail = par->split == SPLIT_NEED ? SPREAD_TOKENS : 1;
 	f->sketch = xcalloc((size_t)hp->n_layer, sizeof *f->sketch);
@@ -139,8 +120,7 @@ static int sift_init(struct selector *s, struct err *err)
 	f->split_layer = xcalloc((size_t)hp->n_layer, sizeof *f->split_layer);
 	f->split_k = xcalloc((size_t)hp->n_layer, sizeof *f->split_k);
 	f->split_spread = xcalloc((size_t)hp->n_layer, sizeof *f->split_spread);
-	if (choice_ready(s, f->choice, err) || select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err) ||
-	    (sift_every(par) > 1 && picks_init(&f->picks, s, most, err)))
+	if (choice_ready(s, f->choice, err) || select_alloc(s, &f->spread_sum, DT_F32, 1, hp->n_layer, err))
 		return -1;
 	for (int32_t i = 0; sift_bits(par) < 16 && i < hp->n_layer; i++) {
 		uint64_t bytes = sketch_bytes(par, hp, s->kv->be, s->kv->cap);
@@ -164,7 +144,6 @@ static void sift_release(struct selector *s)
 		select_drop(s, &c->bias);
 	}
 	select_drop(s, &f->spread_sum);
-	picks_release(&f->picks, s);
 	free(f->sketch);
 	free(f->spread);
 	free(f->k);
@@ -234,28 +213,28 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* A part of k entries of n_slots. Attention selects them into `slots` by the part's query. */
+/* A part of k entries of n_slots. Attention selects them into c->slots by the part's query. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
-                                     int32_t n_slots, struct tensor *slots, int32_t k, int32_t pool)
+                                     int32_t n_slots, int32_t k)
 {
 	c->scan = sift_scan(s, layer, q, n_slots);
 	c->scan.out = &c->score;
 	c->topk = (struct topk_args){
-		.slots = slots,
+		.slots = &c->slots,
 		.score = &c->score,
 		.n_kv_head = s->kv->hp->n_kv_head,
 		.n = n_slots,
 		.k = k,
-		.pool = pool,
+		.pool = 1,
 		.last = s->own,
 	};
-	if (sift_sample(par_of(s))) {
-		c->topk.sample = sift_sample(par_of(s));
+	if (par_of(s)->sample) {
+		c->topk.sample = par_of(s)->sample;
 		c->topk.bias = &c->bias;
 	}
 	c->selection = (struct attn_selection){ .scan = &c->scan, .topk = &c->topk };
 	return (struct attn_part){ .q = q,
-		                   .slots = slots,
+		                   .slots = &c->slots,
 		                   .n_slots = k + c->topk.sample,
 		                   .selection = &c->selection,
 		                   .bias = c->topk.bias,
@@ -266,30 +245,15 @@ static int sift_select(struct selector *s, const struct step *st, int32_t layer,
                        const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
 	struct sift *f = s->state;
-	int32_t every = sift_every(par_of(s)), k;
 	struct choice *c = f->choice + (st->kind == STEP_VERIFY ? st->index : 0);
-	struct pick *set;
+	int32_t k;
 
 	split_entries(s, n_slots);
 	k = f->k[layer];
-	if (every > 1)
-		picks_enter(&f->picks, st, layer);
-	if (k >= n_slots - sift_sample(par_of(s)) || choice_ready(s, c, NULL))
+	if (k >= n_slots - par_of(s)->sample || choice_ready(s, c, NULL))
 		return select_whole(q, n_slots, part);
-	if (every == 1) {
-		part[0] = best_entries(s, c, layer, q, n_slots, &c->slots, k, 1);
-		return 1;
-	}
-	set = picks_get(&f->picks, layer);
-	if (!set->at || set->at > n_slots || (st->pos + 1 - f->start) % every == 0) {
-		set = picks_new(&f->picks, layer, n_slots, k);
-		part[0] = best_entries(s, c, layer, q, n_slots, &set->slots, k,
-		                       par_of(s)->pool > 0 ? par_of(s)->pool : POOL_REUSED);
-	} else {
-		part[0] = (struct attn_part){ .q = q, .slots = &set->slots, .n_slots = set->k };
-	}
-	part[1] = (struct attn_part){ .q = q, .slot0 = set->at, .n_slots = n_slots - set->at };
-	return set->at < n_slots ? 2 : 1;
+	part[0] = best_entries(s, c, layer, q, n_slots, k);
+	return 1;
 }
 
 /* ---- how widely attention spreads ---- */
@@ -334,11 +298,6 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	struct sift *f = s->state;
 	struct kv_store *kv = s->kv;
 
-	if (sift_every(par_of(s)) > 1) {
-		picks_commit(&f->picks, st);
-		if (!step_generates(st))
-			picks_forget(&f->picks, 0);
-	}
 	if (step_generates(st))
 		return;
 	f->start = st->pos + st->n;
@@ -354,61 +313,34 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* The spread was observed at the end of the last prefill and stays valid for the tokens decoded since. Sets may have
- * been selected by forgotten tokens, so all are dropped. */
+/* The spread was observed at the end of the last prefill and stays valid for the tokens decoded since. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
-	int sets = sift_every(par_of(s)) > 1;
 
-	if (sets)
-		picks_forget(&f->picks, 0);
 	f->k_slots = 0;
 	if (f->start > 0 && n >= f->start)
-		return sets ? f->start : n;
+		return n;
 	f->start = 0;
 	return n >= s->tail ? n - s->tail : 0;
-}
-
-static int32_t sift_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
-{
-	struct sift *f = s->state;
-
-	if (sift_every(par_of(s)) == 1)
-		return VERIFY_MOST;
-	for (int32_t i = 0; i < s->kv->n_layer; i++)
-		if (!select_serves(s, i))
-			continue;
-		else if (!picks_old(&f->picks, i)->at || picks_old(&f->picks, i)->at > n_slots)
-			return 1;
-	return select_until(pos, f->start, sift_every(par_of(s)));
 }
 
 /* The sketch gets the keys of all these tokens before the first one scans it. Filling a block changes the sketch of
  * older keys in it, so stop before a block is full. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
-	if (sift_every(par_of(s)) > 1)
-		return 1;
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;
-}
-
-static struct select_status sift_status(const struct selector *s, int32_t layer)
-{
-	const struct sift *f = s->state;
-
-	return (struct select_status){ sift_every(par_of(s)) > 1 ? f->picks.was_fresh[layer] : -1, -2 };
 }
 
 static int32_t sift_entries(const struct selector *s, int32_t n_slots)
 {
-	return entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s));
+	return entry_count_of(par_of(s)->k, n_slots) + par_of(s)->sample;
 }
 
 static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 {
 	const struct hparams *hp = s->kv->hp;
-	double k = entry_count_of(par_of(s)->k, n_slots) + sift_sample(par_of(s)),
+	double k = entry_count_of(par_of(s)->k, n_slots) + par_of(s)->sample,
 	       dense = par_of(s)->dense < hp->n_layer ? par_of(s)->dense : hp->n_layer, scan;
 
 	if (k >= n_slots)
@@ -417,8 +349,7 @@ static uint64_t sift_read_bytes(const struct selector *s, int32_t n_slots)
 	               ? (double)select_entry_bytes(s, n_slots) / 2
 	               : (double)sketch_bytes(par_of(s), hp, s->kv->be, n_slots) * layers_unwindowed(hp);
 	dense /= hp->n_layer;
-	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) +
-	       (uint64_t)(scan * (1 - dense) / sift_every(par_of(s)));
+	return select_entry_bytes(s, dense * n_slots + (1 - dense) * k) + (uint64_t)(scan * (1 - dense));
 }
 
 static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slots)
@@ -431,8 +362,6 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 		serialize_i32(a, &f->has_spread, 0, 1, "the spread of layers");
 		serialize_bytes(a, f->spread, (uint64_t)s->kv->n_layer * sizeof *f->spread);
 	}
-	if (sift_every(par_of(s)) > 1)
-		picks_archive(&f->picks, s, a);
 	if (serialize_loading(a))
 		f->k_slots = 0;
 }
@@ -440,8 +369,8 @@ static void sift_archive(struct selector *s, struct serializer *a, int32_t n_slo
 /* clang-format off */
 static const struct selector_ops sift_ops = {
 	.bytes = sift_bytes, .listed = sift_listed, .init = sift_init, .release = sift_release, .note = sift_note, .select = sift_select,
-	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .verify_most = sift_verify_most, .together = sift_together, .entries = sift_entries,
-	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan, .status = sift_status,
+	.probe = sift_probe, .end = sift_end, .rewind = sift_rewind, .together = sift_together, .entries = sift_entries,
+	.read_bytes = sift_read_bytes, .archive = sift_archive, .scan = sift_scan,
 };
 /* clang-format on */
 
@@ -450,13 +379,13 @@ static const struct param sift_params[] = {
 	PARAM_K(struct sift_params, "512"),
 	{ "bits", PARAM_INT, AT(bits), 0, 0, "2|4|8|16", "2",
 	  "bits a value of the key sketch; 16 scans the keys themselves" },
-	{ "every", PARAM_INT, AT(every), 1, 1000, NULL, "1", "steps that a selected set serves" },
+	REMOVED("every", "1", 1),
 	{ "split", PARAM_CHOICE, AT(split), 0, 0, "need|even", "need",
 	  "k is the mean over the layers: shared by how widely their attention spreads, or evenly" },
 	PARAM_DENSE(struct sift_params, "0"),
 	{ "sample", PARAM_INT, AT(sample), 0, 4096, NULL, "0",
-	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for (every=1)" },
-	PARAM_POOL(struct sift_params, "neighbours pooled when a set serves several steps"),
+	  "entries beside the k that stand for all others: an unbiased sample, weighted by what each stands for" },
+	REMOVED("pool", "7", 7),
 	{ .key = NULL },
 };
 const struct policy_def policy_sift = {

@@ -185,8 +185,8 @@ static int limit_check(const struct cache *c, struct err *err)
 	if (size.host && !cache_listed(c))
 		return err_set(
 			err, ERR_USAGE,
-			"cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (every=1, bits up "
-			"to 8), or --device cpu",
+			"cache policy '%s' needs all entries in the GPU's memory, and --kv-memory allows fewer; use 'sift' (bits up to 8), "
+			"or --device cpu",
 			c->policy.def->name);
 	if (size.host > have)
 		return err_set(

@@ -872,7 +872,7 @@ TEST(policies_that_follow_each_other_give_what_each_gives_alone)
 		                          "refresh:k=48",
 		                          "h2o+:k=80",
 		                          "recycled:k=48,stride=3",
-		                          "sift:k=40,bits=4,every=2",
+		                          "sift:k=40,bits=4",
 		                          "snapkv:k=48,window=1" };
 	enum { N = LEN(kv), READ = 400, STEPS = 24 };
 	struct engine *engine;

@@ -192,12 +192,12 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	open_scene(&s, "-n 4 -c 256 -s settings --kv sift:k=1/3");
 	do_line(&s, "one");
 	kept_policy(&s, &kept);
-	CHECK_STR(kept.p, "sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7");
+	CHECK_STR(kept.p, "sift:k=1/3,bits=2,split=need,dense=0,sample=0");
 	do_line(&s, "/set kv auto:n=3,s=0.8512345678");
 	kept_policy(&s, &kept);
 	CHECK_STR(
 		kept.p,
-		"auto:prefix=sift,k=256,bits=2,every=1,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
+		"auto:prefix=sift,k=256,bits=2,split=need,sample=128,qc=5,s=0.8512345678,pool=7,group=max,scan=k,size=0,n=3,sinks=4,f=2,heads=kv,reduce=max,"
 		"score=attn");
 	close_scene(&s);
 	/* What is shown is what differs from the defaults. */
@@ -206,6 +206,33 @@ TEST(a_session_keeps_all_settings_of_its_cache)
 	CHECK(has(&s.said, "kv auto:s=0.8512345678,n=3\n"));
 	close_scene(&s);
 	str_free(&kept);
+}
+
+/* A session of an older version, whose policy had a setting that was removed, goes on without it. */
+TEST(a_setting_that_was_removed_is_left_out_of_a_session)
+{
+	static const char *const then[] = { "sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7",
+		                            "sift:k=1/3,bits=2,every=3,split=need,dense=0,sample=0,pool=9" };
+	struct timeline_stats st;
+	struct scene s;
+	struct err e = { 0 };
+	int32_t tokens;
+
+	open_scene(&s, "-n 4 -c 256 -s older --kv sift:k=1/3");
+	do_line(&s, "one");
+	timeline_stats(s.c.conv.tl, &st);
+	tokens = st.n_tokens;
+	for (size_t i = 0; i < LEN(then); i++) {
+		CHECK_MSG(!session_set(s.c.log->store, s.c.log->session, "kv", then[i], strlen(then[i]), &e), "%s",
+		          e.msg);
+		close_scene(&s);
+		open_scene(&s, "-n 4 -c 256 -s older");
+		timeline_stats(s.c.conv.tl, &st);
+		CHECK_STR(st.kv, "sift:k=1/3");
+		CHECK_INT(st.n_tokens, tokens);
+		CHECK_MSG(!s.errors.n, "%s", s.errors.p);
+	}
+	close_scene(&s);
 }
 
 enum { QUESTIONS = 12 };

@@ -226,8 +226,7 @@ static void refused(struct engine *e, const char *kv, uint64_t memory, enum err_
 
 TEST(cuda_kv_memory_refuses)
 {
-	static const char *const kv[] = { "full", "sift:k=16,every=4", "sift:k=16,bits=16", "refresh:k=16",
-		                          "quest:k=32" };
+	static const char *const kv[] = { "full", "sift:k=16,bits=16", "refresh:k=16", "quest:k=32" };
 	struct engine *e = open_deep(0, DEEP);
 	struct timeline *tl;
 

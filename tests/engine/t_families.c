@@ -51,7 +51,7 @@ static const struct {
 	{ "cascade:size=32,select=0,stride=8", 0 },
 	{ "sift:k=12", 0 },
 	{ "sift:k=12,sample=8", 0 },
-	{ "sift:k=12,every=4,split=even", 0 },
+	{ "sift:k=12,split=even", 0 },
 	{ "refresh:k=12", 0 },
 	{ "recycled:k=12,stride=5", 0 },
 	{ "streaming++:size=20,stride=6", 0 },

@@ -78,6 +78,8 @@ TEST(every_policy_is_in_the_help_with_its_settings)
 		CHECK_MSG(strstr(help.p, line) != NULL, "'%s' is not in the help", policies[i]->name);
 		for (const struct param *p = policies[i]->params; p->key; p++) {
 			snprintf(line, sizeof line, "      %s=%s  ", p->key, p->preset);
+			if (p->type == PARAM_REMOVED)
+				continue;
 			CHECK_MSG(strstr(help.p, line) != NULL, "%s: '%s' is not in the help", policies[i]->name, line);
 		}
 	}
@@ -92,8 +94,57 @@ TEST(presets_are_values_that_can_be_given)
 			char text[120];
 
 			snprintf(text, sizeof text, "%s:%s=%s", policies[i]->name, p->key, p->preset);
-			CHECK_MSG(!kv_policy_check(text, &err), "%s: %s", text, err.msg);
+			if (p->type == PARAM_REMOVED)
+				refused(text, "any more; it has");
+			else
+				CHECK_MSG(!kv_policy_check(text, &err), "%s: %s", text, err.msg);
 		}
+}
+
+static void current_is(const char *text, const char *now, const char *removed)
+{
+	struct str is = { 0 }, gone = { 0 };
+
+	kv_policy_current(text, &is, &gone);
+	CHECK_STR(is.p, now);
+	CHECK_STR(str_text(&gone), removed);
+	str_free(&is);
+	str_free(&gone);
+}
+
+TEST(settings_of_older_versions_are_left_out)
+{
+	current_is("sift:k=1/3,bits=2,every=1,split=need,dense=0,sample=0,pool=7",
+	           "sift:k=1/3,bits=2,split=need,dense=0,sample=0", "");
+	current_is("sift:every=3,k=9,pool=15", "sift:k=9", "every=3, pool=15");
+	current_is("sift:every=13", "sift", "every=13");
+	current_is("auto:every=2", "auto", "every=2");
+	current_is("refresh:pool=15", "refresh:pool=15", "");
+	current_is("sift:evry=3,k", "sift:evry=3,k", "");
+	current_is("sifd:every=3", "sifd:every=3", "");
+	current_is("", "", "");
+	refused("sift:every=2", "cache policy 'sift' has no setting 'every' any more; it has k, bits, split");
+}
+
+static void identity_is(const char *text, const char *wanted)
+{
+	struct str is = { 0 };
+	struct policy par;
+	struct err err = { 0 };
+
+	CHECK_MSG(!policy_parse(&par, text, &err), "%s", err.msg);
+	policy_identity(&par, &is);
+	CHECK_STR(is.p, wanted);
+	str_free(&is);
+}
+
+/* The snapshots of every version so far are found by these. */
+TEST(snapshots_of_older_versions_are_found)
+{
+	identity_is("sift", "sift:k=512,bits=2,every=1,split=0,dense=0,sample=0,pool=7");
+	identity_is("auto",
+	            "auto:prefix=0,k=256,bits=2,every=1,split=0,sample=128,qc=5,s=0x1.b333333333333p-1,pool=7,group=0,"
+	            "scan=0,size=0,n=2,sinks=4,f=2,heads=0,reduce=0,score=0");
 }
 
 static void whole_again(const char *text)
@@ -111,7 +162,7 @@ static void whole_again(const char *text)
 	kv_policy_whole(whole.p, &again);
 	CHECK_STR(again.p, whole.p);
 	for (const struct param *p = par.def->params; p->key; p++)
-		keys++;
+		keys += p->type != PARAM_REMOVED;
 	for (size_t i = 0; i < whole.n; i++)
 		given += whole.p[i] == '=';
 	CHECK_MSG(given == keys, "%zu of %zu settings in '%s'", given, keys, whole.p);
@@ -129,7 +180,7 @@ TEST(the_whole_text_means_the_same_and_leaves_nothing_out)
 		"sift:k=1/3", "sift:k=2/3", "sift:k=0.3/1", "quest:k=7/9", "h2o:k=1/1.7", "sift:k=1000000000", "auto:s=-0.123456789012345",
 		"auto:s=0.1,k=5/7", "refresh:s=1e-9", "refresh:s=0.333333333333333314",
 		/* The longest there is. */
-		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,every=1000,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
+		"auto:prefix=refresh,k=0.123456789012345/0.99,bits=16,split=even,sample=4096,qc=1000,s=-0.123456789012345,size=16777216,n=8,"
 		"sinks=65536,f=4,heads=layer,reduce=median,score=surprise",
 	};
 	/* clang-format on */

@@ -20,7 +20,7 @@ static const struct {
 	{ "full", 1600, 64, 0, 0 },
 	{ "sift:k=40", 1600, 64, 0, 0 },
 	{ "sift:k=24,sample=16", 1600, 64, 0, 0 },
-	{ "sift:k=1/8,every=3,bits=4", 1600, 64, 0, 0 },
+	{ "sift:k=1/8,bits=4", 1600, 64, 0, 0 },
 	{ "sift:k=32,split=even,dense=1,bits=16", 1600, 100, 0, 0 },
 	{ "refresh:k=40", 1600, 64, 0, 0 },
 	{ "refresh:k=40,qc=1,s=0.2", 1600, 64, 0, 0 },
@@ -46,7 +46,7 @@ static const struct {
 	{ "auto", 300, 64, 0, 0 },
 	{ "auto", 1600, 64, 0, 0 },
 	{ "auto:k=20,sample=10", 400, 64, 150, 0 },
-	{ "auto:k=20,every=4,size=64", 600, 64, 200, 0 },
+	{ "auto:k=20,sample=0,size=64", 600, 64, 200, 0 },
 	{ "auto:prefix=refresh,k=30,size=80", 600, 64, 200, 0 },
 	{ "auto:prefix=full", 400, 64, 120, 0 },
 	{ "auto:k=32,sample=16,score=surprise,heads=layer,size=64", 600, 64, 100, 0 },
@@ -60,7 +60,7 @@ static const struct {
 	{ "cascade:size=96,n=3,f=3,heads=layer,sinks=0,stride=64", 1600, 64, 0, WINDOWED },
 	{ "cascade:size=64,n=2,select=0,stride=16", 1600, 64, 0, WINDOWED },
 	{ "auto", 300, 64, 0, WINDOWED },
-	{ "auto:k=20,every=4,size=64", 600, 64, 200, WINDOWED },
+	{ "auto:k=20,sample=0,size=64", 600, 64, 200, WINDOWED },
 	{ "auto:prefix=full", 400, 64, 120, WINDOWED },
 };
 enum { ALL = LEN(all), PROMPT = 330, BEHIND = 600 };

@@ -156,7 +156,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 {
 	/* clang-format off */
 	static const char *const as[] = {
-		"sift:k=240", "sift:k=240,bits=8,every=3", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
+		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
 		"snapkv:k=240", "snapkv:k=240,window=1,kind=avg", "predict:k=240", "predict:k=240,block=1,by=last",
 		/* every step selects and reads everything */
@@ -180,7 +180,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 
 /* clang-format off */
 static const char *const choosing[] = {
-	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,every=3", "sift:k=24,dense=1", "refresh:k=24",
+	"sift:k=24", "sift:k=16,sample=12", "sift:k=1/8,bits=4,split=even", "sift:k=24,bits=16", "sift:k=24,dense=1", "refresh:k=24",
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",

@@ -299,38 +299,6 @@ TEST(a_region_without_the_token_itself_forces_no_slot)
 	bench_close(&b);
 }
 
-TEST(sets_serve_several_steps)
-{
-	struct attn_part part[SELECT_PARTS];
-	struct bench b;
-	float q[2 * DIM];
-	int32_t rows[200], chosen[200];
-
-	bench_open(&b, "sift:k=16,every=4,split=even", 1, 2, 1, 200, 1);
-	random_keys(&b, 0, 200);
-	put_rows(&b, 100);
-	for (int32_t t = 0; t < 12; t++) {
-		struct step st = decode_at(100 + t);
-		int n_part;
-
-		put_rows(&b, 1);
-		random_query(&b, q);
-		/* A call that fails leaves nothing behind: the same step is asked twice. */
-		if (t % 3 == 1)
-			choose(&b, &st, 0, part);
-		n_part = choose(&b, &st, 0, part);
-		end_call(&b, &st);
-		/* Steps count from 0: the first has no set, then every fourth position selects. */
-		int32_t since = (101 + t) % 4 && t ? t < 3 ? t : (101 + t) % 4 : 0;
-		CHECK_INT(listed(&b, part, n_part, 0, rows), 16 + since);
-		check_rows(rows, 16 + since, b.n, "sift:every=4");
-		if (since)
-			CHECK(!memcmp(rows, chosen, 16 * sizeof *rows));
-		memcpy(chosen, rows, sizeof chosen);
-	}
-	bench_close(&b);
-}
-
 /* Two heads over twenty keys whose scores are given; the sets and their order are worked out by hand. */
 TEST(refresh_selects_by_pooled_probability)
 {
@@ -732,7 +700,7 @@ TEST(heavy_hitters_of_a_window_that_moves)
 		int32_t n, want[K + 1];
 
 		for (int32_t i = 0; i < width; i++)
-			x[i] = test_randf(-2, 2);
+			x[i] = test_randf(-3, 3);
 		n = generate(&b, x, &out, rows);
 		CHECK_INT(n, K + 1);
 		for (int32_t h = 0; h < 2; h++) {

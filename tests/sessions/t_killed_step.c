@@ -262,7 +262,7 @@ static int64_t live(const struct talk *k, int first)
 TEST(nothing_is_lost)
 {
 	static const char *const kv[] = {
-		"full",       "sift:k=40",   "sift:k=24,sample=16",     "sift:k=1/8,every=3,bits=4", "refresh:k=40",
+		"full",       "sift:k=40",   "sift:k=24,sample=16",     "sift:k=1/8,bits=4",         "refresh:k=40",
 		"quest:k=64", "snapkv:k=50", "sink:size=100,stride=32", "cascade:size=96,stride=32", "auto",
 	};
 	enum { N = LEN(kv) };
