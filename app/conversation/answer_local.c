@@ -238,7 +238,7 @@ static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
 	if (conv->grows) { /* the message has no end yet */
-		EACH_COMPANION (conv, k, prefill)
+		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
 		reused = conversation_sync(conv, 0, NULL, &n, &again, progress, ud, e);

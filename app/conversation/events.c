@@ -70,13 +70,13 @@ void *companion_find(const struct conversation *conv, const char *name)
 
 void companions_changed(struct conversation *conv, enum companion_change what)
 {
-	EACH_COMPANION (conv, k, changed)
+	EACH_COMPANION(conv, k, changed)
 		k->ops->changed(k->self, conv, what);
 }
 
 void companions_free(struct conversation *conv)
 {
-	EACH_COMPANION (conv, k, free)
+	EACH_COMPANION(conv, k, free)
 		k->ops->free(k->self);
 	conv->n_companion = 0;
 }

@@ -18,7 +18,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 
 	*turn = (struct turn){ .stop = STOP_LENGTH };
 	conv->by->begin(conv);
-	EACH_COMPANION (conv, k, begin)
+	EACH_COMPANION(conv, k, begin)
 		k->ops->begin(k->self, conv, h);
 	first = conv->by->read(conv, begun, h, turn, e);
 	if (turn->answered) {
@@ -29,7 +29,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 		m->interrupted = 0;
 		m->stored = 0; /* a new message: the session and its forks keep the one that was cut */
 		m->place = (struct text_at){ .first = first };
-		EACH_COMPANION (conv, k, began)
+		EACH_COMPANION(conv, k, began)
 			k->ops->began(k->self, conv, m);
 		conversation_emit(conv, EVENT_ANSWER_BEGAN, 0);
 		rc = conv->by->generate(conv, !by_text, start, h, turn, e);
@@ -37,7 +37,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 	conv->by->end(conv);
 	if (rc < 0 && e->code == ERR_CANCELLED)
 		turn->stop = STOP_CANCEL;
-	EACH_COMPANION (conv, k, ended)
+	EACH_COMPANION(conv, k, ended)
 		k->ops->ended(k->self, conv, turn->answered ? &conv->msg[conv->n_msg - 1] : NULL);
 	if (!turn->answered)
 		return rc;
@@ -56,7 +56,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 /* 0; 1 = nothing answers the question; -1. */
 static int companions_before(struct conversation *conv, const struct question *q, struct err *e)
 {
-	EACH_COMPANION (conv, k, before) {
+	EACH_COMPANION(conv, k, before) {
 		int rc = k->ops->before(k->self, conv, q, e);
 
 		if (rc)
@@ -97,11 +97,11 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 			                                                  : STOP_LENGTH };
 		return rc < 0 ? -1 : 0;
 	}
-	EACH_COMPANION (conv, k, context)
+	EACH_COMPANION(conv, k, context)
 		k->ops->context(k->self, conv, &context);
 	add_question(conv, &q, context);
 	conversation_emit(conv, EVENT_QUESTION, 0);
-	EACH_COMPANION (conv, k, given)
+	EACH_COMPANION(conv, k, given)
 		k->ops->given(k->self, conv, &q, &conv->given);
 	rc = answer(conv, NULL, h, turn, e);
 	tokens_free(&conv->given);
@@ -119,7 +119,7 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 
 static int companions_again(struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
-	EACH_COMPANION (conv, k, again)
+	EACH_COMPANION(conv, k, again)
 		if (k->ops->again(k->self, conv, old, goes_on, e) < 0)
 			return -1;
 	return 0;
@@ -221,7 +221,7 @@ void conversation_json(const struct conversation *conv, const struct turn *turn,
 	sampling_json(&conv->sampled, "sampling", out);
 	kv_memory_json(conv, out);
 	json_string(out, "session", *session ? session : NULL);
-	EACH_COMPANION (conv, k, json)
+	EACH_COMPANION(conv, k, json)
 		k->ops->json(k->self, conv, out);
 	json_close(out, '}');
 	str_adds(out, "\n");

@@ -22,7 +22,7 @@ static void quantize_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task)
+	FOR_TASK_ROWS(i, j, task)
 		j->c->fns->quantize(j->act, i);
 }
 

@@ -251,7 +251,7 @@ static void gate_task(void *arg, int task, int worker)
 	const struct gate_job *g = arg; /* rows is the first member */
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task) {
+	FOR_TASK_ROWS(i, j, task) {
 		float *x = j->out + (size_t)i * (size_t)j->cols, *gate = g->gate + (size_t)i * (size_t)j->cols;
 
 		if (g->kind == GATE_SIGMOID) {

@@ -34,7 +34,7 @@ static void embed_task(void *arg, int task, int worker)
 	size_t rb = row_bytes(j->table);
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task)
+	FOR_TASK_ROWS(i, j, task)
 		dtype_to_f32(j->table->type, j->out + (size_t)i * (size_t)j->cols,
 		             (const char *)j->table->data + (size_t)j->id[i] * rb, j->cols);
 }
@@ -62,7 +62,7 @@ static void rmsnorm_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task)
+	FOR_TASK_ROWS(i, j, task)
 		for (int32_t g = 0; g < j->cols; g += j->group) {
 			size_t at = (size_t)i * (size_t)j->cols + (size_t)g;
 
@@ -97,7 +97,7 @@ static void axpby_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task) {
+	FOR_TASK_ROWS(i, j, task) {
 		float *y = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -147,7 +147,7 @@ static void rope_task(void *arg, int task, int worker)
 	const struct row_job *j = arg;
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task) {
+	FOR_TASK_ROWS(i, j, task) {
 		float *out = j->out + (size_t)i * (size_t)j->cols;
 		const float *x = j->x + (size_t)i * (size_t)j->cols;
 
@@ -208,7 +208,7 @@ static void kv_put_task(void *arg, int task, int worker)
 	size_t dim = (size_t)j->head_dim, row = (size_t)dtype_bytes(j->type, dim);
 
 	(void)worker;
-	FOR_TASK_ROWS (i, j, task)
+	FOR_TASK_ROWS(i, j, task)
 		for (int32_t h = 0; h < j->heads; h++) {
 			size_t at = ((size_t)h * (size_t)j->cap + (size_t)j->slot0 + (size_t)i) * row;
 
