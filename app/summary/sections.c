@@ -1,4 +1,4 @@
-/* app/summary/sections.c - cuts texts into sections (summarize.h). */
+/* app/summary/sections.c - cuts texts into sections (summary.h). */
 #include "app/summary/summary.h"
 #include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* of headings; a lower one ranks higher */
-	TRIES = 12, /* of sizes, until one has the tokens that are asked for */
+	LEVELS = 7, /* heading levels 1 to 6, and 1; a heading of a lower level ranks higher */
+	TRIES = 12, /* most sizes that are tried to find a number of bytes with the wanted number of tokens */
 };
 
 /* 1 for white space but the vertical tab. */
@@ -17,7 +17,7 @@ static int is_text_blank(char c)
 	return byte_is_blank(c) && c != '\v';
 }
 
-/* The first heading at or behind a byte. */
+/* Index of the first heading at byte `at` or after it; n_heading = none. */
 static size_t heading_from(const struct summary_text *t, size_t at)
 {
 	size_t lo = 0, hi = t->n_heading;
@@ -54,7 +54,7 @@ size_t section_end(const struct summary_text *t, size_t from, size_t least, size
 	return best > from ? best : from + most;
 }
 
-/* The number of tokens of n bytes, or -1. */
+/* Number of tokens of n bytes of text; -1 on error. */
 static long tokens_of(const struct engine *engine, const char *text, size_t n, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -64,7 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* How many bytes from `from` on have at most that many tokens, and not many fewer: *out. */
+/* *out = a number of bytes, starting at byte `from`, that has at most `tokens` tokens and, if the search succeeds, more
+ * than 7/8 of `tokens`. Returns 0, or -1 on error. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -92,6 +93,7 @@ static int bytes_of(const struct engine *engine, const struct summary_text *t, s
 	return 0;
 }
 
+/* 1 if bytes from .. to have a byte that is not blank. */
 static int has_text(const struct summary_text *t, size_t from, size_t to)
 {
 	while (from < to && is_text_blank(t->text[from]))
@@ -99,7 +101,7 @@ static int has_text(const struct summary_text *t, size_t from, size_t to)
 	return from < to;
 }
 
-/* The heading that the first word from there on stands under. */
+/* Text of the last heading before or at the first word after byte `from`; NULL = the word has no heading above it. */
 static const char *heading_of(const struct summary_text *t, size_t from)
 {
 	size_t i;
@@ -125,8 +127,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* What is left for two sections is cut in about the middle, so that the last is none of a few
-			 * words. */
+			/* A rest of 1 to 1.5 sections is cut near its middle; otherwise the last section could have
+			 * only a few words. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
 			else

@@ -1,4 +1,6 @@
-/* app/summary/summarize.c - summarizes sections, then their summaries, until one is left (summarize.h). */
+/* app/summary/summarize.c - summarizes sections, then joins neighbouring summaries until one is left.
+ *
+ * Part: a summary of one or more consecutive sections. Level: one pass that turns the parts into fewer parts. */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
 #include "engine/base/sentences.h"
@@ -9,36 +11,36 @@
 #include <xxhash.h>
 
 enum {
-	/* of a section; more where many words are asked for, fewer where the model's context is small */
-	SECTION_TOKENS = 1024,
-	SECTION_LEAST = 128,
-	PART_WORDS = 60,         /* of a section's summary, at least */
-	TOKENS_PER_WORD = 3,     /* an answer's limit, generous for languages that the tokenizer does not know */
-	FRAME_TOKENS = 256,      /* template, name, heading and instruction of a prompt */
-	REASONING_TOKENS = 1024, /* for models that cannot be kept from reasoning */
-	RUNAWAY = 64,            /* bytes that an answer repeats, which ends it */
-	NAME_MOST = 80,          /* bytes of a name and of a heading in a prompt */
+	SECTION_TOKENS = 1024,   /* tokens of a section; choose_sizes() adapts them to the words and the context */
+	SECTION_LEAST = 128,     /* fewest tokens of a section */
+	PART_WORDS = 60,         /* fewest words asked for in a section's summary */
+	TOKENS_PER_WORD = 3,     /* tokens allowed per word of an answer; high enough for most languages */
+	FRAME_TOKENS = 256,      /* tokens of a prompt's template, name, heading and instruction */
+	REASONING_TOKENS = 1024, /* tokens allowed for reasoning, for models whose reasoning cannot be switched off */
+	RUNAWAY = 64,            /* an answer stops when its last 64 bytes occur earlier in it */
+	NAME_MOST = 80,          /* most bytes of a name or heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
 
+/* The summary of sections first .. last, with its number of tokens. */
 struct part {
 	struct str text;
 	int32_t tokens;
 	size_t first, last;
-}; /* the summary of sections first .. last */
+};
 
 struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl; /* NULL until a prompt is not known */
+	struct timeline *tl; /* opened for the first prompt without a stored result; NULL before */
 	struct sampling sampling;
+	/* words of the whole summary; then tokens: of a section, of the context, allowed for reasoning (0 = none) */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead; /* prompts of the levels above, about */
-	/* for the time left: when the first prompt began, when the last one was answered */
-	double began, last;
-	size_t made;
+	size_t ahead;       /* estimated number of prompts of the levels that follow */
+	double began, last; /* seconds: start of the first prompt, end of the last answer; for the time left */
+	size_t made;        /* prompts answered by the model */
 	struct summary *out;
 };
 
@@ -50,12 +52,13 @@ void summary_free(struct summary *s)
 
 /* ---- settings ---- */
 
+/* Most tokens of an answer of that many words. */
 static int32_t answer_tokens(int32_t words)
 {
 	return TOKENS_PER_WORD * words + 32;
 }
 
-/* The likeliest token, as long as the answer does not repeat itself, unless the user has chosen a temperature. */
+/* Greedy sampling with a repeat penalty over the whole answer; the usual sampling if the user has set a temperature. */
 static void choose_sampling(struct maker *m)
 {
 	struct sampling_choice c;
@@ -70,7 +73,8 @@ static void choose_sampling(struct maker *m)
 	m->sampling.repeat_last = -1;
 }
 
-/* Sizes that the model's context holds: a section, or two summaries to be joined, its frame and the answer. */
+/* Set m->section, m->ctx and m->reasoning so that a prompt (one section, or two summaries to be joined, and the frame)
+ * and its answer fit the model's context. Returns 0, or -1 with ERR_FIT. */
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -93,7 +97,7 @@ static int choose_sizes(struct maker *m, struct err *e)
 
 /* ---- one prompt ---- */
 
-/* Two texts that differ in anything that decides the answer have different keys. */
+/* Key of a prompt's result: the hash of everything that determines it. */
 static void prompt_key(const struct maker *m, const struct str *prompt, int32_t words, char key[SUMMARY_KEY])
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -113,22 +117,23 @@ static void prompt_key(const struct maker *m, const struct str *prompt, int32_t 
 	str_free(&all);
 }
 
+/* Call the progress hook. Returns 0, or -1 with ERR_CANCELLED if the hook or a signal stops the summary. */
 static int report(struct maker *m, struct err *e)
 {
 	double each = m->made ? (m->last - m->began) / (double)m->made : 0,
 	       within = m->made ? now_seconds() - m->last : 0;
 
-	/* All prompts take about the same time. */
+	/* The estimate assumes that all prompts take the same time. */
 	m->at.left =
 		m->made ? each * (double)(m->at.parts - m->at.part + m->ahead) + (within < each ? each - within : 0)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* Before signals watch the timeline, an earlier stop is still noted. */
+	/* Until signals_watch(m->tl), signals_stopped() may report a stop of earlier work. */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
-/* A prefill ends early when the caller wants to stop. */
+/* Progress function of a prefill: cancels it if report() says to stop. */
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
@@ -139,6 +144,7 @@ static void on_prefill(int32_t done, int32_t total, void *ud)
 		timeline_cancel(m->tl);
 }
 
+/* Open m->tl if it is not open yet. */
 static int open_timeline(struct maker *m, struct err *e)
 {
 	struct options o = *m->o;
@@ -154,6 +160,7 @@ static int open_timeline(struct maker *m, struct err *e)
 	return 0;
 }
 
+/* Prefill a prompt, with the head of the reply. */
 static int read_prompt(struct maker *m, const struct str *prompt, struct err *e)
 {
 	struct chat_msg msg = { .role = ROLE_USER, .text = prompt->p, .len = prompt->n };
@@ -175,7 +182,8 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* The end of the last sentence in s[0 .. n); 0: there is none. A number at the end may go on. */
+/* End of the last sentence in s[0 .. n); 0 = none. A digit and a period at the very end do not count as an end, since
+ * more digits may follow. */
 static size_t last_sentence(const char *s, size_t n)
 {
 	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
@@ -186,7 +194,7 @@ static size_t last_sentence(const char *s, size_t n)
 	return 0;
 }
 
-/* Cut an answer that did not end by itself behind its last whole sentence. */
+/* Cut an answer after its last complete sentence; an answer without one is unchanged. */
 static void cut_to_sentence(struct str *s)
 {
 	size_t end = last_sentence(str_text(s), s->n);
@@ -197,6 +205,7 @@ static void cut_to_sentence(struct str *s)
 	}
 }
 
+/* 1 if the last RUNAWAY bytes occur earlier in the text. */
 static int runs_away(const struct str *s)
 {
 	return s->n > 2 * RUNAWAY && memmem(s->p, s->n - RUNAWAY, s->p + s->n - RUNAWAY, RUNAWAY) != NULL;
@@ -216,6 +225,7 @@ static void trim(struct str *s)
 	}
 }
 
+/* Append the text of a token to *out, without reasoning. */
 static void add_piece(struct maker *m, struct reasoning *think, int32_t id, struct str *out)
 {
 	struct str piece = { 0 };
@@ -225,8 +235,9 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	str_free(&piece);
 }
 
-/* The answer ends by itself, behind a sentence once it has half as many words again as it should, at its limit of
- * tokens, or where it repeats itself. */
+/* Generate an answer of about `words` words. Generation stops at the model's end of turn, at the end of a sentence after
+ * 1.5 times `words`, at the limit of tokens, or when the answer repeats itself. An answer that did not reach its end of
+ * turn is cut after its last complete sentence. Returns 0, or -1 on error. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
 	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
@@ -281,7 +292,7 @@ void summary_without(struct str *s, const char *instruction)
 	trim(s);
 }
 
-/* The model's answer to a prompt, known or new. */
+/* *out = the result of a prompt: the stored one, else the model's answer, which is then stored. */
 static int answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
 {
 	char key[SUMMARY_KEY];
@@ -305,7 +316,7 @@ static int answer(struct maker *m, const struct str *prompt, int32_t words, stru
 
 /* ---- the levels ---- */
 
-/* A name or heading of a document as one line of a prompt: it is data. */
+/* Append a name or heading in quotes, as one line of at most NAME_MOST bytes: documents must not add prompt lines. */
 static void add_name(struct str *out, const char *name)
 {
 	size_t n = strlen(name);
@@ -318,12 +329,14 @@ static void add_name(struct str *out, const char *name)
 	str_adds(out, "\"");
 }
 
+/* A model without a chat template is given the beginning of its answer. */
 static void add_end(const struct maker *m, struct str *prompt)
 {
 	if (!engine_info(m->engine)->template_name[0])
 		str_adds(prompt, "\n\nSummary:");
 }
 
+/* *out = the prompt that summarizes a section. whole: the section is the only one. */
 static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole,
                            int32_t words, struct str *out)
 {
@@ -340,6 +353,7 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
+/* *out = the prompt that joins n parts. whole: these are all parts. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -356,6 +370,7 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	add_end(m, out);
 }
 
+/* Add sections first .. last (from 0) to the list of sections without a summary. */
 static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
 {
 	struct str *s = &m->out->empty;
@@ -370,7 +385,7 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 	}
 }
 
-/* Count a part's tokens, and cut it where two of its size would not fit a prompt. */
+/* Set p->tokens. A part of more than half a section's tokens is cut to that, so that any two parts fit a prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -387,7 +402,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* How many parts from the first on are joined by one prompt: at least two, where there are two. */
+/* Number of parts, from the first on, that one prompt joins: as many as fit, at least 2 (1 if n is 1). */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -398,6 +413,7 @@ static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 	return take;
 }
 
+/* Number of prompts, one per group, that join n parts. */
 static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t groups = 0;
@@ -407,7 +423,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Words of a section's summary: together about twice the words of the whole, as far as two of them fit a prompt. */
+/* Words to ask for in the summary of one of n sections (or groups): all of them together have twice the words of the
+ * whole summary, and any two must fit a prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);
@@ -419,6 +436,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
+/* First level: summarize n sections into parts p, of which the caller frees the texts; sections without a summary have
+ * no part. *n_part grows with each part. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {
@@ -448,7 +467,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* Join neighbours: the n parts become fewer, in place.  Returns how many, or 0 after an error. */
+/* One further level: join neighbouring parts, in place. Returns the new number of parts, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;
@@ -474,7 +493,7 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
 				note_empty(m, joined.first, joined.last, NULL);
-				joined.text = p[i].text; /* better than nothing of them */
+				joined.text = p[i].text; /* use the group's first part for the whole group */
 				p[i].text = (struct str){ 0 };
 			}
 		}
@@ -489,6 +508,7 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 	return rc ? 0 : to;
 }
 
+/* Run all levels and put the summary into m->out->text. */
 static int all_levels(struct maker *m, const struct summary_text *text, size_t n_text, struct err *e)
 {
 	struct section *s = NULL;

@@ -2,10 +2,10 @@
  *
  *     texts -> sections (sections.c) -> a summary of each -> summaries of neighbours joined, level by level -> one summary
  *
- * Every prompt has a section's size whatever the texts have. All of it runs on a timeline of its own, which is opened
- * for the work: no conversation takes part. What the model makes of a prompt has a key, the hash of the prompt and of
- * all that decides the result, so a caller that keeps results by key resumes and repeats: a result that it knows costs
- * nothing. */
+ * Each prompt is about as long as one section, whatever the length of the texts. Prompts run on a timeline that
+ * summarize() opens and closes; no conversation is used. The result of a prompt has a key: the hash of the prompt, the
+ * model and the settings that determine the result. A caller that stores results by key can resume a stopped summary
+ * without recomputing them. */
 #ifndef WEIR_SUMMARY_H
 #define WEIR_SUMMARY_H
 
@@ -13,7 +13,7 @@
 
 enum { SUMMARY_WORDS_LEAST = 20, SUMMARY_WORDS_MOST = 1000, SUMMARY_WORDS = 150 };
 
-/* level: 1 to 6; at: the byte of the text where its section begins */
+/* level: 1 to 6, 1 = highest; at: byte of the text where the section with this heading begins */
 struct summary_heading {
 	size_t at;
 	int level;
@@ -24,54 +24,59 @@ struct summary_text {
 	const char *text;
 	size_t n;
 	const struct summary_heading *heading;
-	size_t n_heading; /* ascending */
+	size_t n_heading; /* number of headings, which are in ascending order of `at` */
 };
 
 struct summary_progress {
-	int joining;        /* summaries are joined; 0: sections are summarized */
-	size_t part, parts; /* of this level, counted from 1 */
-	double left;        /* seconds; < 0: not known yet */
+	int joining;        /* 1 = joining summaries; 0 = summarizing sections */
+	size_t part, parts; /* current prompt of this level, from 1; number of prompts of this level */
+	double left;        /* estimated seconds left; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* 1: known, maybe as empty text; 0 */
+	/* Append the stored result of a key to *out. 1 = found, even if the result is empty; 0 = not found. May be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
+	/* Store a new result. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
-	int (*progress)(const struct summary_progress *, void *ud); /* often; not 0 = stop */
+	/* Called before each prompt, during its prefill and before each token; nonzero = stop. May be NULL. */
+	int (*progress)(const struct summary_progress *, void *ud);
 	void *ud;
 };
 
 struct summary {
 	struct str text;
 	size_t sections;
-	size_t done;      /* sections that have a summary, known or new */
+	size_t done;      /* sections that have a summary, stored or new */
 	size_t made;      /* prompts that the model answered in this call */
-	struct str empty; /* the sections that the model returned nothing for, as a list; empty: none */
+	struct str empty; /* numbers and headings of sections that the model returned no text for, as "2, 4 to 5" */
 };
 void summary_free(struct summary *);
 
-/* Summarize all texts in about that many words. -1: ERR_CANCELLED when it was stopped (what was done went to put()),
- * ... */
+/* Summarize all texts together in about `words` words. Returns 0, or -1 with an error: ERR_CANCELLED after a stop,
+ * ERR_FIT, ERR_DOCUMENT (no text), ... Results completed before the error were passed to put(). Release *out with
+ * summary_free() in either case. */
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* A small model may repeat what it was asked: an answer ends before its instruction, or begins behind it. */
+/* Remove the instruction of the prompt from an answer, as small models may repeat it. An answer that begins with the
+ * instruction loses only the instruction; otherwise the answer is cut before it. Blanks at both ends go, too. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Where the section that begins at byte `from` ends: at the best place from `least` to `most` bytes behind it, which is
- * the heading of the highest level, else the end of a paragraph, a sentence, a line, a word, a character; of equal
- * places the last. n where the rest has `most` bytes or fewer. */
+/* End (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes and ends at the
+ * best break in that range: before the heading of the highest level, else after a paragraph, sentence, line, word or
+ * character, in this order. Of equal breaks the last is taken. If at most `most` bytes are left: the end of the text. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
-/* heading: the one that its first byte stands under; NULL = none */
+/* A section: index of its text, byte range [from, to), and the heading above its first word (NULL = none). */
 struct section {
 	size_t text, from, to;
 	const char *heading;
 };
-/* Cut the texts into sections of at most that many tokens, those of blanks alone left out; free *out. */
+/* Cut the texts into sections of at most `tokens` tokens. Sections of blanks alone are left out. Returns 0, and the
+ * caller frees *out; or -1 on error. Headings point into the texts. */
 int sections_cut(const struct engine *, const struct summary_text *, size_t n_text, int32_t tokens,
                  struct section **out, size_t *n, struct err *);
 
