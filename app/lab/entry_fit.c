@@ -44,7 +44,8 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* The slope is 1 - f: from two rounds, or, after the first, from the entries that k=N read beyond N. */
+	/* slope: entries read per unit of k, 1 - f. After the first round it is estimated from the entries that k=N
+	 * read beyond N, later from two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
 		slope = 1; /* the values lie on a step between two numbers of pages */

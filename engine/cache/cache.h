@@ -266,7 +266,7 @@ void cache_points_archive(struct cache *, struct serializer *);
 /* Bytes of the KV entries in the cache. */
 uint64_t cache_used_bytes(const struct cache *);
 
-/* ---- layers with a window (retain_window.c), called by cache.c as a retention is for the others ---- */
+/* ---- retention of the layers with a window (retain_window.c), called by cache.c ---- */
 
 uint64_t windows_bytes(const struct cache *);
 int windows_open(struct cache *, struct err *);

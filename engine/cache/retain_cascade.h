@@ -42,7 +42,7 @@ static inline int32_t cascade_tokens(const struct cascade *f)
 /* Empty the cache and give it this shape. */
 void cascade_set_shape(struct cache *, const struct rings_shape *);
 
-/* ---- retain_cascade_back.c: as struct retention_ops has them ---- */
+/* ---- retain_cascade_back.c: functions of struct retention_ops ---- */
 
 int32_t cascade_rewind(struct cache *, int32_t n);
 int32_t cascade_pin(struct cache *, int32_t n, struct err *);

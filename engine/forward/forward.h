@@ -23,7 +23,7 @@ struct forward {
 	struct tensor alpha, beta; /* [value heads]: inputs of the delta rule; alpha: also of the state space */
 	/* Gated attention, and layers with beta and alpha in one matrix: */
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; [batch][n_head * head_dim] */
-	struct tensor beta_alpha;   /* f32 [batch][2 * value heads]: beta and alpha of such layers */
+	struct tensor beta_alpha;   /* f32 [batch][2 * value heads]: beta and alpha in one matrix */
 	int32_t *half, halves;      /* [2 * halves]: even row numbers, then odd ones, for deinterleave() */
 	/* Layers with an extra input: f32 [batch][n_layer * n_input] twice, then [batch][n_input] twice */
 	struct tensor inputs, input_embd, input, input_gate;

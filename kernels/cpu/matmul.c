@@ -12,7 +12,8 @@ enum {
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, which stay in the L2 cache */
-	RUN_PANELS = 16, /* least panels of such a task: with fewer, preparing the columns takes noticeable time */
+	RUN_PANELS =
+		16, /* least panels of a task with many columns; with fewer, preparing the columns takes too long */
 	TASK_BYTES = 24 << 10, /* bytes of weights x columns below which a second thread does not pay */
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };
