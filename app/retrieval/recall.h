@@ -1,4 +1,4 @@
-/* app/retrieval/recall.h - inside app/retrieval/: the turns of a conversation, searched for the words of a question
+/* app/retrieval/recall.h - inside app/retrieval/: searches the turns of a conversation for the words of a question
  * (recall_turns.c, for recall.c). */
 #ifndef WEIR_RECALL_H
 #define WEIR_RECALL_H
@@ -6,24 +6,26 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	RECALL_WORDS = 64,      /* of a question */
-	RECALL_BEGINNING = 240, /* bytes of an answer without a word of the question */
+	RECALL_WORDS = 64, /* most words of a question that are searched for */
+	/* bytes quoted from the beginning of an answer that shares no word with the question */
+	RECALL_BEGINNING = 240,
 };
 
-/* A sentence of a message, as bytes of it; its bm25, and the words that it shares with the question: how many, and
- * their part of all, by idf. */
+/* Bytes from .. to of message `msg`: a sentence. score: its bm25; shared: number of words it shares with the
+ * question; covered: their share of the idf sum of all question words, 0 .. 1. */
 struct best {
 	size_t msg, from, to;
 	double score, covered;
 	int shared;
 };
 struct turn_words {
-	size_t number;           /* from 1 on */
-	struct best best[2];     /* of the question, of the answer; score 0: no sentence has a word */
-	struct best tells;       /* what the turn has to say; score 0: nothing */
-	size_t question, answer; /* messages; SIZE_MAX: there is none */
+	size_t number; /* turn number, from 1 */
+	/* best sentence of the question, of the answer; score 0: no sentence has a question word */
+	struct best best[2];
+	struct best tells;       /* the sentence to recall (find_telling); score 0: none */
+	size_t question, answer; /* message indexes; SIZE_MAX: no answer */
 	double score, words;
-	uint8_t count[RECALL_WORDS]; /* sentences with each word of the question */
+	uint8_t count[RECALL_WORDS]; /* number of sentences with each word of the question */
 };
 struct numbered {
 	int64_t number;
@@ -32,21 +34,21 @@ struct numbered {
 struct memory {
 	struct turn_words *turn;
 	size_t n_turn;
-	size_t *turn_of; /* [n_msg] index into turn[]; SIZE_MAX: no question stands before it */
+	size_t *turn_of; /* [n_msg] index into turn[]; SIZE_MAX: before the first question */
 	struct numbered *numbered;
 	size_t n_numbered;
-	double weight[RECALL_WORDS], whole; /* idf of the question's words, and their sum */
+	double weight[RECALL_WORDS], whole; /* idf of each question word, and the sum of all idf */
 };
 
-/* What recall has besides its result. */
+/* State of the recall companion. */
 struct recall {
-	struct recalls last; /* for the last question */
+	struct recalls last; /* turns recalled for the last question */
 	add_message_fn *add_message;
 	find_sentences_fn *find_sentences;
 	void *search_ud;
 };
 
-/* Search the messages; turn[] is sorted, the best first.  Call memory_free() after -1, too. */
+/* Search the messages and sort turn[], the best first. Returns 0 or -1; call memory_free() in both cases. */
 int memory_search(struct conversation *, const struct recall *, const char *question, size_t n, struct memory *,
                   struct err *);
 void memory_free(struct memory *);
