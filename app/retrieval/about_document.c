@@ -1,18 +1,18 @@
-/* app/retrieval/about_document.c - questions for a document as a whole, and its beginning, which answers some of them
- * (retrieval.h).
+/* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
+ * document, which answers some of them (retrieval.h).
  *
- * "Who wrote it?" shares no word with a title page, and "Summarize this." with nothing. A question is for the whole
- * where each of its words is in the table of one language below: words that say nothing by themselves, and at least one
- * for a document or what it has as a whole. Any other word asks for something of its own: "What does the summary of
- * chapter 3 say about costs?". */
+ * "Who wrote it?" shares no word with a title page, and "Summarize this." with no sentence, so a search by words fails.
+ * A question is about the whole document if each of its words is in one language's table below, and at least one of
+ * them names a document or a property of one. Any other word asks for a detail: "What does the summary of chapter 3
+ * say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 
-/* Words between blanks, in lower case; with * the beginning of one. parts: what "the summary" may be beside, and what
- * may be summarized alone. */
+/* Lists of lower-case words separated by blanks; word* matches every word that begins so. nothing: function words
+ * and fillers; parts: parts of a text that may be asked for in general ("the results"). */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
 } languages[] = {
@@ -141,10 +141,10 @@ static const struct language {
 		" samen samenvat* samengevat overzicht ",
 	},
 };
-/* "Which book did he write?" is not for this one. */
+/* After these words a word for "document" names another one: "Which book did he write?" */
 static const char which[] =
 	" which what any welche welches welchen welcher quel quelle qu\xc3\xa9 cu\xc3\xa1l quale che qual welk welke ";
-/* A number before one of them is the length of a summary. */
+/* A number before one of these words is the length of a summary: "in 100 words". */
 static const char words_of_length[] =
 	" words w\xc3\xb6rter w\xc3\xb6rtern worten mots palabras parole palavras woorden ";
 
@@ -152,7 +152,7 @@ enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
 /* ---- the words of a question ---- */
 
-/* Is a word in the list? */
+/* 1 if the word is in the list. */
 static int among(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -166,7 +166,7 @@ static int among(const char *list, const char *word)
 	return 0;
 }
 
-/* Punctuation of Latin-1, and quotation marks and dashes. */
+/* Bytes of a Latin-1 punctuation mark, quotation mark or dash at s; 0: s begins otherwise. */
 static size_t punctuation(const char *s, size_t n)
 {
 	if (n >= 2 && (unsigned char)s[0] == 0xc2)
@@ -174,7 +174,8 @@ static size_t punctuation(const char *s, size_t n)
 	return n >= 3 && (unsigned char)s[0] == 0xe2 && (unsigned char)s[1] == 0x80 ? 3 : 0;
 }
 
-/* The next word of a question from *at on, in lower case; 0: there is none, -1: it is too long for the lists. */
+/* Copy the next word of s[*at .. n), in lower case, and advance *at. 1; 0: no more word; -1: the word is too long
+ * for the lists. */
 static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
@@ -194,7 +195,7 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	return len > 0;
 }
 
-/* What a question asks for, read as one in that language; *words: of a summary. */
+/* Classify a question with the word lists of one language. *words: length of the summary that it asks for. */
 static enum whole_question judge(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
@@ -226,7 +227,7 @@ static enum whole_question judge(const struct language *l, const char *s, size_t
 		else
 			return WHOLE_NOT;
 	}
-	/* "4.3.1" at its end is the number of something. */
+	/* A number at the end ("4.3.1") names a section. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
@@ -236,7 +237,8 @@ static enum whole_question judge(const struct language *l, const char *s, size_t
 	                                     : WHOLE_NOT;
 }
 
-/* Blank out the name of a document, with its ending or without: 1; 0: the question does not have it. */
+/* Replace a document's name in the question, with or without its file name extension, by blanks. 1 = replaced, 0 =
+ * the question does not contain the name. */
 static int take_name(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
@@ -262,7 +264,7 @@ enum whole_question asks_for_whole(const struct conversation *conv, const char *
 
 	*doc = SIZE_MAX;
 	*words = 0;
-	if (n > QUESTION_MOST) /* it asks for something of its own */
+	if (n > QUESTION_MOST) /* a long question asks for details */
 		return WHOLE_NOT;
 	for (size_t i = 0; i < n; i++)
 		text[i] = question[i] ? question[i] : ' ';
@@ -281,8 +283,8 @@ enum whole_question asks_for_whole(const struct conversation *conv, const char *
 
 /* ---- the beginning of a document ----
  *
- * "Who wrote it?" is answered by its first lines. "What is it about?" is answered by its abstract, else by its first
- * prose: licences, notes of the publisher and lists of names and chapters stand in front of that. */
+ * "Who wrote it?" is answered by the first lines of a document. "What is it about?" is answered by its abstract, else
+ * by its first paragraph of prose, which may follow a licence, publisher's notes, and lists of names and chapters. */
 
 enum {
 	/* bytes */
@@ -294,9 +296,9 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* of a block that may be a heading */
+	HEADING_MOST = 80, /* longest block that may be a heading */
 };
-/* How headings begin: of sections that tell what a text is about, and of those that do not. */
+/* Beginnings of headings: of sections that summarise a text (abstracts), and of front matter (beside). */
 static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
 	                                 "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen",
 	                                 "resumo",   "riassunto",       "samenvatting",         NULL };
@@ -307,7 +309,7 @@ static const char *const beside[] = {
 	"notice",         "disclaimer",        "also by",       "other books", "inhalt",           "impressum",
 	"table des mati", "sommaire",          "\xc3\xadndice", "indice",      "inhoud",           NULL,
 };
-/* What only stands in notes of those who publish a text. */
+/* Words of publishers' notes; prose has none of them. */
 static const char *const imprint[] = {
 	"copyright",     "\xc2\xa9",   "all rights reserved", "isbn",        "gutenberg", "licence",    "license",
 	"permission to", "this ebook", "electronic text",     "transcriber", "proofread", "printed in", NULL,
@@ -329,7 +331,8 @@ static int has_any(const char *p, size_t n, const char *const *any)
 	return 0;
 }
 
-/* Sentences in small letters, no table, list, address, motto or note of a publisher. */
+/* 1 if p[0 .. n) is prose: mostly lower-case letters with punctuation; not a table, list, address, motto or
+ * publisher's note. */
 static int is_prose(const char *p, size_t n, size_t least)
 {
 	size_t small = 0, stops = 0, lines = 1, items = 0;
@@ -346,7 +349,8 @@ static int is_prose(const char *p, size_t n, size_t least)
 	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
 }
 
-/* The block of lines at or behind a byte: where it begins, and its end; n where there is none. */
+/* Return the begin of the first block of lines at or after byte `from`, and its end in *end. Blocks are separated by
+ * blank lines. No block: n. */
 static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 {
 	const char *blank;
@@ -358,7 +362,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* The abstract, or the first prose; *head: where the heading in front of it begins.  1, or 0: there is none. */
+/* Find the abstract, else the first paragraph of prose: bytes *begin .. *end. *head: begin of its heading, or
+ * *begin. 1 = found, 0 = not found. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -371,14 +376,14 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 
 		if (found && at - from > ABSTRACT_WITHIN)
 			break;
-		/* of Markdown, and the number of a section */
+		/* skip Markdown marks and section numbers */
 		while (mark < len && strchr("#*_= 0123456789.", p[mark]))
 			mark++;
 		if (len <= HEADING_MOST && (len == to - at || begins_with_any(p + mark, len - mark, abstracts))) {
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1; /* "Abstract", and its text in the next line */
+			at += len == to - at ? len : len + 1; /* the heading's text may follow on the next line */
 		}
 		if (at < to && !skip && (wanted || !found) &&
 		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
@@ -393,8 +398,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* The title: what "Title: " says, else the first line, and the second where that goes on. 1, or 0: the text begins
- * without one. */
+/* Find the title: the text after "Title: ", else the first line with a short second line. 1 = found, 0 = the text
+ * begins without a title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
@@ -419,7 +424,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* of Project Gutenberg: what stands above is not the book's */
+	/* Project Gutenberg: the text above this line is not part of the book. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;
@@ -438,7 +443,7 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		if (out->title && out->title < to) { /* behind a licence */
+		if (out->title && out->title < to) { /* the title follows a licence */
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}

@@ -1,21 +1,21 @@
-/* app/retrieval/answer_sources.c - the numbered sources of an answer, which are kept with it (retrieval.h).
+/* app/retrieval/answer_sources.c - the numbered list of an answer's sources, which is stored with it (retrieval.h).
  *
- *     found      the passages that answer the question (sources.c)
- *     attended   the passages that the answer attended to (evidence.c)
+ *     found      passages that the search found for the question (sources.c)
+ *     attended   passages that the answer attended to (evidence.c)
  *
- * Both are one list. A passage that was found keeps its number, and the attention only adds its share; others get the
- * next numbers. */
+ * Both are in one list. A found passage keeps its number and gets its share of attention; attended passages that the
+ * search did not find get the next numbers. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	FOUND_MOST = 3, /* most passages of the search that are listed, unless the model is sent more */
+	FOUND_MOST = 3, /* found passages that are listed, unless the model is sent more */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200, /* bytes of a passage that was not searched for */
+	TEXT_MOST = 200, /* bytes shown of a passage that the search did not find */
 };
-static const double ATTENDED_LEAST = 0.05; /* of the attention: a smaller share says nothing */
+static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
 
 static char *copy_of(const char *text)
 {
@@ -31,7 +31,7 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Name, place and text, from the bytes that are given; in the list. */
+/* Append a copy of *s to the list, with document name, place and text filled in from its byte ranges. */
 static struct answer_source *add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                  struct answer_sources *out)
 {
@@ -82,7 +82,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 			    .quote_end = s->quote_end,
 			    .found = 1,
 			    .score = s->score,
-			    /* of the nearest none is sent: no mark tells them apart */
+			    /* without a good source none is sent, so none is marked as not sent */
 			    .sent = source_sent(conv, s) || !last->found,
 			    .share = -1,
 		    },
@@ -90,7 +90,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 	}
 }
 
-/* Do two passages have half of the shorter one in common? */
+/* 1 if two passages share at least half of the shorter one. */
 static int same_passage(const struct answer_source *a, const struct evidence *b)
 {
 	size_t from = MAX(a->from, b->from), to = MIN(a->to, b->to);
@@ -99,8 +99,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* Do the shares of the listed passages say something? Not where one of them was in the context alone, beside passages
- * of earlier questions that the list does not have: of a document that was read whole all others were. */
+/* 1 if the shares of the listed passages are comparable. They are not if the model has only one of the listed
+ * passages beside passages of earlier questions, which the list lacks. A document read whole has all passages in the
+ * context. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;
@@ -152,7 +153,7 @@ void answer_sources_attended(const struct conversation *conv, struct answer_sour
 		out->at[i].share = -1;
 }
 
-/* ---- in the documents ---- */
+/* ---- find sources in the documents ---- */
 
 size_t answer_source_document(const struct conversation *conv, const struct answer_source *s)
 {
@@ -202,7 +203,7 @@ int sources_restore(struct conversation *conv, const struct answer_sources *from
 	return last->found;
 }
 
-/* ---- beside a stored message ---- */
+/* ---- sources stored with a message ---- */
 
 void message_read_stats(int role, const char *stats, struct message *to)
 {

@@ -1,7 +1,7 @@
-/* app/retrieval/evidence.c - the passages of the documents with most of an answer's attention mass (retrieval.h).
+/* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass (retrieval.h).
  *
- * The engine gives the attention mass of each token while the answer was generated, and the rendering the bytes of a
- * document that a token stands for. */
+ * The engine sums the attention mass of each token while the answer is generated. The rendering maps tokens to bytes of
+ * a document. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* Attention sinks are skipped: they draw attention whatever they contain. A passage with less than SHARE_LEAST of it
- * all is no evidence.
+/* Attention sinks, the first SINKS tokens, are skipped: they draw attention whatever they contain. A passage with less
+ * than SHARE_LEAST of the documents' mass is no evidence.
  *
- * An answer that owes nothing to the documents attends to them a little all the same, and the shares of that little say
- * nothing. So the documents must draw BESIDE_LEAST of what they and the words of the question draw together: 0.3 or
- * more in right answers about SQuAD paragraphs and where a document's words were repeated, below 0.19 where "What is
- * the capital of France?" was answered beside one. */
+ * Every answer attends to the documents a little; the shares of so little mass are noise. So the documents must have at
+ * least BESIDE_LEAST of the mass on the documents and the question's words together. Measured: 0.3 or more for right
+ * answers about SQuAD paragraphs and for answers that repeat a document's words; below 0.19 for "What is the capital of
+ * France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 
@@ -25,8 +25,8 @@ struct looked_at {
 	double weight;
 };
 
-/* The byte of the document behind each token of the prompt from `token` on, ascending, until the document ends. Returns
- * how many. */
+/* Set end[k] to the byte of the document where its k-th token ends, for all its tokens in the prompt. Returns the
+ * number of tokens. */
 static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -47,7 +47,7 @@ static int by_weight(const void *a, const void *b)
 	return x->d != y->d ? (x->d < y->d ? -1 : 1) : x->p.from < y->p.from ? -1 : 1;
 }
 
-/* Leave out white space at both ends. */
+/* Trim white space at both ends of a passage. */
 static void passage_trim(const char *text, struct passage *p)
 {
 	while (p->from < p->to && (unsigned char)text[p->from] <= ' ')
@@ -56,8 +56,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* The passages of a document that the search indexes, cut where a page begins: evidence names its page.  Returns their
- * number; the caller frees *out. */
+/* Cut a document into the passages that the search indexes, and cut these again at page boundaries, because evidence
+ * names its page. Returns their number; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -79,7 +79,8 @@ static size_t page_passages(const struct document *d, struct passage **out)
 	return made;
 }
 
-/* Add one document's passages to best[], which keeps those with the most mass; returns the mass of them all. */
+/* Add the passages of one document to best[BEST + 1], which keeps the passages with most mass. end[n_token]: see
+ * tokens_in(). Returns the mass of all passages of the document. */
 static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
                            struct looked_at *best)
 {
@@ -94,7 +95,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 		struct looked_at *last = &best[BEST];
 
 		*last = (struct looked_at){ .d = d, .p = p[i] };
-		/* A token belongs to the passage where it ends, because it may begin with the blank before. */
+		/* A token belongs to the passage where it ends: it may begin with the blank before the passage. */
 		for (; token < n_token && body[token] <= p[i].to; token++)
 			if (body[token] > p[i].from)
 				last->weight += (double)weight[token];
@@ -106,7 +107,7 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
-/* The passage among the best that holds the beginning of what is quoted, or a new one without mass yet. */
+/* Return the passage in best[] that overlaps the quotation, else best[BEST] as a new passage without mass. */
 static struct looked_at *quoted_passage(const struct document *d, const struct quoted *q, struct looked_at *best)
 {
 	for (int i = 0; i < BEST; i++)
@@ -116,7 +117,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* What the questions quote of the last question's sources counts for the passage that holds it. */
+/* Add the mass on quotations of the last question's sources in message m's context to the quoted passages. Returns
+ * that mass. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
@@ -138,8 +140,8 @@ static double add_quoted(const struct conversation *conv, const struct message *
 	return all;
 }
 
-/* The attention mass of the last question's own words: without what it quotes, and without a text that was read before
- * it. */
+/* Return the attention mass on the last question's own words, without its context and without text read before it in
+ * the same message. */
 static double mass_of_question(const struct conversation *conv, const float *weight, size_t n_token)
 {
 	const struct message *m;
@@ -159,7 +161,7 @@ static double mass_of_question(const struct conversation *conv, const float *wei
 	return all;
 }
 
-/* Observe attention while the answer is generated, if there are documents and it can be observed. */
+/* Start summing attention for the answer, if there are documents and the engine can. */
 static void evidence_begin(void *self, struct conversation *conv, const struct answer_hooks *h)
 {
 	struct evidence_list *list = self;
@@ -168,7 +170,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		there |= !conv->doc[i].grows; /* what is quoted of that stands in the text of the message */
+		there |= !conv->doc[i].grows; /* a growing text is part of a message */
 	if (!h->evidence || !there)
 		return;
 	if (!conv->tl)
@@ -225,7 +227,7 @@ static void evidence_ended(void *self, struct conversation *conv, struct message
 		answer_sources_attended(conv, &answer->sources);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 static void evidence_json(void *self, const struct conversation *conv, struct str *out)
 {

@@ -1,5 +1,5 @@
-/* app/retrieval/found.c - the states of the companions of this room: what was found for the last question
- * (retrieval.h). */
+/* app/retrieval/found.c - access to the states of this room's companions: sources, evidence and recalled turns of
+ * the last question (retrieval.h). */
 #include <stdlib.h>
 
 #include "app/retrieval/recall.h"

@@ -1,7 +1,7 @@
-/* app/retrieval/named_place.c - the page, chapter or section that a question names (retrieval_private.h).
+/* app/retrieval/named_place.c - finds the page, chapter or section that a question names (retrieval_private.h).
  *
- * "What is on page 30?" shares no word with that page, so no index finds it; the marks of the document do. What is
- * named is a word such as "page" or "chapter" and a number behind it, "4.3.1" or "IV", or "第3章". */
+ * "What is on page 30?" shares no word with page 30, so a search by words fails; the document's marks locate the page.
+ * A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form such as "第3章". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct place_name {
 	int page;
 	int word;
 	int part[PARTS], n;
-}; /* word: which of words[], -1: none */
+}; /* word: index into words[], -1: none */
 
 static const struct {
 	const char *word;
@@ -27,7 +27,7 @@ static const struct {
 	{ "chapitre", 0 }, { "annexe", 0 },  { "capítulo", 0 },  { "sección", 0 },  { "глава", 0 },
 	{ "главе", 0 },    { "раздел", 0 },  { "разделе", 0 },
 };
-/* The units of Chinese and Japanese, behind the number. */
+/* Chinese and Japanese units, which follow the number. */
 static const struct {
 	const char *unit;
 	int page;
@@ -58,7 +58,7 @@ static int roman(const char *s, size_t n, int *value)
 	return (int)i;
 }
 
-/* "4.3.1", "IV": the bytes that it takes, 0 = there is none. */
+/* Parse a number, "4.3.1" or "IV". Returns its length in bytes, 0 = no number. */
 static size_t read_number(const char *s, size_t n, struct place_name *out)
 {
 	size_t i = 0, first;
@@ -75,7 +75,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 			break;
 		i++;
 	}
-	/* "In this chapter I want" names none. */
+	/* "In this chapter I want" has no number. */
 	if (!out->n && (i = (size_t)roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
 		out->part[out->n++] = value;
 	return out->n && (i == n || !(byte_is_letter(s[i]) || byte_is_digit(s[i]))) ? i
@@ -83,7 +83,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 	                                                                            : 0;
 }
 
-/* A name that begins at s: 1, or 0. */
+/* Parse a place name at s. 1 = parsed, 0 = no name. */
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
 	*out = (struct place_name){ .word = -1 };
@@ -108,7 +108,8 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	return 0;
 }
 
-/* Is a heading called that: "4.3.1 Title", "CHAPTER IV", "第3章"? One with a word of its own must have the question's. */
+/* 1 if a heading has the name: "4.3.1 Title", "CHAPTER IV", "第3章". If the heading and the question both have a word,
+ * the words must be equal. */
 static int heading_has(const char *text, const struct place_name *want)
 {
 	struct place_name has;
@@ -124,7 +125,8 @@ static int heading_has(const char *text, const struct place_name *want)
 	return has.word < 0 || want->word < 0 || has.word == want->word;
 }
 
-/* Where a page or a section ends: at the next page, or the next heading of its level or a higher one. */
+/* Return the end of page or section i: the begin of the next page, or of the next heading of the same or a higher
+ * level. */
 static size_t place_end(const struct document *d, size_t i)
 {
 	for (size_t k = i + 1; k < d->n_mark; k++)
@@ -134,7 +136,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* The longest place of that name: a table of contents may name it, too. */
+/* Find the place with that name: 1 = found. If several places have the name, take the longest: a table of contents
+ * lists names, too. */
 static int find_in(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0;
@@ -185,7 +188,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* Not inside of a word or a number; Chinese and Japanese have no blanks. */
+		/* Skip positions inside a word or a number. Chinese and Japanese have no blanks. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))
@@ -204,7 +207,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* A title says less than what follows it. */
+			/* Quote the text after the heading. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)
@@ -214,6 +217,6 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 				return 0;
 		}
 	}
-	/* Of several documents nothing says which is meant. */
+	/* If several documents have the place, it is ambiguous. */
 	return found == 1;
 }

@@ -1,9 +1,9 @@
-/* app/retrieval/quote.c - what a question brings along from the documents: passages, and the sentence that answers best
+/* app/retrieval/quote.c - writes a question's context: passages of the documents, and the sentence that answers best
  * (retrieval.h).
  *
- * Behind a document that was read whole, a question brings the best sentence of it; of a document that is only searched
- * it brings the best passages, in the order of the document, and then the sentence. A passage that an earlier question
- * brought is not sent again while the cache holds it. */
+ * For a document read whole, the context is the document's best sentence. For a document that is only searched, the
+ * context has the best passages, in document order, and then the best sentence. A passage that an earlier question
+ * sent is not sent again while its KV entries are in the cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,15 +11,15 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	SHARE_OF_CTX = 3,   /* the passages of a question take at most this part of the context, */
-	SHARE_OF_FREE = 2,  /* and where nothing is evicted this part of what is free */
-	PASSAGES = 3,       /* of a question, where no number is set; */
-	PASSAGES_SMALL = 1, /* more than one leads small models astray (tests/results.md) */
+	SHARE_OF_CTX = 3,   /* passages of a question take at most 1/3 of the context size */
+	SHARE_OF_FREE = 2,  /* and, if the policy does not evict, at most 1/2 of the free context */
+	PASSAGES = 3,       /* passages of a question without --passages */
+	PASSAGES_SMALL = 1, /* the same for small models, which more passages distract (tests/results.md) */
 };
-static const uint64_t SMALL = 1000000000; /* parameters */
-/* Below so many parameters an answer begins with the best sentence, and ends with its paragraph: the default model, of
- * 135 million, had 67 of 80 easy questions right in its own words, and 80 by the sentence
- * (tests/results/2026-11-28-answers.md). */
+static const uint64_t SMALL = 1000000000; /* parameters of a small model */
+/* Models with fewer parameters begin their answer with the best sentence, and the answer ends at the next line
+ * break. Measured with the default model of 135 million parameters: 80 of 80 easy questions right, 67 in its own
+ * words (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
 
 static const char *body_of(const struct conversation *conv, const struct source *s)
@@ -47,9 +47,9 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 	text_on_one_line(body_of(conv, s) + s->quote, s->quote_end - s->quote, out);
 }
 
-/* ---- passages that the cache holds already ---- */
+/* ---- passages that are in the cache ---- */
 
-/* Do the tokens of bytes at .. at + n of a text that stands there keep their KV entries? */
+/* 1 if the cache has all KV entries of bytes at .. at + n of a text that begins at `place`. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -78,7 +78,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* The same for a text that grows, which is read as a message. */
+/* 1 if the text was read as part of a growing message and is still in the cache. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -103,7 +103,7 @@ void source_place(const struct conversation *conv, size_t i, size_t from, size_t
 		str_addf(out, ", \"%s\"", at.heading);
 }
 
-/* ---- what goes in front of the question ---- */
+/* ---- the context of a question ---- */
 
 static int by_place(const void *a, const void *b)
 {
@@ -114,7 +114,7 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Tokens that the passages of a question may take. */
+/* Tokens available for the passages of a question. */
 static size_t room_for_passages(const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -133,7 +133,7 @@ static size_t passages_most(const struct conversation *conv)
 	                                                              : PASSAGES;
 }
 
-/* The best passages of documents that are not read whole. */
+/* Choose the best passages of documents that are not read whole. */
 void sources_choose(struct conversation *conv)
 {
 	const struct sources *last = sources_of(conv);
@@ -183,7 +183,7 @@ int source_sent(const struct conversation *conv, const struct source *s)
 
 #define SAYS "The document says: \""
 
-/* Bytes of the mark of a list's item in front of its sentence, "- " or "12. "; 0: there is none. */
+/* Return the length of a list item's mark at the beginning of a sentence, "- " or "12. "; 0: no mark. */
 static size_t item_mark(const char *p, size_t n)
 {
 	size_t digits = 0, mark;
@@ -194,8 +194,8 @@ static size_t item_mark(const char *p, size_t n)
 	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;
 }
 
-/* The best sentence within quotation marks: its own become single ones, and the mark of a list's item is left out,
- * which leads small models astray. */
+/* Append the best sentence for use within quotation marks: its double quotes become single quotes, and the mark of a
+ * list item is dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -210,7 +210,7 @@ static void quote_in_marks(const struct conversation *conv, const struct source 
 	str_free(&quote);
 }
 
-/* Append the best sentence of a source as the question and the answer say it. */
+/* Append the best sentence of a source in the form that both the question and the answer use. */
 static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);
@@ -254,7 +254,8 @@ void question_context(struct conversation *conv, struct str *out)
 	str_adds(out, "\n\n");
 }
 
-/* 1 if the model's own words are worse than the sentence, and an answer may begin with any text. */
+/* 1 if the model is so small that its answers should begin with the quoted sentence, and its template lets an answer
+ * begin with any text. */
 static int quotes_first(const struct conversation *conv)
 {
 	const struct engine_info *i = conv->info;
@@ -305,7 +306,7 @@ size_t context_quotes(const struct conversation *conv, const struct str *context
 	return n;
 }
 
-/* ---- for people and programs ---- */
+/* ---- JSON ---- */
 
 void passages_json(const struct conversation *conv, struct str *out)
 {
