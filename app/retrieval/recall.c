@@ -1,35 +1,36 @@
-/* app/retrieval/recall.c - what was evicted from a conversation, found again for a question (retrieval.h).
+/* app/retrieval/recall.c - finds evicted turns of a conversation that a question asks about (retrieval.h).
  *
- * The turns are searched for the question's words (bm25 of a turn and of its best sentence); a sentence that the cache
- * still holds needs no recall. Of the best sentences those are accepted that explain the question better than chance:
- * the question's log probability behind the sentence, less its log probability without it. They are quoted in front of
- * the question, at the end of the sequence: nothing that was evicted comes back into its old place. */
+ * Turns are searched for the question's words (bm25 of a turn and of its best sentence). Sentences whose KV entries are
+ * in the cache are skipped. The model then scores the best sentences: the question's log probability after the
+ * sentence, minus its log probability without the sentence. Accepted sentences are quoted as text before the question,
+ * at the end of the sequence; evicted KV entries are not restored. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/recall.h"
 
 enum {
-	CANDIDATES = 4,   /* sentences, of as many turns, that are scored by the model */
-	LOOKED_AT = 40,   /* turns whose sentences are looked for in the cache */
-	SHARED_LEAST = 2, /* words that a candidate has of the question */
+	CANDIDATES = 4,   /* most sentences that the model scores, one of each turn */
+	LOOKED_AT = 40,   /* most turns that are checked against the cache */
+	SHARED_LEAST = 2, /* least words that a candidate shares with the question */
 	RECALLED_MOST = 3,
-	TOKENS_MOST = 150, /* of all that is recalled */
-	BEST_BYTES = 500,  /* of the sentence that was found; of the other side of its turn */
+	TOKENS_MOST = 150, /* tokens of all recalled turns */
+	BEST_BYTES = 500,  /* bytes of the sentence that was found */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* a candidate with less than this share of the score of a sentence in the cache adds nothing to it */
+/* A candidate must have this share of the score of the best sentence that is in the cache. */
 static const double CACHED_SHARE = 0.8;
-/* Accepted: nats that the question gains behind the sentence, and the share of its words, by idf, that the sentence
- * has. Measured with tests/measure/recall.py. */
+/* Least values of a candidate: COVERED_LEAST of the words (share of idf, 0 .. 1) and SCORE_LEAST (bm25). With log p
+ * it is accepted if gain in nats + NATS_OF_COVERED * covered >= ACCEPTED. Measured with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* The same without the model's opinion, where the model is too large to give it quickly. */
+/* Limits without log p, if the model is too large to score candidates quickly. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-static const double BESIDE_SHARE = 0.5; /* a further turn comes along with this share of the best one's gain */
+static const double BESIDE_SHARE = 0.5; /* further turns need this share of the best turn's gain */
 
 /* ---- the cache ---- */
 
-/* The tokens of bytes from .. to of a message: the first one, and how many; 0 = they are not in the sequence. */
+/* Find the tokens of bytes from .. to of a message: the index of the first in *first. Returns their number; 0 = they
+ * are not in the sequence. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
@@ -38,7 +39,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* an answer, by the bytes of its sampled tokens */
+	if (m->id.n) { /* answers: the tokens as they were sampled */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
@@ -68,7 +69,8 @@ struct candidate {
 	double gain;
 };
 
-/* The best turns of which the sentence that was found is evicted, and shares enough words with the question. */
+/* Choose the best turns whose found sentence is evicted and shares enough words with the question. Returns their
+ * number. */
 static size_t choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;
@@ -91,7 +93,7 @@ static int accept_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Nats of the question that each of the first candidates explains: how many of them its size allows; -1. */
+/* Set the gain of the first candidates, as many as the model's size allows. Returns the number scored, or -1. */
 static int score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                  struct err *e)
 {
@@ -118,7 +120,7 @@ static int by_gain(const void *a, const void *b)
 	return x->gain > y->gain ? -1 : x->gain < y->gain;
 }
 
-/* Those that are accepted, the best first: how many; -1 with ERR_CANCELLED. */
+/* Keep the accepted candidates, the best first. Returns their number, or -1 = ERR_CANCELLED. */
 static int accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                   struct err *e)
 {
@@ -140,7 +142,8 @@ static int accept(struct conversation *conv, const char *question, size_t n, str
 
 /* ---- quoting ---- */
 
-/* Bytes from .. to of a text on one line, cut behind a word where there are more than `most`. */
+/* Append bytes from .. to of a text on one line. If longer than `most` bytes, the text is cut after a word and "
+ * ..." is appended. */
 static void quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;
@@ -157,8 +160,8 @@ static void quote(const struct str *text, size_t from, size_t to, size_t most, s
 		str_adds(out, " ...");
 }
 
-/* The question's and the answer's words of a turn: the sentence that was found, and from the other side what belongs to
- * it. */
+/* Quote a turn: the sentence that was found, and the matching text of the other message of the turn (question or
+ * answer). */
 static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
@@ -180,7 +183,7 @@ static void add_quoted(const char *who, const struct str *text, struct str *out)
 	str_addf(out, "%s: \"", who);
 	from = out->n;
 	str_add(out, text->p, text->n);
-	for (size_t i = from; i < out->n; i++) /* quotation marks within quotation marks */
+	for (size_t i = from; i < out->n; i++) /* double quotes inside become single quotes */
 		if (out->p[i] == '"')
 			out->p[i] = '\'';
 	str_adds(out, "\"");
@@ -216,7 +219,7 @@ static void recall_context(void *self, struct conversation *conv, struct str *ou
 	const struct recall *r = self;
 
 	(void)conv;
-	for (size_t i = r->last.n; i--;) /* the best one next to the question */
+	for (size_t i = r->last.n; i--;) /* the best turn last, next to the question */
 		add_turn(&r->last.at[i], out);
 	if (r->last.n)
 		str_adds(out, "\n");
@@ -232,7 +235,8 @@ static int evicts(const struct conversation *conv)
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
-/* Into r->last. */
+/* Search, choose, accept and quote; the result is r->last. *m is the search's memory, freed by the caller. Returns 0
+ * or -1. */
 static int recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
                   struct err *e)
 {

@@ -1,7 +1,7 @@
 /* app/retrieval/recall_turns.c - searches the turns of a conversation for the words of a question (recall.h).
  *
  * The index has the sentences of all messages, each message once. A turn's score is its bm25 (Robertson and Zaragoza
- * 2009) and half of that of its best sentence; what a word weighs, its idf, is counted over turns. */
+ * 2009) plus half the bm25 of its best sentence. The idf of a word is counted over turns. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "engine/base/base.h"
 #include "sessions/store/store.h"
 
-enum { WORD_BYTES = 6 }; /* of a word with its blank: turns are counted in words */
+enum { WORD_BYTES = 6 }; /* average bytes of a word and its blank: estimates the words of a turn */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
-/* ---- what was said ---- */
+/* ---- messages and turns ---- */
 
 void memory_free(struct memory *m)
 {
@@ -39,7 +39,7 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Index the messages that are not yet; a text that still grows is left out. */
+/* Add the messages without an index number to the index; a message that still grows is skipped. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -87,7 +87,7 @@ static void memory_open(const struct conversation *conv, struct memory *m)
 	qsort(m->numbered, m->n_numbered, sizeof *m->numbered, by_number);
 }
 
-/* The first of the messages with that text; n_numbered: it is no message any more. */
+/* Return the index in numbered[] of the first message with that text number; n_numbered: no message has the text. */
 static size_t find_text(const struct memory *m, int64_t number)
 {
 	size_t lo = 0, hi = m->n_numbered;
@@ -110,7 +110,7 @@ static double saturate(double count, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* Which words each turn has, and what they weigh: the fewer turns have a word, the more. */
+/* Count the words of each turn, and set the idf of each word: the fewer turns have a word, the higher. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };
@@ -162,7 +162,7 @@ static void score_sentences(struct memory *m, const struct found_sentence *s, si
 
 static int is_question(const struct str *text, const struct best *b)
 {
-	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" }; /* Chinese, Arabic */
+	static const char *const mark[] = { "?", "\xef\xbc\x9f", "\xd8\x9f" }; /* Latin, full-width, Arabic */
 
 	for (size_t i = 0; i < LEN(mark); i++) {
 		size_t n = strlen(mark[i]);
@@ -177,8 +177,8 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* What the turn has to say: its best sentence. Where that only asks, it is the answer's best sentence or else its
- * beginning, and what the question has in common with it counts half. */
+/* Choose the sentence to recall: the turn's best sentence. If that sentence is itself a question, take the answer's
+ * best sentence instead, else the answer's beginning; the score of the question then counts half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];
@@ -213,10 +213,10 @@ static int by_score(const void *a, const void *b)
 
 	if (x->score != y->score)
 		return x->score < y->score ? 1 : -1;
-	return x->number < y->number ? 1 : -1; /* the newer one */
+	return x->number < y->number ? 1 : -1; /* the newer turn first */
 }
 
-/* Sort the turns, the best first. */
+/* Score the turns and sort them, the best first. */
 static void score_turns(const struct conversation *conv, struct memory *m)
 {
 	double mean = 0;

@@ -1,29 +1,30 @@
-/* app/retrieval/rerank.c - how well passages explain a question, as the model sees it (retrieval_private.h).
+/* app/retrieval/rerank.c - scores passages by query likelihood (retrieval_private.h).
  *
- * The query likelihood is the log p of the question behind a passage (Sachan et al. 2022, "Improving passage retrieval
- * with zero-shot question generation"). It is computed on a short timeline of its own, so that the conversation's stays
- * as it is.
+ * Query likelihood is log p of the question after a passage (Sachan et al. 2022, "Improving passage retrieval with
+ * zero-shot question generation"). It is computed on a short timeline of its own; the conversation's timeline is not
+ * touched.
  *
- * How many passages are judged depends on the size of the model and the kind of processor alone, not on the clock: the
- * same question gets the same passages, on a busy machine and with any number of threads. Only a machine 20 times as
- * slow as meant stops earlier. */
+ * The number of scored passages depends only on the model's size and the kind of processor, not on the clock. So a
+ * question gets the same passages on a busy machine and with any number of threads. The only time limit is
+ * SECONDS_MOST. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Multiply-adds for one question: about 0.4 s of two cores with AVX-512.  A device has more, plain C less. */
+/* Most multiply-adds for one question: on a CPU with SIMD (about 0.4 s on two cores with AVX-512), on a device, and
+ * in plain C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
-static const double SECONDS_MOST = 10; /* a machine that takes this long is in trouble */
-#define HEAD "Passage:"                /* all of them begin with it: it is computed once */
+static const double SECONDS_MOST = 10; /* about 20 times the expected time */
+#define HEAD "Passage:"                /* prefix of all prompts, prefilled once */
 #define ASK  "\n\nQuestion:"
 
 void rerank_close(struct rerank *r)
 {
 	timeline_close(r->tl);
 	r->tl = NULL;
-	r->tokens = 0; /* another model may come */
+	r->tokens = 0; /* the next model may have another size */
 }
 
 /* ---- one passage ---- */
@@ -43,7 +44,7 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 		s->sum += engine_logprob(logits, s->n_vocab, s->id[s->at++]);
 }
 
-/* Log p of the question behind want. */
+/* Compute log p of the question after the prompt `want` into *out. */
 static int likelihood(struct conversation *conv, const struct tokens *want, const struct tokens *question, double *out,
                       struct err *e)
 {
@@ -81,7 +82,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 	return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- all passages ---- */
 
 static int32_t tokens_for(const struct conversation *conv)
 {
@@ -139,13 +140,13 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 	int rc;
 
 	*scored = 0;
-	if (!conv->engine) /* a server gives no likelihoods of a prompt */
+	if (!conv->engine) /* a server does not return the log p of a prompt */
 		return 0;
 	if (!r->tokens)
 		r->tokens = tokens_for(conv);
 	if (r->tokens <= 0)
 		return 0;
-	/* Without room for it the passages stay in the order of the index. */
+	/* Without memory for the timeline the passages keep the order of the index. */
 	if (!r->tl && timeline_open(&r->tl, conv->engine, &o, &why) < 0) {
 		r->tl = NULL;
 		return 0;
@@ -162,7 +163,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* What the user stopped is stopped; any other failure costs the model's opinion alone. */
+		/* Only ERR_CANCELLED is returned; after other failures the passages keep the order of the index. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}
 	tokens_free(&question);

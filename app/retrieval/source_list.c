@@ -1,4 +1,4 @@
-/* app/retrieval/source_list.c - the list of an answer's sources as text, for people and programs, and back
+/* app/retrieval/source_list.c - formats the list of an answer's sources as text and JSON, and parses the JSON
  * (retrieval.h). */
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	BEGINNING_MOST = 80, /* bytes of a passage that are shown where it has no share */
-	STORED_MOST = 4000,  /* of each text that is read back */
+	BEGINNING_MOST = 80, /* bytes shown of a passage without a share of attention */
+	STORED_MOST = 4000,  /* most bytes of each string that is read back */
 };
 
 void answer_source_place(const struct answer_source *s, struct str *out)
@@ -23,7 +23,7 @@ void answer_source_place(const struct answer_source *s, struct str *out)
 		str_addf(out, ", line %zu", s->line);
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static void new_line(struct str *out)
 {
@@ -35,7 +35,7 @@ static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
 
-	if (n) /* weir docs rm has emptied it */
+	if (n) /* empty after weir docs rm */
 		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
 }
 
@@ -119,7 +119,8 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 	json_close(out, ']');
 }
 
-/* A string, or a number as it stands there; NULL: neither, or too long. */
+/* Return a copy of a JSON string, or of a number's digits; NULL = another type, or too long. The caller frees the
+ * copy. */
 static char *read_text(struct jv v)
 {
 	struct str s = { 0 };

@@ -1,9 +1,9 @@
-/* app/retrieval/sources.c - the passages of the documents that answer a question (retrieval.h).
+/* app/retrieval/sources.c - finds the passages of the documents that answer a question (retrieval.h).
  *
- * The index gives candidates by bm25. The model then says of each how much likelier the question is behind the
- * passage's best sentence and its neighbours than behind nothing (rerank.c), for as many candidates as the model's size
- * allows. What a passage must reach to count as found was calibrated by tests/measure/sources on one half of its
- * questions. A page or section that is named needs no index (named_place.c). */
+ * The index returns candidates by bm25. The model then scores each candidate's best sentence and its neighbours by
+ * query likelihood (rerank.c), for as many candidates as the model's size allows. The limits for a good passage were
+ * calibrated with tests/measure/sources on one half of its questions. A page or section that the question names is
+ * found without the index (named_place.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +13,34 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-static const double NAT = 1.8; /* what a nat of the question is worth in bm25 */
-/* With log p: words covered, and a nat as a share of them; without: words covered alone. */
+static const double NAT = 1.8; /* bm25 points that one nat of query likelihood is worth */
+/* A passage is good if, with log p: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the idf of the
+ * question's words, gain: nats); without log p: covered >= COVERED_LEAST. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
 
-/* Of the best score: of the passages below, in the second and third place, 0 to 3 % of SQuAD's and HotpotQA's right
- * ones, and up to 70 % of the others (tests/results/2026-11-28-answers.md). */
+/* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
+ * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
+ * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* What the words of the last turn are worth at most, in bm25 of a word that stands in one sentence of the documents;
- * the passage with such a word of the question has 1.75. Where the question refers to something they are worth more;
- * else they decide between equals. */
+/* Most bm25 points that words of the last turn add to a passage, as a multiple of the bm25 of a word in only one
+ * sentence of the documents. LEAN only orders equal passages; LEAN_REFERS is for questions that refer to earlier
+ * messages ("he", "that"). A passage with such a word of the question itself has 1.75 times that bm25. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-static const double LEAN_MOST = 0.75; /* the same as a share of the best passage's bm25 */
+static const double LEAN_MOST = 0.75; /* upper limit of these points, as a share of the best passage's bm25 */
 
 enum {
 	BEFORE_MOST = 400,
-	WINDOW = 300,   /* bytes */
-	LOOKED_AT = 64, /* passages with the question's words that the index gives */
-	LEANING = 2,    /* passages that the model judges beside those of the question alone */
+	WINDOW = 300,   /* bytes of a text that the model scores */
+	LOOKED_AT = 64, /* most passages that are read from the index */
+	LEANING = 2,    /* passages with words of the last turn that the model scores in addition */
 	SENTENCE_BYTES = 100,
-	BEGINNINGS = 3, /* of so many documents, where the question names none */
+	BEGINNINGS = 3, /* documents whose beginnings are used, if the question names none */
 };
 
-/* ---- what was said before ---- */
+/* ---- the last turn ---- */
 
-/* Without a cut through a character. */
+/* Append at most `most` bytes of a text, in whole characters. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
 	if (n > most)
@@ -47,19 +49,19 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* The question, and the last turn, which it may lean on: 1; 0 where there is none. */
+/* Append the question and the last turn to *out. 1 = done, 0 = there is no earlier turn. */
 static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
 	size_t i = conv->n_msg;
 	int any = 0;
 
 	str_add(out, question, n);
-	/* The question may be the last message already. */
+	/* The question may already be the last message. */
 	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
 	    !memcmp(conv->msg[i - 1].text.p, question, n))
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* a text that was read was not said */
+		if (!conv->msg[k].read) { /* skip text that was read, which is no turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
@@ -68,7 +70,7 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 
 /* ---- the order ---- */
 
-/* score: without the model's opinion.  gain: that, in nats, where it is judged. */
+/* score: bm25, plus the points for the last turn. gain: query likelihood in nats, if judged. */
 struct candidate {
 	struct found_passage found;
 	double score, gain;
@@ -80,7 +82,7 @@ static double total(const struct candidate *c)
 	return c->score + NAT * c->gain;
 }
 
-/* What the model has judged comes first. */
+/* Passages that the model has scored come first. */
 static int by_score(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -94,7 +96,7 @@ static int by_score(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* What the model is to judge of a passage: its best sentence, and as much around it as WINDOW allows. */
+/* Return the text of a passage that the model scores: the best sentence, extended on both sides to WINDOW bytes. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f)
 {
 	const char *body = d->text.p + d->body;
@@ -109,7 +111,7 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 	return (struct quote){ body + from, to - from };
 }
 
-/* Let the model judge the first ones of c: how many it has judged, or -1. */
+/* Let the model score c[0 .. count). Returns the number scored, or -1. */
 static int judge(struct conversation *conv, const char *question, size_t n, struct candidate *c, int count,
                  struct err *e)
 {
@@ -130,7 +132,7 @@ static int judge(struct conversation *conv, const char *question, size_t n, stru
 	return judged;
 }
 
-/* Has one of the passages enough of the question's own words? */
+/* 1 if at least one passage is good (see FOUND_LEAST). */
 static int is_found(const struct candidate *c, int count, int judged)
 {
 	if (!judged)
@@ -153,7 +155,7 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* The passages of the documents that have words of the question, the best first: how many, or -1. */
+/* Find the passages of the documents that have words of the question, the best first. Returns their number, or -1. */
 static int search(const struct conversation *conv, const char *words, size_t n_words, struct found_passage *out,
                   size_t most, struct err *e)
 {
@@ -207,7 +209,7 @@ static const struct found_passage *same_place(const struct found_passage *f, con
 	return NULL;
 }
 
-/* bm25 of a word that stands in one sentence. */
+/* Estimate the bm25 of a word in only one sentence of the documents. */
 static double rarest_word(const struct conversation *conv)
 {
 	double sentences = 1;
@@ -217,9 +219,9 @@ static double rarest_word(const struct conversation *conv)
 	return log(1 + sentences);
 }
 
-/* The question may lean on the last turn: passages that have the words of both, too. own: those with the question's own
- * words, the best of which are c[0 .. count). What the words of the turn add is worth less than one word of the
- * question. Returns how many candidates there are now, the best first, or -1. */
+/* Add passages with the words of both the question and the last turn to c[count]. own: passages with the question's
+ * own words, of which c[] has the best. Words of the last turn add less than one word of the question. Returns the
+ * new number of candidates, the best first, or -1. */
 static int lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
                 const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
@@ -230,8 +232,8 @@ static int lean(struct conversation *conv, const char *question, size_t n, const
 
 	if (n_with < 0)
 		return -1;
-	/* A passage without a word of the question comes behind the best one with some, unless they all only ask: "And
-	 * why?" */
+	/* A passage without a question word ranks below the best passage with one, unless the question has only
+	 * function words: "And why?". */
 	if (n_own && own[0].score > rarest_word(conv) / 2 && worth > LEAN_MOST * own[0].score)
 		worth = LEAN_MOST * own[0].score;
 	for (int i = 0; i < n_with && i < SOURCES_MOST; i++) {
@@ -244,7 +246,7 @@ static int lean(struct conversation *conv, const char *question, size_t n, const
 			continue;
 		c[all] = (struct candidate){ .found = f ? *f : with[i], .score = f ? f->score : 0 };
 		if (!f)
-			c[all].found.covered = 0; /* by the question's own words */
+			c[all].found.covered = 0; /* share covered by the question's own words */
 		all++;
 	}
 	for (int i = 0; i < all; i++) {
@@ -257,7 +259,8 @@ static int lean(struct conversation *conv, const char *question, size_t n, const
 	for (int i = 0; i < all && most > 0; i++)
 		c[i].score += worth * added[i] / most;
 	qsort(c, (size_t)all, sizeof *c, by_score);
-	/* Those that would be among the judged ones. */
+	/* The model also scores up to LEANING new passages whose score without log p exceeds that of the last scored
+	 * passage. */
 	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score;
 	     first++)
 		;
@@ -267,7 +270,7 @@ static int lean(struct conversation *conv, const char *question, size_t n, const
 	return all;
 }
 
-/* Put a place in front that needed no search. */
+/* Insert `first` as the best source, and remove overlapping sources. */
 static void put_first(struct source first, struct sources *out)
 {
 	size_t kept = 1;
@@ -286,8 +289,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* The beginning of what the question names comes first, unless its words are found best inside of that: "What does
- * chapter 5 say of matrices?" */
+/* Put the place that the question names first, unless the best source is already inside that place: "What does
+ * chapter 5 say of matrices?". 1 = the question names a place. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -301,7 +304,7 @@ static int put_named(const struct conversation *conv, const char *question, size
 	return 1;
 }
 
-/* The beginning of a document comes first where it answers the question: "Who wrote it?" */
+/* Put beginnings of documents first if the question is about a whole document: "Who wrote it?". */
 static void put_beginnings(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source beginning;
@@ -314,7 +317,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* What was read whole needs no beginning to be summarized. */
+		/* A document read whole can be summarised without a quoted beginning. A growing text that lost its
+		 * beginning (skipped) has none. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -353,7 +357,7 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 		const struct found_passage *f = &c[i].found;
 		double score = total(&c[i]);
 
-		if (i && score > out->at[i - 1].score) /* what the model has not judged stands behind what it has */
+		if (i && score > out->at[i - 1].score) /* passages that are not scored rank below the scored ones */
 			score = out->at[i - 1].score;
 		out->at[out->n++] = (struct source){
 			.doc = f->text,
@@ -362,7 +366,7 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 			.quote = f->quote,
 			.quote_end = f->quote_end,
 			.score = score,
-			/* Those that the model has not judged have the index's score alone. */
+			/* Passages that are not scored have only the index's score. */
 			.weak = i && (c[i].judged ? total(&c[i]) < WEAK_BELOW * total(&c[0])
 			                          : n_own && c[i].score < WEAK_BELOW * own[0].score),
 		};
@@ -373,10 +377,10 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 	return 0;
 }
 
-/* ---- beside a conversation ---- */
+/* ---- companion ---- */
 
-/* Find the passages that answer the question. context: what it was sent with before, or NULL. 0; 1 = nothing in the
- * documents clearly answers it, and none of them is read whole; -1. */
+/* Find the passages that answer the question. context: the context that the question was sent with earlier, or NULL.
+ * Returns 0; 1 = no passage is good enough and no document is read whole; -1 = error. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -389,10 +393,10 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		return -1;
 	for (size_t i = 0; i < conv->n_doc; i++)
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
-	if (signals_stopped()) /* between two timelines */
+	if (signals_stopped()) /* stopped while no timeline was watched */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
-		return 1; /* the nearest ones stay */
+		return 1; /* keeps the nearest passages */
 	if (!s->last.found) {
 		sources_free(&s->last);
 		return 0;
@@ -426,9 +430,9 @@ static void sources_given(void *self, const struct conversation *conv, const str
 	quotation_given(conv, q->text, q->n, out);
 }
 
-/* Tell the sources of the last question once more. Where they are forgotten, because the session was resumed or a turn
- * undone, its old answer has them, or they are searched for again. The question keeps its context, so a search that
- * fails only leaves them unnamed. */
+/* Report the sources of the last question again, for an answer that is regenerated or continued (goes_on). After
+ * resume or undo they are restored from the old answer, else searched for again. The question keeps its context, so
+ * a failed search only leaves the sources unnamed. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
@@ -438,7 +442,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* those of a question that was not answered */
+	else if (!s->last.found) /* sources of a question without an answer */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)
@@ -454,7 +458,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 }
 
-/* The answer keeps them, unless it goes on and has them. */
+/* Store the sources with the answer, unless a continued answer has sources already. */
 static void sources_began(void *self, struct conversation *conv, struct message *answer)
 {
 	(void)self;
@@ -482,7 +486,7 @@ static void sources_json(void *self, const struct conversation *conv, struct str
 {
 	(void)self;
 	passages_json(conv, out);
-	recalled_json(conv, out); /* behind the passages, although turns are recalled before */
+	recalled_json(conv, out); /* JSON order: passages, then recalled turns */
 }
 
 static void sources_close(void *self)
