@@ -12,11 +12,9 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/serialize.h"
 
-enum { KIND_MAX, KIND_AVG };
 struct snapkv_params {
 	struct entry_count k;
 	int32_t dense, window, pool;
-	int pool_kind;
 };
 
 struct snapkv {
@@ -92,32 +90,10 @@ static const struct attn_probe *snapkv_probe(struct selector *s, const struct st
 	return step_mass_probe(&f->mass, s, st, layer, n, n_slots, par_of(s)->window > 1 ? REDUCE_MEAN : REDUCE_MAX);
 }
 
-/* Replace the mass of the first n columns by its average over `kernel` neighbours. Neighbours outside count as 0, as
- * published. */
-static void pool_average(struct selector *s, int32_t layer, int32_t n, int32_t kernel)
-{
-	struct snapkv *f = s->state;
-	float *out = xcalloc((size_t)n, sizeof *out);
-
-	for (int32_t h = 0; h < s->kv->hp->n_kv_head; h++) {
-		const float *x = step_mass_head(&f->mass, s, layer, h, n);
-
-		for (int32_t i = 0; i < n; i++) {
-			double sum = 0;
-
-			for (int32_t j = i - kernel / 2; j <= i + kernel / 2; j++)
-				sum += j >= 0 && j < n ? (double)x[j] : 0;
-			out[i] = (float)(sum / kernel);
-		}
-		step_mass_set_head(&f->mass, s, layer, h, out, n);
-	}
-	free(out);
-}
-
 static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slots)
 {
 	struct snapkv *f = s->state;
-	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = tokens_counted(s, st), pool = par_of(s)->pool;
+	int32_t k = entry_count_of(par_of(s)->k, n_slots), window = tokens_counted(s, st);
 
 	if (step_generates(st))
 		return;
@@ -127,11 +103,8 @@ static void snapkv_end(struct selector *s, const struct step *st, int32_t n_slot
 	window = MIN(window, k);
 	f->from = n_slots - window;
 	f->mass.n = k - window;
-	for (int32_t i = par_of(s)->dense; f->mass.n > 0 && i < s->kv->n_layer; i++) {
-		if (par_of(s)->pool_kind == KIND_AVG)
-			pool_average(s, i, f->from, pool);
-		step_mass_select(&f->mass, s, i, f->from, par_of(s)->pool_kind == KIND_AVG ? 1 : pool);
-	}
+	for (int32_t i = par_of(s)->dense; f->mass.n > 0 && i < s->kv->n_layer; i++)
+		step_mass_select(&f->mass, s, i, f->from, par_of(s)->pool);
 }
 
 static int32_t snapkv_rewind(struct selector *s, int32_t n)
@@ -184,7 +157,7 @@ static const struct param snapkv_params[] = {
 	{ "window", PARAM_INT, AT(window), 0, 0, "1|32|64", "32",
 	  "last tokens whose attention selects; 1: largest of a group, else the mean" },
 	PARAM_POOL(struct snapkv_params, "neighbours pooled before selecting"),
-	{ "kind", PARAM_CHOICE, AT(pool_kind), 0, 0, "max|avg", "max", "how they are pooled" },
+	REMOVED("kind", "max", 0),
 	PARAM_DENSE(struct snapkv_params, "0"),
 	{ .key = NULL },
 };

@@ -468,7 +468,7 @@ TEST(entries_that_are_not_kept)
 		{ "h2o:k=20", 0, 10, 0 },
 		{ "h2o+:k=20", 0, 10, 1 },
 		{ "snapkv:k=40,window=32", 1, 32, 0 },
-		{ "snapkv:k=40,window=32,kind=avg,pool=5", 1, 32, 0 },
+		{ "snapkv:k=40,window=32,pool=5", 1, 32, 0 },
 	};
 
 	for (size_t i = 0; i < LEN(all); i++) {
@@ -823,7 +823,7 @@ static const char *const every[] = {
 	"auto:size=60,k=12,heads=layer", "sift:k=12", "sift:k=1/8,bits=8", "refresh:k=12",
 	"refresh:k=12,scan=kv,group=first,sinks=2,recent=3,qc=2", "recycled:k=12,stride=5", "streaming++:size=16,stride=6",
 	"streaming++:size=16,sinks=0", "quest:k=32", "quest:k=32,bound=raw", "h2o:k=10", "h2o+:k=10", "snapkv:k=40",
-	"snapkv:k=40,kind=avg,pool=5", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
+	"snapkv:k=40,pool=5", "predict:k=24,block=4,first=4,last=8,rows=16", "sink:size=40", "cascade:size=40,n=4", "cascade:size=40,n=2,heads=layer,reduce=median",
 	"cascade:size=40,n=2,score=surprise,stride=8", "cascade:size=40,n=2,select=0",
 };
 /* clang-format on */

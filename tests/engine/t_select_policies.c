@@ -158,7 +158,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 	static const char *const as[] = {
 		"sift:k=240", "sift:k=240,bits=8", "sift:k=1/1", "refresh:k=240", "refresh:k=240,scan=kv,qc=0,stride=3",
 		"recycled:k=240", "streaming++:size=240", "quest:k=240", "quest:k=240,bound=raw", "h2o:k=240", "h2o+:k=240",
-		"snapkv:k=240", "snapkv:k=240,window=1,kind=avg", "predict:k=240", "predict:k=240,block=1,by=last",
+		"snapkv:k=240", "snapkv:k=240,window=1", "predict:k=240", "predict:k=240,block=1,by=last",
 		/* every step selects and reads everything */
 		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */
@@ -184,7 +184,7 @@ static const char *const choosing[] = {
 	"refresh:k=1/8,scan=kv,query=post,group=mean", "refresh:k=24,qc=0,stride=4,group=first,sinks=2,recent=4",
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
-	"snapkv:k=80,window=64,pool=5,kind=avg", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
+	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
 	"streaming++:size=24,stride=7,positions=cache,dense=1", "quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
 	"quest:k=128,page=64,bound=raw",
 	"predict:k=64,first=16,last=16,dense=0", "predict:k=24,block=1,first=2,last=4,by=mixed,rows=40,calibrate=3,dense=1",

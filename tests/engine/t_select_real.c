@@ -105,7 +105,7 @@ static void check_sift(struct real *r, int at, int32_t head, int32_t n_slots, co
 
 	CHECK_INT(n, K);
 	row_of(r, at, head, r->pos, NULL, n_slots, 0, row);
-	scored_pool(row, n_slots, 1, 0, all);
+	scored_pool(row, n_slots, 1, all);
 	CHECK_MSG(holds_best(all, n_slots, list, n, n_slots - 1), "token %d, layer %d, head %d: not the top entries",
 	          r->pos, r->layer[at], head);
 }
@@ -188,7 +188,7 @@ static void check_snapkv(struct real *r, int at, int32_t head, int32_t n_slots, 
 		for (int32_t i = 0; i <= pos; i++)
 			sum[i] += row[i];
 	}
-	scored_pool(sum, PROMPT - WINDOW, POOL, 0, all);
+	scored_pool(sum, PROMPT - WINDOW, POOL, all);
 	CHECK_MSG(holds_best(all, PROMPT - WINDOW, list, KEPT, -1), "layer %d, head %d: not the set of the definition",
 	          r->layer[at], head);
 	memcpy(s->list, list, KEPT * sizeof *list);
@@ -211,7 +211,7 @@ static void heavy_begin(struct real *r, int at, int32_t head, int rolling)
 				s->row[pos - (PROMPT - ROWS)][i] = row[i];
 		}
 	}
-	scored_pool(s->sum, PROMPT - K / 2, 1, 0, all);
+	scored_pool(s->sum, PROMPT - K / 2, 1, all);
 	for (s->n = 0; s->n < K / 2; s->n++)
 		s->list[s->n] = all[s->n].slot;
 	qsort(s->list, K / 2, sizeof *s->list, by_number);
@@ -339,7 +339,7 @@ static void set_select(struct real *r, int at, int32_t head, int32_t pos, struct
 	int own = 0;
 
 	row_of(r, at, head, pos, NULL, pos + 1, 0, row);
-	scored_pool(row, pos + 1, POOL, 0, all);
+	scored_pool(row, pos + 1, POOL, all);
 	for (s->n = 0; s->n < K; s->n++)
 		own |= (s->list[s->n] = all[s->n].slot) == pos;
 	if (!own)

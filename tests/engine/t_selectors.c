@@ -596,11 +596,11 @@ static void group_row(const struct bench *b, const float *q, int32_t head, const
 }
 
 /* The k best of n scores after pooling, ascending. */
-static void pooled_best(const double *x, int32_t n, int32_t k, int32_t pool, int average, int32_t *out)
+static void pooled_best(const double *x, int32_t n, int32_t k, int32_t pool, int32_t *out)
 {
 	struct scored *all = calloc((size_t)n, sizeof *all);
 
-	scored_pool(x, n, pool, average, all);
+	scored_pool(x, n, pool, all);
 	for (int32_t i = 0; i < k; i++)
 		out[i] = all[i].slot;
 	qsort(out, (size_t)k, sizeof *out, by_number);
@@ -625,11 +625,11 @@ static int32_t in_common(const int32_t *a, const int32_t *b, int32_t n)
 TEST(sets_follow_pools_of_any_width)
 {
 	/* clang-format off */
-	static const struct { const char *policy; int32_t window, pool; int average; } as[] = {
-		{ "snapkv:k=96,pool=1", 32, 1, 0 }, { "snapkv:k=96,pool=9", 32, 9, 0 }, { "snapkv:k=96,pool=15,window=64", 64, 15, 0 },
-		{ "snapkv:k=96,pool=31,window=1", 1, 31, 0 }, { "snapkv:k=96,pool=63", 32, 63, 0 }, { "snapkv:k=96,pool=21,kind=avg", 32, 21, 1 },
-		{ "refresh:k=96,pool=1", 0, 1, 0 }, { "refresh:k=96,pool=17", 0, 17, 0 }, { "recycled:k=96,pool=63", 0, 63, 0 },
-		{ "recycled:k=96,pool=31", 0, 31, 0 },
+	static const struct { const char *policy; int32_t window, pool; } as[] = {
+		{ "snapkv:k=96,pool=1", 32, 1 }, { "snapkv:k=96,pool=9", 32, 9 }, { "snapkv:k=96,pool=15,window=64", 64, 15 },
+		{ "snapkv:k=96,pool=31,window=1", 1, 31 }, { "snapkv:k=96,pool=63", 32, 63 }, { "snapkv:k=96,pool=21", 32, 21 },
+		{ "refresh:k=96,pool=1", 0, 1 }, { "refresh:k=96,pool=17", 0, 17 }, { "recycled:k=96,pool=63", 0, 63 },
+		{ "recycled:k=96,pool=31", 0, 31 },
 	};
 	/* clang-format on */
 	enum { BEFORE = 300, ALL = BEFORE + READ };
@@ -658,7 +658,7 @@ TEST(sets_follow_pools_of_any_width)
 				for (int32_t j = 0; j <= BEFORE + i; j++)
 					sum[j] += row[j];
 			}
-			pooled_best(sum, n, k, as[c].pool, as[c].average, want);
+			pooled_best(sum, n, k, as[c].pool, want);
 			/* refresh always selects the token's own slot, which may take the last place. */
 			CHECK_MSG(in_common(rows[h], want, k) >= k - !window,
 			          "%s: %d of %d slots are those of the definition", as[c].policy,
@@ -693,7 +693,7 @@ TEST(heavy_hitters_of_a_window_that_moves)
 			for (int32_t j = 0; j < b.n; j++)
 				sum[h][j] += window[h][i][j];
 		}
-		pooled_best(sum[h], b.n - RECENT, HEAVY, 1, 0, heavy[h]);
+		pooled_best(sum[h], b.n - RECENT, HEAVY, 1, heavy[h]);
 	}
 	for (int32_t t = 0; t < STEPS_ON; t++, oldest = (oldest + 1) % 64) {
 		float x[4 * DIM];

@@ -272,7 +272,7 @@ static const struct {
 	{ "predict:k=60,block=4,first=8,last=16,rows=16,dense=1", 1024, 64, 0, 150 },
 	{ "predict:k=64,first=16,last=16,calibrate=3", 900, 200, 0, 150 },
 	{ "predict:k=48,block=1,first=4,last=16,by=mixed,rows=40", 1024, 20, 0, 150 },
-	{ "snapkv:k=40,window=1,kind=avg", 1024, 64, 0, 150 },
+	{ "snapkv:k=40,window=1", 1024, 64, 0, 150 },
 	{ "sink:size=100,stride=32", 1024, 64, 0, 200 },
 	{ "sink:size=700,stride=32", 1024, 64, 0, 100 },
 	{ "cascade:size=96,stride=32", 1024, 64, 0, 200 },

@@ -22,15 +22,14 @@ static inline int scored_order(const void *pa, const void *pb)
 	return a->raw != b->raw ? a->raw < b->raw ? 1 : -1 : b->slot - a->slot;
 }
 
-/* All n scores, sorted, into all[n]: pooled is the largest of the `pool` scores around each, or their sum over pool
- * (average). */
-static inline void scored_pool(const double *x, int32_t n, int32_t pool, int average, struct scored *all)
+/* All n scores, sorted, into all[n]: pooled is the largest of the `pool` scores around each. */
+static inline void scored_pool(const double *x, int32_t n, int32_t pool, struct scored *all)
 {
 	for (int32_t i = 0; i < n; i++) {
 		all[i] = (struct scored){ 0, x[i], i };
 		for (int32_t j = i - pool / 2; j <= i + pool / 2; j++)
 			if (j >= 0 && j < n)
-				all[i].pooled = average ? all[i].pooled + x[j] / pool : fmax(all[i].pooled, x[j]);
+				all[i].pooled = fmax(all[i].pooled, x[j]);
 	}
 	qsort(all, (size_t)n, sizeof *all, scored_order);
 }
