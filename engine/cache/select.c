@@ -29,7 +29,7 @@ int select_open(struct selector *s, const struct policy *p, struct kv_store *kv,
 
 void select_close(struct selector *s)
 {
-	if (s->state)
+	if (s->state && s->ops->release)
 		s->ops->release(s);
 	free(s->state);
 	memset(s, 0, sizeof *s);

@@ -53,7 +53,7 @@ struct selector_ops {
 	/* Bytes that init() allocates for a region of cap slots. */
 	uint64_t (*bytes)(const void *par, const struct hparams *, const struct backend *, int32_t cap);
 	int (*init)(struct selector *, struct err *);
-	void (*release)(struct selector *); /* also called after a failed init */
+	void (*release)(struct selector *); /* also called after a failed init; NULL: nothing to free but the state */
 	/* Update sketches and bounds for slots slot0 .. slot0 + n of the layer, which were written. May be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* Describe what a decoded token reads of a region of n_slots in part[]; return the number of parts. q is its

@@ -1,9 +1,5 @@
 /* engine/policies/select_recent.c - `streaming++`: a decoded token reads the sinks and the newest entries; every
- * stride-th token reads everything.
- *
- * positions=cache: positions count only the entries that are read, as in StreamingLLM, so that sinks and newest
- * entries are adjacent. The cached keys are not changed: attention depends on distances alone, so the query for the
- * sinks is rotated to position sinks + size - 1. */
+ * stride-th token reads everything. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -11,18 +7,13 @@
 #include "engine/cache/serialize.h"
 #include "engine/cache/cache.h"
 
-enum { POSITIONS_TEXT, POSITIONS_CACHE };
 struct recent_params {
 	int32_t size, stride, sinks, dense;
-	int positions;
 };
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
 struct recent {
 	int32_t start; /* length of the sequence at the end of the last prefill; strides count from there */
-	/* positions=cache: RoPE angles of position sinks + size - 1. */
-	struct rope rope;
-	struct tensor near; /* f32 [1][n_head * head_dim]: the query rotated by `rope` */
 };
 
 static const struct recent_params *par_of(const struct selector *s)
@@ -30,37 +21,15 @@ static const struct recent_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-static int within_cache(const struct recent_params *par)
-{
-	return par->positions == POSITIONS_CACHE && par->sinks > 0;
-}
-
 static uint64_t recent_bytes(const void *values, const struct hparams *hp, const struct backend *be, int32_t cap)
 {
-	return within_cache(values) ? rope_bytes(hp, 1) + 4 * (uint64_t)hp->n_head * (uint64_t)hp->head_dim : 0;
+	return 0;
 }
 
 static int recent_init(struct selector *s, struct err *err)
 {
-	struct recent *f = s->state = xcalloc(1, sizeof *f);
-	int32_t last = par_of(s)->sinks + par_of(s)->size - 1;
-
-	if (!within_cache(par_of(s)))
-		return 0;
-	if (rope_init(&f->rope, s->kv->hp, s->kv->be, 1, s->kv->cap, err) ||
-	    select_alloc(s, &f->near, DT_F32, 1, (int64_t)s->kv->hp->n_head * s->kv->hp->head_dim, err))
-		return -1;
-	rope_set(&f->rope, last, last, 1);
+	s->state = xcalloc(1, sizeof(struct recent));
 	return 0;
-}
-
-static void recent_release(struct selector *s)
-{
-	struct recent *f = s->state;
-
-	select_drop(s, &f->near);
-	if (f->rope.be)
-		rope_release(&f->rope);
 }
 
 static int recent_select(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
@@ -68,15 +37,10 @@ static int recent_select(struct selector *s, const struct step *st, int32_t laye
 {
 	struct recent *f = s->state;
 	int32_t sinks = par_of(s)->sinks, size = par_of(s)->size;
-	const struct tensor *near = q;
 
 	if (layer < par_of(s)->dense || n_slots - sinks <= size || (st->pos + 1 - f->start) % par_of(s)->stride == 0)
 		return select_whole(q, n_slots, part);
-	if (within_cache(par_of(s))) {
-		kv_rotate_queries(s->kv, layer, &f->near, raw, &f->rope, 1);
-		near = &f->near;
-	}
-	part[0] = (struct attn_part){ .q = near, .n_slots = sinks };
+	part[0] = (struct attn_part){ .q = q, .n_slots = sinks };
 	part[sinks > 0] = (struct attn_part){ .q = q, .slot0 = n_slots - size, .n_slots = size };
 	return 1 + (sinks > 0);
 }
@@ -129,7 +93,6 @@ static void recent_archive(struct selector *s, struct serializer *a, int32_t n_s
 static const struct selector_ops recent_ops = {
 	.bytes = recent_bytes,
 	.init = recent_init,
-	.release = recent_release,
 	.select = recent_select,
 	.end = recent_end,
 	.rewind = recent_rewind,
@@ -143,8 +106,7 @@ static const struct param streaming_params[] = {
 	{ "size", PARAM_INT, AT(size), 1, 1e9, NULL, "512", "newest entries that are read" },
 	PARAM_STRIDE(struct recent_params, "10"),
 	{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "4", "first entries that are read" },
-	{ "positions", PARAM_CHOICE, AT(positions), 0, 0, "text|cache", "text",
-	  "where the first entries stand: as in the text, or next to the newest, as in StreamingLLM" },
+	REMOVED("positions", "text", 0),
 	PARAM_DENSE(struct recent_params, "0"),
 	{ .key = NULL },
 };

@@ -162,7 +162,7 @@ TEST(enough_entries_are_full_attention_bit_for_bit)
 		/* every step selects and reads everything */
 		"refresh:k=16,qc=0,stride=1,scan=kv", "recycled:k=16,stride=1", "streaming++:size=16,stride=1", "refresh:k=16,qc=1,s=2,scan=kv",
 		/* no layer selects */
-		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4,positions=cache", "quest:k=48,dense=4",
+		"sift:k=16,dense=4", "refresh:k=16,dense=4", "recycled:k=16,dense=5", "streaming++:size=16,dense=4", "quest:k=48,dense=4",
 		"h2o:k=16,dense=4", "h2o+:k=16,dense=4", "snapkv:k=40,dense=4", "predict:k=64,dense=4",
 	};
 	/* clang-format on */
@@ -185,7 +185,7 @@ static const char *const choosing[] = {
 	"refresh:k=24,s=-2", "refresh:k=24,update=no", "recycled:k=24,stride=5", "streaming++:size=24,stride=7",
 	"quest:k=96", "quest:k=48,bound=raw", "h2o:k=24", "h2o+:k=24", "snapkv:k=40", "snapkv:k=24,window=1",
 	"snapkv:k=80,window=64,pool=5", "snapkv:k=40,pool=63,dense=1", "refresh:k=24,dense=2,pool=15", "h2o:k=24,dense=1",
-	"streaming++:size=24,stride=7,positions=cache,dense=1", "quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
+	"streaming++:size=24,stride=7,dense=1", "quest:k=96,dense=1", "quest:k=96,page=8", "quest:k=96,page=32,bound=raw",
 	"quest:k=128,page=64,bound=raw",
 	"predict:k=64,first=16,last=16,dense=0", "predict:k=24,block=1,first=2,last=4,by=mixed,rows=40,calibrate=3,dense=1",
 };
@@ -412,12 +412,12 @@ TEST(no_selection_recovers_more_than_the_oracle)
 
 TEST(settings_are_checked_and_named)
 {
-	static const char *const wrong[] = {
-		"sift:bits=3",     "sift:bits=",     "sift:k=0",           "sift:k=9/8",
-		"snapkv:window=2", "refresh:pool=4", "snapkv:pool=65",     "auto:pool=2",
-		"refresh:s=3",     "recycled:qc=5",  "quest:page=4",       "quest:page=24",
-		"quest:page=128",  "sink:dense=1",   "streaming++:size=0", "streaming++:positions=rank"
-	};
+	static const char *const wrong[] = { "sift:bits=3",         "sift:bits=",      "sift:k=0",
+		                             "sift:k=9/8",          "snapkv:window=2", "refresh:pool=4",
+		                             "snapkv:pool=65",      "auto:pool=2",     "refresh:s=3",
+		                             "recycled:qc=5",       "quest:page=4",    "quest:page=24",
+		                             "quest:page=128",      "sink:dense=1",    "streaming++:size=0",
+		                             "streaming++:sinks=-1" };
 	struct policy par;
 	struct err err = { 0 };
 	char text[160];
