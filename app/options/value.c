@@ -217,7 +217,7 @@ const char *policy_current(struct options *o, const char *where, const char *tex
 
 	kv_policy_current(text, &now, &removed);
 	if (removed.n && !o->quiet)
-		say("%s: %s is left out: weir has no such setting any more", where, removed.p);
+		say("%s: %s left out: weir has no such setting any more", where, removed.p);
 	text = options_own(o, str_text(&now), now.n);
 	str_free(&now);
 	str_free(&removed);

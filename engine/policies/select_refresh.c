@@ -23,13 +23,12 @@
 
 enum { SCAN_K, SCAN_KV };
 enum { GROUP_MAX, GROUP_MEAN, GROUP_FIRST };
-enum { QUERY_PRE, QUERY_POST };
 enum { UPDATE_YES, UPDATE_NO };
 struct refresh_params {
 	struct entry_count k;
 	double s;
-	int32_t qc, stride, pool, sinks, recent, dense;
-	int group, scan, update, query;
+	int32_t qc, stride, pool, dense;
+	int group, scan, update;
 };
 _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not fit");
 
@@ -109,10 +108,9 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* Store the mean over the heads of the step's query i for the set being selected. compare: also decide whether it has
- * drifted from the mean of the set in use. */
-static void query_drift(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw, int32_t i,
-                        int compare)
+/* Store the mean over the heads of the step's unrotated query i for the set being selected. compare: also decide
+ * whether it has drifted from the mean of the set in use. */
+static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
@@ -121,7 +119,7 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 	s->kv->be->ops->query_drift(s->kv->be, &(struct query_drift_args){
 						       .now = &r->mean[!cur],
 						       .then = &r->mean[cur],
-						       .q = par_of(s)->query == QUERY_PRE ? raw : q,
+						       .q = raw,
 						       .q_row = i,
 						       .row = layer,
 						       .n_head = hp->n_head,
@@ -180,7 +178,6 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 	struct backend *be = s->kv->be;
 	const struct hparams *hp = s->kv->hp;
 	int first = par_of(s)->group == GROUP_FIRST;
-	int32_t own = s->own;
 	const struct tensor *one = q;
 	struct scan_args scan;
 
@@ -195,7 +192,6 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 	if (first)
 		scan.n_head = hp->n_kv_head;
 	be->ops->key_scan(be, &scan);
-	/* Entries leave a set from its end, so entries that are always selected are listed first. */
 	be->ops->topk(be, &(struct topk_args){
 				  .slots = &new->slots,
 				  .score = &r->score,
@@ -203,9 +199,8 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 				  .n = new->at,
 				  .k = new->k,
 				  .pool = par_of(s)->pool,
-				  .first = par_of(s)->sinks,
-				  .last = par_of(s)->recent > own ? par_of(s)->recent : own,
-				  .order = par_of(s)->sinks > 0 || par_of(s)->recent > own ? FORCED_FIRST : BEST_FIRST,
+				  .last = s->own,
+				  .order = BEST_FIRST,
 				  .when = when,
 			  });
 }
@@ -218,7 +213,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	struct pick *new = picks_new(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
 
 	if (par_of(s)->qc)
-		query_drift(s, layer, q, raw, i, 0);
+		query_drift(s, layer, raw, i, 0);
 	set_pick(s, new, layer, q, i, n_q, (struct predicate){ 0 });
 	return new;
 }
@@ -245,7 +240,7 @@ static int either_parts(struct selector *s, const struct pick *set, int32_t laye
 	struct predicate turned = { &r->turned, layer, 1 };
 	int n, scan_kv = par_of(s)->scan == SCAN_KV;
 
-	query_drift(s, layer, q, raw, 0, 1);
+	query_drift(s, layer, raw, 0, 1);
 	r->compared[layer] = 1;
 	if (par_of(s)->update == UPDATE_YES) {
 		struct pick *new = picks_spare(&r->picks, layer, n_slots, entry_count_of(par_of(s)->k, n_slots));
@@ -451,9 +446,7 @@ static const struct selector_ops refresh_ops = {
 		  AT(scan),    0,                                                                                      \
 		  0,           REFRESH_SCANS,                                                                          \
 		  scan_preset, "what a selecting step reads: all keys, or everything (as published)" },                \
-		PARAM_DENSE(struct refresh_params, "0"),                                                               \
-		{ "sinks", PARAM_INT, AT(sinks), 0, 1000, NULL, "0", "first entries that are always selected" },       \
-		{ "recent", PARAM_INT, AT(recent), 0, 1e6, NULL, "0", "newest entries that are always selected" },     \
+		PARAM_DENSE(struct refresh_params, "0"), REMOVED("sinks", "0", 0), REMOVED("recent", "0", 0),          \
 	{                                                                                                              \
 		"update", PARAM_CHOICE, AT(update), 0, 0, "yes|no", "yes",                                             \
 			"no: the set of the last prefill serves for ever (an ablation)"                                \
@@ -465,7 +458,7 @@ static const struct param refresh_params[] = {
 	{ "s", PARAM_REAL, AT(s), -2, 2, NULL, "0.85", "select anew at this cosine and below" },
 	{ "stride", PARAM_INT, AT(stride), 1, 1e9, NULL, "10", "with qc=0: tokens between two selections" },
 	REFRESH("k"),
-	{ "query", PARAM_CHOICE, AT(query), 0, 0, "pre|post", "pre", "compare queries before or after rotation" },
+	REMOVED("query", "pre", 0),
 	{ .key = NULL },
 };
 const struct policy_def policy_refresh = {
@@ -487,7 +480,6 @@ static void recycled_preset(void *values)
 	struct refresh_params *p = values;
 
 	p->qc = 0;
-	p->query = QUERY_PRE;
 }
 const struct policy_def policy_recycled = {
 	.name = "recycled",

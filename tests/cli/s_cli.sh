@@ -159,7 +159,7 @@ keys "so is the long name of a short one" "unknown key 'n'; is it 'predict'?"
 echo 'quetzalcoatl = 5' >"$dir/config/weir/config"
 keys "and where the keys are listed" 'keys are the long names of options, see weir help options'
 echo 'kv = sift:k=64,every=3' >"$dir/config/weir/config"
-keys "a setting of a policy that was removed is named, and left out" "line 1: 'kv': every=3 is left out: weir has no such setting any more"
+keys "a setting of a policy that was removed is named, and left out" "line 1: 'kv': every=3 left out: weir has no such setting any more"
 run -p hi --kv sift:every=3;    expect "and refused as an option" 2 "no setting 'every' any more"
 printf '# comment\n\nctx = 100000000000\n' >"$dir/config/weir/config"
 run -p hi;                      expect "a bad config value is named with its line" 2 'line 3'

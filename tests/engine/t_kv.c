@@ -144,6 +144,11 @@ TEST(snapshots_of_older_versions_are_found)
 	identity_is("sift", "sift:k=512,bits=2,every=1,split=0,dense=0,sample=0,pool=7");
 	identity_is("snapkv", "snapkv:k=512,window=32,pool=7,kind=0,dense=0");
 	identity_is("streaming++", "streaming++:size=512,stride=10,sinks=4,positions=0,dense=0");
+	identity_is(
+		"refresh",
+		"refresh:k=512,qc=5,s=0x1.b333333333333p-1,stride=10,pool=7,group=0,scan=0,dense=0,sinks=0,recent=0,"
+		"update=0,query=0");
+	identity_is("recycled", "recycled:k=512,stride=10,pool=7,group=0,scan=1,dense=0,sinks=0,recent=0,update=0");
 	identity_is("auto",
 	            "auto:prefix=0,k=256,bits=2,every=1,split=0,sample=128,qc=5,s=0x1.b333333333333p-1,pool=7,group=0,"
 	            "scan=0,size=0,n=2,sinks=4,f=2,heads=0,reduce=0,score=0");

@@ -24,7 +24,7 @@ static const struct {
 	{ "sift:k=32,split=even,dense=1,bits=16", 1600, 100, 0, 0 },
 	{ "refresh:k=40", 1600, 64, 0, 0 },
 	{ "refresh:k=40,qc=1,s=0.2", 1600, 64, 0, 0 },
-	{ "refresh:k=1/16,scan=kv,group=mean,query=post,qc=2,s=0.99", 1600, 64, 0, 0 },
+	{ "refresh:k=1/16,scan=kv,group=mean,qc=2,s=0.99", 1600, 64, 0, 0 },
 	{ "recycled:k=30,stride=4,group=first", 1600, 64, 0, 0 },
 	{ "streaming++:size=50,stride=6", 1600, 64, 0, 0 },
 	{ "quest:k=64", 1600, 64, 0, 0 },

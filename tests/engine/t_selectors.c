@@ -378,37 +378,6 @@ TEST(refresh_drops_the_weakest)
 	bench_close(&b);
 }
 
-TEST(forced_slots_are_dropped_last)
-{
-	struct attn_part part[SELECT_PARTS];
-	struct step st = read_of(0, 60);
-	struct bench b;
-	float q[2 * DIM];
-	int32_t rows[80];
-
-	bench_open(&b, "recycled:k=12,stride=100,sinks=2,recent=4", 1, 2, 1, 100, 1);
-	random_keys(&b, 0, 100);
-	put_rows(&b, 60);
-	random_query(&b, q);
-	b.be->ops->write(b.be, &b.q, 59 * sizeof q, q, sizeof q);
-	b.sel.ops->seen(&b.sel, &st, 0, &b.q, &b.q, 60);
-	end_call(&b, &st);
-	for (int32_t t = 1; t < 7; t++) {
-		int found = 0, n_part, n;
-
-		st = decode_at(59 + t);
-		put_rows(&b, 1);
-		n_part = choose(&b, &st, 0, part);
-		n = listed(&b, part, n_part, 0, rows);
-		CHECK_INT(n, 13);
-		for (int i = 0; i < n; i++)
-			found += rows[i] < 2 || (rows[i] >= 56 && rows[i] < 60);
-		CHECK_INT(found, 6);
-		end_call(&b, &st);
-	}
-	bench_close(&b);
-}
-
 /* A layer selects anew when its query has drifted, and only at the steps where it is asked. */
 TEST(refresh_asks_the_query)
 {
