@@ -1,12 +1,12 @@
-/* app/reader/aside.c - questions beside a growing message: the text goes on as if nothing had been asked (reader.h).
+/* app/reader/aside.c - questions beside a growing message, which leave no trace in the cache (reader.h).
  *
- * A question closes the growing message, and its tokens and those of the answer push others out of a bounded cache for
- * good. So before the question a snapshot of the timeline is taken into memory (entries into a file where --kv-memory
- * bounds it): fixed entries and head, as sessions store them. Going back loads it: cache, policy state and the tokens
- * that wait for a whole chunk are what they were, and the stream continues bit for bit.
+ * A question closes the growing message. In a bounded cache, the tokens of question and answer evict entries of the
+ * text for good. So a snapshot of the timeline is taken before the question: KV entries and head, in the format of
+ * sessions. It is kept in memory, or its entries in a file if --kv-memory bounds memory. conversation_return() loads
+ * the snapshot: cache, policy state and pending tokens are as before, and the text continues bit for bit.
  *
- * What the model is told in between stays a branch of the session: its newest question and answer are what resuming the
- * session shows until the next question is stored. */
+ * In the session file, question and answer are a branch. A resumed session shows the newest branch until the next
+ * question is stored. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +25,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Entries to the file, or back, in pieces: where memory has no room for the cache it has none for a copy. */
+/* Write the entries to the file, or load them from it, PIECE tokens at a time: memory that cannot hold the cache
+ * cannot hold a copy of it. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };
@@ -68,8 +69,8 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Entries and head have the cache's size at most, and the head the numbers of all tokens. Entries that move are
-	 * the head's. */
+	/* Upper bound of the snapshot in memory: the size of the cache, plus 8 bytes per token for the token ids in
+	 * the head. Entries in use by a policy that moves entries are part of the head. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

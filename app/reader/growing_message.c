@@ -1,22 +1,22 @@
-/* app/reader/growing_message.c - a text without an end as one message of the user that grows (reader.h).
+/* app/reader/growing_message.c - a text without an end, as one user message that grows (reader.h).
  *
- * The message stays open while its text arrives: the template's end of a message follows with the question. The tokens
- * of a piece are appended to the sequence as they arrive, so each byte is tokenised once, however long the text is:
+ * The message stays open while its text arrives: the template's end of message is rendered with the question. Each
+ * piece of text is tokenized once and its tokens are appended to the timeline:
  *
- *     message   |  cut, tokenised, in the cache  |  tokenised  |  not cut yet  |
+ *     message   |  cut, tokenized, in the cache  |  tokenized  |  not cut yet  |
  *                                                ^ pending     ^ at            ^ text.n
  *
- * A text in pieces must give the tokens of the whole, because the question renders the whole. So it is cut only where
- * every tokenizer ends a word: between a letter and one blank or line break before another letter (in scripts without
- * blanks, before a mark that ends a clause). Where that fails the answer is right all the same: the question finds
- * other tokens there and recomputes from that token on. */
+ * Tokens of the pieces must equal tokens of the whole, because the question renders the whole message. So the text is
+ * cut only where every tokenizer ends a word: between a letter and a single blank or line break before another
+ * letter. In scripts without blanks the cut is before a mark that ends a clause. If the tokens differ all the same,
+ * the answer is still right: the question recomputes from the first differing token. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* In text without such a place: bytes after which lesser places count, and bytes after which any character will do. */
+/* Uncut bytes after which a clause mark is a place to cut, and after which any character is. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -68,7 +68,7 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* cut within a word: the question recomputes from here on */
+		/* cut within a word: the question will recompute from here */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -98,15 +98,15 @@ void growing_copy(struct growing *to, const struct growing *from)
 	tokens_append(&to->pending, from->pending.id, from->pending.n);
 }
 
-/* As if nothing of the message was cut yet. */
+/* Reset the state to: no byte of the message is cut. */
 static void growing_clear(struct growing *s)
 {
 	*s = (struct growing){ .pending = s->pending, .total = s->total };
 	s->pending.n = 0;
 }
 
-/* Compare the rendering with the timeline from the first token on: needed once, and after another caller has changed
- * the timeline. */
+/* Synchronise the timeline with the rendering from the first token on. Needed once, and after the timeline was
+ * changed elsewhere. Returns 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -125,7 +125,7 @@ static int sync_open(struct growing *s, struct conversation *conv, timeline_prog
 	return rc;
 }
 
-/* The byte of the message where the pending tokens begin. */
+/* Return the byte of the message where the pending tokens begin. */
 static size_t pending_byte(const struct growing *s, const struct engine *engine)
 {
 	size_t n = 0;
@@ -135,7 +135,7 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 	return n < s->at ? s->at - n : 0;
 }
 
-/* Prefill pending tokens in whole chunks; all: also the rest. */
+/* Prefill pending tokens in whole chunks; all: also an incomplete chunk. */
 static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
@@ -226,8 +226,8 @@ void growing_count_anew(struct conversation *conv)
 	growth_of(conv)->text.total = 0;
 }
 
-/* Add the tokens that were cut since the last rendering to it, so that rendering the question does not tokenise them
- * again. */
+/* Append the tokens since the last rendering to conversation.rendered, so that the question's rendering does not
+ * tokenize them again. */
 static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
 	const struct str *text = &conv->msg[conv->n_msg - 1].text;
@@ -243,7 +243,7 @@ static void keep_tokens(const struct growing *s, struct conversation *conv)
 	tokens_free(&all);
 }
 
-/* The last message grows no more. */
+/* End the growth of the last message. */
 static void growing_close(struct growing *s, struct conversation *conv)
 {
 	if (conv->grows && s->known && conv->tl)
@@ -251,8 +251,8 @@ static void growing_close(struct growing *s, struct conversation *conv)
 	conv->grows = s->known = 0;
 }
 
-/* The rendering ends with the text again, as far as it was cut. 0: what stands before the text has changed meanwhile (a
- * document, the system prompt). */
+/* Render the conversation up to the last cut byte of the text. 0 = the prompt before the text has changed (a
+ * document, the system prompt), else 1. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
@@ -270,7 +270,7 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-/* The last message grows again, without the question that had joined it. */
+/* Reopen the last message for growth: remove the question joined to its text. */
 static void growing_reopen(struct growth *g, struct conversation *conv)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -306,9 +306,9 @@ int conversation_return(struct conversation *conv)
 	return 1;
 }
 
-/* ---- beside a conversation ---- */
+/* ---- companion ---- */
 
-/* A question closes the message. */
+/* The question is about to close the growing message: take the snapshot. */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };
@@ -336,7 +336,7 @@ static void growing_changed(void *self, struct conversation *conv, enum companio
 	struct growth *g = self;
 
 	switch (what) {
-	case CHANGE_RENDERED: g->text.known = 0; break; /* its tokens in the rendering are overwritten */
+	case CHANGE_RENDERED: g->text.known = 0; break; /* a new rendering overwrites the message's tokens */
 	case CHANGE_CACHE: aside_forget(&g->aside); break;
 	case CHANGE_CLOSED: growing_close(&g->text, conv); break;
 	case CHANGE_REOPENED: growing_reopen(g, conv); break;

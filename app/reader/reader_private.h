@@ -1,4 +1,4 @@
-/* app/reader/reader_private.h - inside app/reader/: what its files share. */
+/* app/reader/reader_private.h - declarations shared by the files of app/reader/. */
 #ifndef WEIR_READER_PRIVATE_H
 #define WEIR_READER_PRIVATE_H
 
@@ -7,23 +7,25 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* A snapshot of the timeline while a growing message is closed by questions that stand beside it (aside.c). */
+/* State of questions beside a growing message: a snapshot of the timeline, taken when a question closes the message
+ * (aside.c). */
 struct aside {
-	int wanted;             /* questions about the growing message stand beside it */
-	int there;              /* the snapshot is taken */
-	size_t msg;             /* the growing message */
-	struct growing growing; /* as it was */
+	int wanted;             /* 1: questions stay beside the growing message */
+	int there;              /* 1: a snapshot exists */
+	size_t msg;             /* index of the growing message */
+	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;
-	/* Fixed entries, and how many tokens have them; of the first n_full the layers with a window have none. */
+	/* KV entries of the snapshot, and their number of tokens. Layers with a window have no entries for the first
+	 * n_full tokens. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;
-	uint64_t file_bytes; /* where --kv-memory is given, they lie in a file (> 0 bytes) instead */
+	uint64_t file_bytes; /* entries in a file instead (file_bytes > 0), if --kv-memory bounds memory */
 	struct str head, identity;
-	double seconds; /* that taking it took */
+	double seconds; /* seconds that the snapshot took */
 };
 
-/* The state of growing_ops. */
+/* State of growing_ops. */
 struct growth {
 	struct growing text;
 	struct aside aside;
@@ -32,20 +34,23 @@ struct growth *growth_of(const struct conversation *);
 
 /* ---- growing_message.c ---- */
 
-/* *to becomes *from, but keeps its memory, and its total. */
+/* Copy *from to *to. *to keeps its own allocation and its total. */
 void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */
 
-/* Before a question closes the growing message: take a snapshot, if that is wanted.  -1: there is none, and why. */
+/* Take a snapshot before a question closes the growing message, if aside.wanted is set. 0, or -1: the snapshot
+ * failed, see err. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
-/* The last message grows again: load its snapshot, if there is one.  1: timeline and message are as they were. */
+/* Load the snapshot, if there is one, after the last message was reopened. 1 = timeline and message are as they
+ * were; 0 = no snapshot, or it does not load. */
 int aside_restore(struct growth *, struct conversation *);
 void aside_forget(struct aside *);
 
 /* ---- surprise.c ---- */
 
-/* timeline_extend() with the surprise of id[0 .. n), which begin at byte `byte` of the last message. */
+/* Prefill id[0 .. n) by timeline_extend() and record the surprise of these tokens. byte: offset of id[0] in the last
+ * message. Returns 0 or -1. */
 int surprise_extend(struct conversation *, const int32_t *id, size_t n, size_t byte, struct err *);
 void surprise_forget(struct surprise *);
 

@@ -1,8 +1,8 @@
-/* app/reader/surprise.c - how surprising the sentences of a growing message are to the model (reader.h).
+/* app/reader/surprise.c - measures how surprising the sentences of a growing message are to the model (reader.h).
  *
- * Surprise is the mean of -log p over a sentence's tokens. It wants the logits after every token, where a prefill
- * computes the last ones alone: that costs half as much again as reading, or more, so it is off unless --surprise on
- * asks for it. Entries and logits of the stream are the same bits either way. */
+ * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token; plain prefill
+ * computes only the last ones. That makes reading at least 1.5 times as slow, so surprise is computed only with
+ * --surprise on. KV entries and logits have the same bits with and without it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 #include "engine/base/sentences.h"
 
 enum {
-	SENTENCES_MOST = 4096, /* are kept; then the older half goes */
-	SENTENCE_MOST = 200,   /* tokens of what has no end */
-	LEVELS_FROM = 8,       /* the first sentences have no level: there is too little to compare them with */
+	SENTENCES_MOST = 4096, /* sentences kept; at the limit the older half is dropped */
+	SENTENCE_MOST = 200,   /* tokens after which a sentence is ended */
+	LEVELS_FROM = 8,       /* sentences without a level: too few to compare with */
 };
 
-/* 1 if a sentence, or a paragraph, ends with p[0 .. end) of p[0 .. n). */
+/* 1 if a sentence or a paragraph ends at byte `end` of p[0 .. n). */
 static int ends_here(const char *p, size_t end, size_t n)
 {
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
 
-/* How far above the mean of all sentences so far: 0 to SURPRISE_LEVELS. */
+/* Return the level of a sentence: how far nll is above the mean of all sentences, in standard deviations. */
 static uint8_t level_of(const struct surprise *s, double nll)
 {
 	double sd = s->count > 1 ? sqrt(s->squares / (double)(s->count - 1)) : 0, z = sd > 0 ? (nll - s->mean) / sd : 0;
@@ -57,7 +57,7 @@ struct take {
 	size_t byte;
 };
 
-/* Token i is prefilled. */
+/* Add the surprise of token i, and end the sentence if it ends with this token. */
 static void take_token(struct take *x, size_t i, double nll)
 {
 	struct surprise *s = companion_find(x->conv, "surprise");

@@ -1,10 +1,10 @@
 /* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
  * document, which answers some of them (retrieval.h).
  *
- * "Who wrote it?" shares no word with a title page, and "Summarize this." with no sentence, so a search by words fails.
- * A question is about the whole document if each of its words is in one language's table below, and at least one of
- * them names a document or a property of one. Any other word asks for a detail: "What does the summary of chapter 3
- * say about costs?". */
+ * "Who wrote it?" shares no word with a title page, and "Summarize this." with no sentence, so a search by words
+ * fails. A question is about the whole document if each of its words is in one language's table below, and at least
+ * one of them names a document or a property of one. Any other word asks for a detail: "What does the summary of
+ * chapter 3 say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
-/* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass (retrieval.h).
+/* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass
+ * (retrieval.h).
  *
- * The engine sums the attention mass of each token while the answer is generated. The rendering maps tokens to bytes of
- * a document. */
+ * The engine sums the attention mass of each token while the answer is generated. The rendering maps tokens to bytes
+ * of a document. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,13 +10,13 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* Attention sinks, the first SINKS tokens, are skipped: they draw attention whatever they contain. A passage with less
- * than SHARE_LEAST of the documents' mass is no evidence.
+/* Attention sinks, the first SINKS tokens, are skipped: they draw attention whatever they contain. A passage with
+ * less than SHARE_LEAST of the documents' mass is no evidence.
  *
- * Every answer attends to the documents a little; the shares of so little mass are noise. So the documents must have at
- * least BESIDE_LEAST of the mass on the documents and the question's words together. Measured: 0.3 or more for right
- * answers about SQuAD paragraphs and for answers that repeat a document's words; below 0.19 for "What is the capital of
- * France?" asked beside a document. */
+ * Every answer attends to the documents a little; the shares of so little mass are noise. So the documents must have
+ * at least BESIDE_LEAST of the mass on the documents and the question's words together. Measured: 0.3 or more for
+ * right answers about SQuAD paragraphs and for answers that repeat a document's words; below 0.19 for "What is the
+ * capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 

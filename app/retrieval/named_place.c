@@ -1,7 +1,8 @@
 /* app/retrieval/named_place.c - finds the page, chapter or section that a question names (retrieval_private.h).
  *
- * "What is on page 30?" shares no word with page 30, so a search by words fails; the document's marks locate the page.
- * A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form such as "第3章". */
+ * "What is on page 30?" shares no word with page 30, so a search by words fails; the document's marks locate the
+ * page. A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form such as "第3章".
+ * */
 #include <stdlib.h>
 #include <string.h>
 

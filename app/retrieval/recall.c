@@ -1,9 +1,9 @@
 /* app/retrieval/recall.c - finds evicted turns of a conversation that a question asks about (retrieval.h).
  *
- * Turns are searched for the question's words (bm25 of a turn and of its best sentence). Sentences whose KV entries are
- * in the cache are skipped. The model then scores the best sentences: the question's log probability after the
- * sentence, minus its log probability without the sentence. Accepted sentences are quoted as text before the question,
- * at the end of the sequence; evicted KV entries are not restored. */
+ * Turns are searched for the question's words (bm25 of a turn and of its best sentence). Sentences whose KV entries
+ * are in the cache are skipped. The model then scores the best sentences: the question's log probability after the
+ * sentence, minus its log probability without the sentence. Accepted sentences are quoted as text before the
+ * question, at the end of the sequence; evicted KV entries are not restored. */
 #include <stdlib.h>
 #include <string.h>
 

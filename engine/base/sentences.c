@@ -1,8 +1,8 @@
 /* engine/base/sentences.c - cuts a text into sentences and groups sentences into passages (sentences.h).
  *
  * Blocks end at blank lines, page breaks and headings. Inside a block a sentence ends: after a full stop that is not
- * part of an abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at a
- * new list item; at SENTENCE_MOST words. A long block is cut into passages of about PASSAGE_WORDS; a short one, for
+ * part of an abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at
+ * a new list item; at SENTENCE_MOST words. A long block is cut into passages of about PASSAGE_WORDS; a short one, for
  * example a heading, is joined with the next. Input may be any bytes: malformed UTF-8 is neither a letter nor the end
  * of a sentence. */
 #include "engine/base/sentences.h"
@@ -16,9 +16,9 @@ enum {
 	SENTENCE_MOST = 80, /* words in a sentence */
 	PASSAGE_WORDS = 120,
 	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
-	/* bytes; a longer line is not part of a wrapped paragraph, so its end ends a sentence */
+	/* bytes; the end of a longer line ends a sentence, because wrapped paragraphs have shorter lines */
 	LINE_LONG = 200,
-	/* bytes; a blank ends a Thai sentence of this length.  Shorter ones: blanks separate phrases, too */
+	/* bytes; a blank ends a Thai sentence of this length. In a shorter sentence a blank may separate phrases. */
 	THAI_LEAST = 90,
 	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(): some milliseconds */
 };
@@ -28,8 +28,8 @@ struct cutter {
 	size_t n;
 	struct sentence *out;
 	size_t count, cap;
-	size_t first; /* first sentence of the current passage */
-	size_t words; /* words of the current passage */
+	size_t first; /* index of the first sentence of the current passage */
+	size_t words; /* words of the current passage so far */
 };
 
 /* ---- characters ---- */
@@ -352,7 +352,7 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offsets of the next '\n' and the next '\f', or the end of the text.  Caching both keeps the scan linear. */
+/* Offsets of the next '\n' and the next '\f', or the end of the text. Both are cached: each byte is scanned once. */
 struct line_ends {
 	size_t newline, page;
 };
@@ -430,7 +430,7 @@ size_t passages_cut(const char *text, size_t n, struct passage **out)
 
 /* ---- single places ---- */
 
-enum { LINE_BEFORE = 64 }; /* bytes in front of a place where the beginning of its line is looked for */
+enum { LINE_BEFORE = 64 }; /* bytes searched backwards for the beginning of a line */
 
 int sentence_ends(const char *text, size_t n, size_t at)
 {
@@ -462,7 +462,7 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	if (byte_is_blank(text[at])) /* before the scan: a run of blanks is scanned once */
+	if (byte_is_blank(text[at])) /* before the scan, so that a run of blanks is scanned once */
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))
 		lines += text[--end] == '\n';
