@@ -1,4 +1,5 @@
-/* sessions/store/passage_index.c - adds texts to the index of sentences, deletes them, repairs the index (passages.h).
+/* sessions/store/passage_index.c - adds texts to the index of sentences, deletes them, repairs the index
+ * (passages.h).
  *
  * The index can be rebuilt from the texts at any time. A damaged index is emptied, and each text is indexed again at
  * its next search. */
@@ -7,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEVELS_MOST 30 /* as in search.c: each rewrite adds a level */
+/* FTS5 levels after which the index is emptied instead of optimized: each optimize adds a level (also in
+ * search.c) */
+#define LEVELS_MOST 30
 #define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
 #define SENTENCE_TABLE                                                                                                 \
@@ -135,8 +138,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* Look the text up by its hash: 1 = indexed, a->out is set; 0 = not indexed; -1.  Damage is -1 with a code that
- * db_index_damaged() recognises. */
+/* Find the rows of the text by its hash. 1 = indexed, a->out is set; 0 = not indexed; -1 = error. A damaged row
+ * returns -1 with a code that db_index_damaged() recognises. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
@@ -181,8 +184,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* 1 if the index finds the first word of the text's middle sentence.  An index that lost its rows can look intact
- * otherwise. */
+/* Probe the index for the first word of the text's middle sentence, because an index that lost its rows can look
+ * intact otherwise. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;
@@ -200,7 +203,7 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 
 enum { WATCH_EVERY = 256 }; /* sentences between two calls of watch(), about a millisecond */
 
-/* Run sql (row number, folded text) for each sentence of r.  x: its watch() is called; NULL: none. */
+/* Run sql(row number, folded text) for each sentence of r, and call the watch() of x (NULL: none). Returns 0 or -1. */
 static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
                            const struct passage_rows *r, struct err *e)
 {
@@ -266,7 +269,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		if (!rc) {
 			if (db_begin(x->db, e))
 				return -1;
-			/* Look again inside the transaction: another process may have indexed the text. */
+			/* Repeat the query inside the transaction: another process may have indexed the text. */
 			rc = rows_find(x, &a, &first);
 			if (!db_end(x->db, rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a, &first), &first))
 				return 0;
@@ -295,8 +298,8 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* Delete the text of one row of passages_drop_orphans().  FTS5 needs the old words to delete them; -2 = they are
- * lost, the whole index must be emptied. */
+/* Delete the rows of one text; st is a row of the query in passages_drop_orphans(). FTS5 needs the old words to
+ * delete a row. 0; -1 = error; -2 = the words are lost, so the whole index must be emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

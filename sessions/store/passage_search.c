@@ -1,9 +1,9 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * A passage is scored by bm25 (Robertson and Zaragoza 2009), and so is each of its sentences. The index gives the
- * sentences that have a word. A word rarely occurs twice in a sentence, so its count in a passage is the number of its
- * sentences with the word. Words of the question reach SQLite's query language one by one, in quotes, as SQLite's own
- * tokenizer has cut them. */
+ * Passages and their sentences are scored by bm25 (Robertson and Zaragoza 2009). The index returns the sentences with
+ * a word. A word rarely occurs twice in a sentence, so the number of a passage's sentences with the word serves as
+ * its count in the passage. The question is cut into words by SQLite's own tokenizer, and each word is quoted in the
+ * FTS5 query. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -13,24 +13,24 @@
 
 enum {
 	PREFIX_LEAST = 5,   /* shortest prefix of a stem that is searched for, in characters */
-	PREFIX_LESS = 2,    /* characters cut from the end of the stem to make the prefix */
+	PREFIX_LESS = 2,    /* characters cut from the end of the stem for the prefix */
 	TRIES = 5,          /* retries while another process changes the index */
-	COMMON_ABOVE = 400, /* with fewer sentences no word is too common */
+	COMMON_ABOVE = 400, /* in an index with at most this many sentences no word is too common */
 };
-static const double COMMON_SHARE = 0.12; /* a word is skipped ("the") if a larger share of the sentences has it */
-/* Weight of a question word; not 0, so that a question of question words alone still finds something. */
+static const double COMMON_SHARE = 0.12; /* a word in a larger share of the sentences is skipped ("the") */
+/* Weight of question words ("what", "who"); above 0, so that a question with no other words still finds passages. */
 static const double ASKING_WEIGHT = 0.1;
-static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first one */
-/* Weight of a word with the same prefix as a question's word: "religious" for "religion". */
+static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word that is not the first word of the question */
+/* Weight of a word that shares a prefix with a question word: "religious" for "religion". */
 static const double RELATED_WEIGHT = 0.5;
 /* Parameters of bm25.  B is lower for sentences: their length says less. */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
 static const double SENTENCE_WEIGHT = 0.75; /* weight of the best sentence in the passage's score */
-static const double HEADING_WEIGHT = 0.3;   /* weight of a word that only the heading has */
+static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in the heading of the passage */
 
 /* ---- the question ---- */
 
-/* Question words.  They are rare in texts, so idf would overrate them.  English, German, French, Spanish. */
+/* Question and function words: rare in texts, so idf would overrate them. English, German, French, Spanish. */
 /* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
@@ -47,14 +47,14 @@ static const char *const asking[] = {
 };
 /* clang-format on */
 
-/* Chinese and Korean question words, as pairs of letters (words_fold). */
+/* Chinese and Korean question words, as pairs of letters (see words_fold). */
 static const char *const asking_pairs[] = {
 	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些",
 	"哪儿", "多少", "为什", "為什", "是什", "为何", "무엇", "어디", "언제", "누구", "어떻", "떻게",
 	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* 1 if w is two letters of Hiragana: almost always an ending or particle. */
+/* 1 if w is two Hiragana letters, nearly always an ending or a particle. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -84,13 +84,13 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* Factor for a word's idf.  The first word is capitalised anyway, so its capital says nothing. */
+/* Return the factor for a word's idf. A capital counts only after the first word, which always has one. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* Write the FTS5 query for word w.  related = 1: for words with the same prefix; empty if the stem is too short. */
+/* Write the FTS5 query for word w. related = 1: for all words with the prefix of w; empty if its stem is short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
 	size_t n = w->n_stem, n_char = 0;
@@ -113,12 +113,13 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage: its sentences from .. to, and its scores so far. */
+/* A passage: sentences from .. to over all texts, and its scores so far. covered: sum of the weights of the words
+ * found. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* number (from 1) of the last word found in it; of the last word found in its heading */
+	/* numbers (from 1) of the last word found in the passage, and of the last word found in its heading */
 	uint32_t has, headed;
 };
 struct search {
@@ -129,10 +130,11 @@ struct search {
 	size_t *base; /* [n_text + 1] number of sentences before each text */
 	struct place *place;
 	size_t n_place, cap;
-	uint32_t *place_of; /* [n_sentence] index of its place */
-	uint32_t *under;    /* [n_place] index of the place that holds its heading; itself if it has none */
-	double *score;      /* [n_sentence] */
-	uint32_t *has;      /* [n_sentence] number (from 1) of the last word found in it */
+	uint32_t *place_of; /* [n_sentence] index of the sentence's place */
+	/* [n_place] index of the place with the passage's heading; the place itself if it has no heading */
+	uint32_t *under;
+	double *score; /* [n_sentence] bm25 of the sentence */
+	uint32_t *has; /* [n_sentence] number (from 1) of the last word found in the sentence */
 	size_t n_sentence;
 	double mean_sentence, mean_place;
 };
@@ -150,7 +152,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* Load the rows of all texts and group them into places. */
+/* Load the rows of all texts and group them into places (passages). Returns 0 or -1. */
 static int search_open(struct search *s, struct err *e)
 {
 	uint64_t words = 0;
@@ -206,8 +208,8 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Collect the sentences that match the query into found[most], as indexes over all texts.  Returns their number,
- * or -1. */
+/* Find the sentences that match the query, at most `most`. found[]: their indexes over all texts. Returns their
+ * number, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	int64_t n = 0;
@@ -237,7 +239,7 @@ struct word {
 	uint32_t number;
 };
 
-/* Add a word's score to the sentences found[n] and to their passages. */
+/* Add a word's score to the n sentences found[] and to their passages. */
 static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -259,7 +261,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* Add a related word's weight to sentences and passages without the word itself; once for each passage. */
+/* Add a related word's weight to the sentences and passages that lack the word itself; at most once for each
+ * passage. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -276,7 +279,7 @@ static void add_related(struct search *s, struct word w, const uint32_t *found, 
 	}
 }
 
-/* Add a heading's word to the passages below it that lack the word. */
+/* Add a word's weight to the passages that lack the word but have it in their heading. */
 static void add_heading(struct search *s, struct word w)
 {
 	for (size_t k = 0; k < s->n_place; k++) {
@@ -288,8 +291,8 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Score word i of the question and its related words, unless it is in more than `most` sentences.  Returns its
- * weight, 0 = too common, -1. */
+/* Score word i of the question and its related words. Returns its weight; 0 = skipped, the word is in more than
+ * `most` sentences; -1 = error. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
                          struct err *e)
 {
@@ -330,13 +333,13 @@ static int score_all(struct search *s, const struct question_words *q, double *w
 	return weight < 0 ? -1 : 0;
 }
 
-/* ---- the best ---- */
+/* ---- the best passages ---- */
 
 static size_t best_sentence(const struct search *s, const struct place *p)
 {
 	size_t best = p->from;
 
-	/* Prefer any sentence to a heading. */
+	/* A heading is chosen only if the passage has no other sentence. */
 	for (size_t i = p->from; i < p->to; i++) {
 		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING,
 		    before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
@@ -370,8 +373,8 @@ static void put_hit(const struct search *s, const struct place *p, double whole,
 	out[i] = hit;
 }
 
-/* Load the rows, and begin a transaction in which the index still has them: another process may delete rows and
- * reuse their numbers. */
+/* Load the rows and begin a read transaction. If another process has deleted or reused the row numbers in between,
+ * try again. Returns 0 or -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {

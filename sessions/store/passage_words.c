@@ -1,6 +1,6 @@
 /* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
- * SQLite's own tokenizer does both, so a word of a question and the same word in the index always agree. */
+ * SQLite's own tokenizer cuts both, so a word has the same stem in a question and in the index. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -8,16 +8,16 @@
 
 void words_fold(const char *text, size_t n, struct str *out)
 {
-	/* bytes of the previous character if it is a letter of a script without blanks, else 0 */
+	/* bytes of the previous character, if it is a letter of a script without blanks; else 0 */
 	size_t before = 0;
-	int paired = 0; /* 1: that letter is in a pair already */
+	int paired = 0; /* 1: the previous letter is part of a pair already */
 
 	str_clear(out);
 	for (size_t i = 0; i < n;) {
 		size_t len, plain = i;
 		int32_t cp = 0;
 
-		/* Copy a run of ASCII at once. */
+		/* Copy a run of ASCII characters at once. */
 		while (plain < n && (unsigned char)text[plain] < 0x80)
 			plain++;
 		len = plain > i ? plain - i : (size_t)utf8_decode(text + i, n - i, &cp);
@@ -26,7 +26,7 @@ void words_fold(const char *text, size_t n, struct str *out)
 				str_add(out, text + i - before, before);
 				str_adds(out, " ");
 			}
-			/* SQLite decodes malformed UTF-8 differently each time: one such word would get two stems. */
+			/* SQLite decodes malformed UTF-8 differently each time, which would give a word two stems. */
 			str_add(out, cp < 0 ? " " : text + i, cp < 0 ? 1 : len);
 			before = 0;
 		} else {
@@ -52,7 +52,7 @@ struct tokenizer {
 	fts5_tokenizer fts;
 	Fts5Tokenizer *of;
 	word_fn *fn;
-	void *ud; /* argument of the current tokenizer_run() */
+	void *ud; /* argument of fn in the current tokenizer_run() */
 };
 
 int tokenizer_open(struct tokenizer **out, struct db *d, struct err *e)

@@ -1,4 +1,4 @@
-/* sessions/store/passages.h - the index of sentences of documents, private to this room. Texts are cut by
+/* sessions/store/passages.h - the index of the sentences of documents, private to sessions/store/. Texts are cut by
  * engine/base/sentences.c.
  *
  *     passage_words.c    tokenizes a text for the index
@@ -6,9 +6,9 @@
  *     passage_search.c   finds passages
  *     sentence_search.c  finds sentences in all texts of an index
  *
- * The index is a contentless FTS5 table with one row for each sentence. The rows of one text have consecutive numbers,
- * so a search in some texts is a search in some ranges of row numbers. Table `passages` stores the byte range of each
- * sentence in its text. */
+ * The index is a contentless FTS5 table with one row for each sentence. The rows of one text have consecutive
+ * numbers, so a search in some texts is a search in ranges of row numbers. Table `passages` stores the byte range of
+ * each sentence in its text. */
 #ifndef WEIR_SESSIONS_PASSAGES_H
 #define WEIR_SESSIONS_PASSAGES_H
 
@@ -18,18 +18,18 @@
 /* ---- passage_words.c ---- */
 
 /* Prepare a text for the tokenizer: letters of scripts without blanks become overlapping pairs, malformed bytes
- * become blanks. *out is overwritten. */
+ * become blanks. Overwrites *out. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;
 int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* Call fn for each word of a folded text: its stem, and the bytes from .. to of the word.  Nonzero from fn ends
- * the run. */
+/* Call fn for each word of a folded text with its stem[0 .. n) and its bytes from .. to. Nonzero from fn stops the
+ * run. Returns 0, or -1 = no memory. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The first distinct words of a question: text as written, without '"', and stem. */
+/* The first distinct words of a question: text as written, without double quotes, and stem. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -42,21 +42,21 @@ struct question_words {
 	struct question_word at[QUESTION_WORDS];
 	size_t n;
 };
-/* 0, or -1 = no memory; the caller frees *out in both cases. */
+/* Returns 0, or -1 = no memory; the caller frees *out in both cases. */
 int question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
 void question_words_free(struct question_words *);
 
 /* ---- passage_index.c ---- */
 
 struct passage_index {
-	struct db *db; /* the store's, or &memory */
+	struct db *db; /* the database of the store, or &memory without a writable store */
 	struct db memory;
 	struct tokenizer *words;
 	indexing_fn *watch;
-	void *watch_ud; /* NULL: no callback */
+	void *watch_ud; /* argument of watch(); watch may be NULL */
 };
 
-extern const char passage_tables[]; /* SQL that creates the tables; a migration */
+extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
 /* The sentences of an indexed text; at[i] has row number id + i. */
 struct passage_rows {
 	int64_t id;
@@ -64,14 +64,14 @@ struct passage_rows {
 	struct sentence *at;
 	uint8_t hash[32];
 };
-/* Get the rows of a text, and index it first if needed.  The caller frees rows->at. */
+/* Get the rows of a text; an unknown text is first indexed. Returns 0 or -1; the caller frees rows->at. */
 int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
-/* Empty the index.  Each text is indexed again at its next search. */
+/* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
-/* Delete index entries of texts without a document.  Call before the texts are deleted, inside the same
- * transaction. */
+/* Delete the rows of texts without a document. Call inside the transaction that deletes the texts, before they are
+ * deleted. Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);
-/* Check structure and checksums of the index: 1 = good, 0 = damaged, -1. */
+/* Check structure and checksums of the index. 1 = good, 0 = damaged, -1 = error. */
 int passages_whole(struct db *, struct err *);
 
 #endif

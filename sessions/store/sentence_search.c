@@ -1,8 +1,8 @@
 /* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question
  * (store.h).
  *
- * One query for each word finds its sentences in all texts. A word in more than SENTENCES_MOST sentences is too common
- * and is left out, which bounds the cost of a search however large the index is. */
+ * One query per word finds the sentences of all texts with that word. A word in more than SENTENCES_MOST sentences is
+ * too common and is skipped, so the cost of a search is bounded for any size of the index. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ int sentences_add(struct passage_index *x, const char *text, size_t n, int64_t *
 	return 0;
 }
 
-/* ---- looking up ---- */
+/* ---- sentences with a word ---- */
 
 struct row {
 	int64_t row;
@@ -32,7 +32,8 @@ struct row_list {
 	size_t n, cap;
 };
 
-/* Append the sentences with the word: 1, 0 = too common, -1. */
+/* Append the sentences with the word to *f; their `has` is bit. 1 = appended, 0 = the word is too common, -1 =
+ * error. */
 static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
                           struct err *e)
 {
@@ -84,7 +85,7 @@ static void merge(struct row_list *f)
 	f->n = n;
 }
 
-/* ---- which text a sentence stands in ---- */
+/* ---- texts of the sentences ---- */
 
 struct text_rows {
 	int64_t id;
@@ -92,8 +93,8 @@ struct text_rows {
 	struct sentence *at;
 };
 
-/* Load the text that contains sentence `row`: 1, 0 = none, -1.  Frees the old out->at; the caller frees the last
- * one. */
+/* Load the sentences of the text that contains index row `row`. 1 = loaded, 0 = no text, -1 = error. Frees the old
+ * out->at; the caller frees the last one. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =
