@@ -1,8 +1,9 @@
 /* app/conversation/conversation.h - a conversation: its messages and the loop that answers.
  *
- * Every turn renders the whole conversation and lets timeline_sync() find what is already computed, so
- * undo, regenerate and a new system prompt are only edits of the message list.  Answers keep their sampled
- * ids, which are rendered verbatim: re-tokenising the text could give other tokens, and the cache would not match. */
+ * Turn: a question and its answer. Every turn renders the whole conversation to tokens, and timeline_sync() reuses
+ * the common prefix of these tokens and the KV cache. So undo, regenerate and a new system prompt only edit the list
+ * of messages. Answers keep their sampled token ids, which are rendered verbatim: tokenizing the text again could
+ * give other tokens, which would not match the cache. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
 
@@ -12,32 +13,30 @@
 
 struct remote;
 
-/* Where a text stood in the sequence when the conversation was rendered last: its first token (-1 = nowhere) and its
- * first byte in the rendered text. */
+/* Place of a text in the newest rendering of the conversation. first: index of its first token, -1 = not rendered;
+ * byte: offset of its first byte in the rendered text. */
 struct text_at {
 	int32_t first;
 	size_t byte;
 };
 
-struct doc; /* a document as it was read, its marks and its file: sessions/import/import.h */
+struct doc; /* an imported file: its text, marks (pages, headings) and origin; sessions/import/import.h */
 struct mark;
 struct doc_origin;
-struct undone; /* what can be redone: conversation_private.h */
+struct undone; /* an entry of the redo stack: conversation_private.h */
 
-/* A source of an answer, as its line numbers it. It is kept with the answer and outlives its document, so it has all
- * that is shown of it. */
+/* A source of an answer: a passage of a document. The source is stored with the answer and may outlive the document,
+ * so it has copies of everything that is displayed. */
 struct answer_source {
-	char *doc, *page, *heading; /* the document's name; page, heading NULL: none */
-	size_t line, last_line;     /* of a text without pages; 0: there are none */
-	size_t from, to;            /* the passage: bytes of the document's text */
-	size_t quote, quote_end;    /* its best sentence; where found is 0, its beginning */
-	char *text;                 /* that, on one line */
-	/* by the search: its line stands above the answer.  0: the answer attended to it */
-	int found;
-	double score; /* of the search */
-	int sent;     /* the model was sent it */
-	/* of the answer's attention on the documents; < 0: not measured, or there was no other passage */
-	double share;
+	char *doc, *page, *heading; /* document's name; page and heading of the passage, NULL = none */
+	size_t line, last_line;     /* first and last line, from 1; 0 = the document has pages */
+	size_t from, to;            /* byte range of the passage in the document's body */
+	size_t quote, quote_end;    /* byte range of the quote: the best sentence, or the beginning if found is 0 */
+	char *text;                 /* the quote on one line */
+	int found;    /* 1 = found by the search, displayed above the answer; 0 = found by the answer's attention */
+	double score; /* score of the search */
+	int sent;     /* 1 = the passage was in the prompt */
+	double share; /* share of the answer's attention on documents, 0 .. 1; < 0 = unknown or the only passage */
 };
 struct answer_sources {
 	struct answer_source *at;
@@ -47,45 +46,45 @@ struct answer_sources {
 struct message {
 	enum chat_role role;
 	struct str text;
-	struct str context;            /* of a question: passages of documents, quoted; rendered in front of the text */
-	struct tokens id;              /* of an answer: the sampled tokens */
-	struct answer_sources sources; /* of an answer (answer_sources.c) */
-	struct text_at place;          /* of text */
+	struct str context;            /* question: quoted passages of documents, rendered before the text */
+	struct tokens id;              /* answer: the sampled tokens */
+	struct answer_sources sources; /* answer: its sources (app/retrieval/answer_sources.c) */
+	struct text_at place;          /* place of text */
 	struct text_at context_place;
-	int64_t stored;  /* its number in the store; 0 = not kept */
-	int64_t number;  /* of the text in the index of messages; 0 = it is not indexed yet (recall_turns.c) */
-	int interrupted; /* an answer that a crash or a signal cut short */
-	/* bytes of the text that conversation_grow() appended; the question stands behind them, */
+	int64_t stored;  /* row id in the store; 0 = not stored */
+	int64_t number;  /* id in the index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
+	int interrupted; /* answer: 1 = cut short by a crash or a signal */
+	/* A growing message: text = `read` bytes of the stream, then, once a question has joined it, a blank line,
+	 * `quoted` bytes of passages, and the question. Other messages: both are 0. */
 	size_t read;
-	size_t quoted; /* a blank line and so many bytes of passages */
+	size_t quoted;
 };
 
-/* A file to ask about; text is what stands before the first question: the file, quoted, with its name. */
+/* A document of the conversation. text: its name, then the file's text (body), as rendered before the first
+ * question. */
 struct document {
-	char *name; /* clean */
-	/* 1: its text is prefilled before the first question; 0: questions bring passages of it */
-	int whole;
+	char *name; /* name without control characters */
+	int whole;  /* 1 = the text is prefilled before the first question; 0 = questions are sent with passages */
 	struct str text;
-	size_t body, n_body; /* the file's own bytes within text */
-	size_t tokens;       /* of its text; an estimate where it is much too long to be read whole */
+	size_t body, n_body; /* offset and number of the file's own bytes in text */
+	size_t tokens;       /* tokens of text; an estimate if the document is far too long to be prefilled */
 	struct text_at place;
-	size_t at;      /* messages that there were when it was added */
-	uint64_t bytes; /* of the file */
-	int64_t stored; /* its number in the store; 0 = not kept */
+	size_t at;      /* number of messages when the document was added */
+	uint64_t bytes; /* size of the file */
+	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* enum doc_type */
 	struct mark *mark;
-	size_t n_mark;             /* its pages and headings; their places count from body */
-	struct doc_origin *origin; /* its file; never NULL, but maybe empty */
-	/* what it replaced, until the next answer, and messages there were then */
-	struct document *before;
-	size_t replaced;
-	int told; /* the user knows that its file has changed */
-	/* it is the text that a growing message has so far: searched in parts, stored with the message alone */
+	size_t n_mark;             /* number of marks: pages and headings, at byte offsets from body */
+	struct doc_origin *origin; /* the file; never NULL, maybe empty */
+	struct document *before;   /* the replaced version, kept until the next answer; NULL = none */
+	size_t replaced;           /* number of messages when that version was replaced */
+	int told;                  /* 1 = the user was told that the file has changed */
+	/* 1 = the text that a growing message has so far: searched by questions, stored only with the message */
 	int grows;
-	size_t skipped, lines; /* of such a text: bytes and lines before its body, which are searched no more */
+	size_t skipped, lines; /* grows: bytes and lines of the stream before body, no part of the search */
 };
 
-/* Where a passage of a document stands, as its reader sees it: "12", "xii"; "Methods".  NULL: none. */
+/* Page and heading of a passage as printed in the document: "12" or "xii"; "Methods". NULL = none. */
 struct document_place {
 	const char *page, *heading;
 };
@@ -95,49 +94,47 @@ enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP
 /* What one turn did. */
 struct turn {
 	enum answer_stop stop;
-	int answered; /* the prompt was read: there is an answer, maybe empty */
+	int answered; /* 1 = the prompt was prefilled and an answer exists, maybe empty */
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
-	/* tokens prefilled that the cache had before: it could not roll back over evicted tokens */
-	int32_t recomputed;
-	int outgrown; /* tokens were evicted for the first time */
-	int loop;     /* STOP_LOOP: tokens that the answer repeated */
-	/* messages at the beginning that a server was not sent, where there are more of them than before; else 0 */
+	int32_t recomputed; /* cached tokens prefilled again: the cache cannot roll back over evicted tokens */
+	int outgrown;       /* 1 = the cache evicted tokens for the first time */
+	int loop;           /* STOP_LOOP: period of the loop in tokens */
+	/* Server: number of first messages that were not sent, set only if it grew in this turn; else 0. */
 	size_t left_out;
-	int guessed;   /* ... by an estimate of their tokens */
-	int estimated; /* the figures of tokens below are not the server's */
+	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
+	int estimated; /* 1 = prompt_tokens is an estimate: the server did not report the number */
 	double ttft_s, prefill_tps, decode_tps;
-	int32_t drafted, accepted; /* tokens computed on a guess; those of them that were sampled */
+	int32_t drafted, accepted; /* speculative decoding: draft tokens computed; draft tokens accepted */
 	struct attention_read read;
 };
 
 /* ---- events ----
  *
- * Every change of a conversation is one event; observers hear of it at once, in the order in which they were added, in
- * the thread that runs the conversation. */
+ * Every change of a conversation emits one event. conversation_emit() calls the observers synchronously, in the order
+ * in which they were added, on the thread that runs the conversation. */
 
 enum conversation_event_what {
 	EVENT_QUESTION,           /* the last message is a new question: an answer follows */
-	EVENT_QUESTION_WITHDRAWN, /* ... which was not answered: it is no message any more */
-	EVENT_ANSWER_WITHDRAWN,   /* the last answer is no message any more: another one follows */
+	EVENT_QUESTION_WITHDRAWN, /* the new question was removed: its prompt was not prefilled */
+	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed: regenerate begins */
 	EVENT_ANSWER_BEGAN,       /* the last message is an answer: empty, or the beginning that /continue extends */
-	EVENT_ANSWER_GREW,        /* by a token */
-	EVENT_ANSWER_ENDED,       /* turn */
-	EVENT_UNDONE,             /* messages were undone: those that are left are msg[0 .. n_msg) */
+	EVENT_ANSWER_GREW,        /* the answer has one more token */
+	EVENT_ANSWER_ENDED,       /* the answer is complete; turn: its figures */
+	EVENT_UNDONE,             /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,             /* undone messages were restored at the end */
-	EVENT_CLEARED,            /* no message is left */
-	EVENT_RETURNED,           /* the growing message i goes on: what was asked beside it is no message any more */
+	EVENT_CLEARED,            /* all messages were removed */
+	EVENT_RETURNED,           /* growing message i continues: the turns asked meanwhile were removed */
 	EVENT_TEXT_GREW,          /* the last message, a growing one, has new text from byte i on */
-	EVENT_DOCUMENT_ADDED,     /* document i, the last one */
-	EVENT_DOCUMENT_DROPPED,   /* document i is about to be removed: it is still there */
-	/* document i was restored in front of later ones, or has taken the place of another version */
-	EVENT_DOCUMENT_PUT_BACK,
-	EVENT_SETTINGS,      /* options, cache policy or system prompt */
-	EVENT_PREFILL_GREW,  /* a chunk is prefilled */
-	EVENT_PREFILL_ENDED, /* a prefill was stopped, or no answer follows it */
-	EVENT_NOTICE,        /* text: a sentence for the user */
-	EVENT_OPENING,       /* room is being made for the KV cache; i = 0: it is made, or there is none */
-	EVENT_RECALLED,      /* evicted turns were found for the question that is asked */
-	EVENT_SOURCES,       /* so were passages of the documents */
+	EVENT_DOCUMENT_ADDED,     /* document i, the last one, was added */
+	EVENT_DOCUMENT_DROPPED,   /* document i is about to be removed */
+	EVENT_DOCUMENT_PUT_BACK,  /* document i was restored at its index, or replaced by another version */
+	EVENT_SETTINGS,           /* options, cache policy or system prompt changed */
+	EVENT_PREFILL_GREW,       /* a chunk was prefilled */
+	EVENT_PREFILL_ENDED,      /* a prefill was stopped, or completed without an answer to follow */
+	EVENT_NOTICE,             /* text: a sentence for the user */
+	EVENT_OPENING,            /* i = 1: allocating the KV cache; i = 0: allocation finished or failed */
+	EVENT_RECALLED,           /* evicted turns were found for the question that is asked */
+	EVENT_SOURCES,            /* passages of documents were found for the question that is asked */
 };
 struct conversation_event {
 	enum conversation_event_what what;
@@ -153,18 +150,18 @@ struct observer {
 };
 enum { OBSERVERS_MOST = 4 };
 
-/* What the conversation asks of the session log and the indexes; each may be NULL. */
+/* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Before want[0 .. n) is prefilled, of which the timeline has the first `same` tokens: load more of its KV
-	 * entries, if they are saved. */
+	/* Called before a prompt is prefilled: load saved KV entries of *want into the timeline, which has the first
+	 * `same` tokens already. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* The question that was undone last behind the last message, and its answer: 1 and out[2], the caller's; 0 =
-	 * there is none; -1. */
+	/* Find the stored turn that an earlier run undid after the last message. 1: out = question and answer, which
+	 * the caller frees; 0 = none; -1 on error. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
 
-struct companion_ops; /* what accompanies the questions of a conversation: companion.h */
+struct companion_ops; /* functions of a companion, which is called at each question: companion.h */
 struct companion {
 	const struct companion_ops *ops;
 	void *self;
@@ -173,45 +170,43 @@ enum { COMPANIONS_MOST = 8 };
 
 struct answerer; /* conversation_private.h */
 struct conversation {
-	const struct answerer *by;      /* the model in this process or one on a server; NULL: nothing is open */
-	const struct engine_info *info; /* of the model: a server's has what the server says */
-	struct engine *engine;          /* NULL with a server, as tl: what needs them is refused then */
-	struct timeline *tl;
-	struct served { /* of a server (answer_remote.c) */
+	const struct answerer *by;      /* model in this process or on a server; NULL = no model is open */
+	const struct engine_info *info; /* properties of the model; for a server, as the server reports them */
+	struct engine *engine;          /* NULL if the model is on a server */
+	struct timeline *tl;            /* NULL if the model is on a server */
+	struct served {                 /* state of a model on a server (answer_remote.c) */
 		struct remote *remote;
 		struct engine_info info;
-		size_t left_out;        /* messages at the beginning that do not fit its context any more */
-		int32_t tokens;         /* of the last prompt and its answer */
-		int counted;            /* the server has counted them */
-		int32_t reused, answer; /* of the last turn */
+		size_t left_out;        /* number of first messages that are not sent: they do not fit the context */
+		int32_t tokens;         /* tokens of the last prompt and its answer */
+		int counted;            /* 1 = the server counted these tokens; 0 = an estimate */
+		int32_t reused, answer; /* cached prompt tokens and answer tokens of the last turn */
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	struct sampling sampling;       /* rng continues from turn to turn; the rest is sampled.s */
-	struct tokens given;            /* the tokens that the answer to the question must begin with */
-	struct sampling_choice sampled; /* the settings in force, and where each comes from */
+	struct sampling sampling;       /* settings of sampled.s, and the rng state, which continues over turns */
+	struct tokens given;            /* forced first tokens of the answer */
+	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
 	struct str system;
 	int has_system;
-	char *kv; /* cache policy set during the conversation; NULL = the one of the options */
+	char *kv; /* cache policy set during the conversation; NULL = policy of the options */
 	struct message *msg;
 	size_t n_msg, cap_msg;
 	struct document *doc;
 	size_t n_doc;
-	const char *docs; /* --docs as the documents follow it */
-	struct undone *undone;
-	size_t n_undone; /* the newest last */
-	/* the newest rendering: of rendered_msg messages, maybe with the head of an answer */
-	struct rendered rendered;
-	size_t rendered_msg;
-	unsigned rendered_flags;
-	/* what stands before every first question: system prompt and documents */
-	struct tokens prefix;
-	int prefix_known;
-	int32_t pinned; /* tokens that the cache was told are the prefix; -1 = none yet */
-	int grows;      /* the last message is a text that grows: a question joins it */
+	const char *docs;      /* value of --docs that was applied to the documents */
+	struct undone *undone; /* redo stack, newest entry last */
+	size_t n_undone;
+	struct rendered rendered; /* newest rendering */
+	size_t rendered_msg;      /* number of messages in it */
+	unsigned rendered_flags;  /* enum render_flags of it */
+	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
+	int prefix_known;         /* 1 = prefix is up to date */
+	int32_t pinned;           /* number of prefix tokens pinned in the cache; -1 = not pinned yet */
+	int grows;                /* 1 = the last message is a growing text, which the next question joins */
 	struct turn last;
 	uint64_t total_answer; /* tokens of all answers */
-	int outgrown;          /* tokens were evicted, and a turn said so */
+	int outgrown;          /* 1 = the cache has evicted tokens, and a turn has reported it */
 	struct companion companion[COMPANIONS_MOST];
 	int n_companion;
 	struct observer observer[OBSERVERS_MOST];
@@ -219,152 +214,159 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or a server's model. The observer, which may be NULL, is the first one: opening
- * has notices. On failure nothing is left open. */
+/* Open the model and a timeline for it, or a model on a server. observer: added first, as opening emits notices; may
+ * be NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
-/* Is there a model that answers? */
+/* 1 if a model is open, in this process or on a server. */
 int conversation_is_open(const struct conversation *);
-/* Tokens, context and speeds; of a server what is known.  ctx 0: it does not say. */
+/* Tokens, context and speeds. For a server only the known fields are set; ctx 0 = unknown. */
 void conversation_stats(const struct conversation *, struct timeline_stats *);
-/* The names of the models that the server has, one a line; appended.  Nothing for a model in this process. */
+/* Append the names of the server's models, one per line; no change if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* -1 with a sentence, where the model is on a server: what begins the sentence ("/stream") needs a model in this process. */
+/* Returns 0 if the model is in this process. Else -1, and the error says that `what` ("/stream") needs such a
+ * model. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
-/* Take over changed sampling options, and what a changed model asks for; a seed only when reseed. */
+/* Apply the sampling options and the model's recommended settings. reseed: seed the rng, too. */
 void conversation_sampling(struct conversation *, int reseed);
-/* The settings of the sampler for answers of this model: what the user has set, else what the model's file or its
- * makers ask for, else the defaults (sampling.c). engine NULL: a server decides what the user has not set. */
+/* *out = sampling settings for this model: each is the user's, else the model file's, else the model family's, else
+ * the default. engine NULL: the server chooses settings that the user has not set. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
-/* One setting, as "0.6", and as "0.6 (family: Qwen3)"; all that matter, as "temp 0.5 (yours); top-k 40, top-p 0.9,
- * min-p 0.05 (default)"; all, as a JSON object. */
+/* Append the value of a setting, as "0.6"; sampling_show: with its origin, as "0.6 (family: Qwen3)". */
 void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
 void sampling_show(const struct sampling_choice *, enum sampling_setting, struct str *out);
+/* Append all settings in effect, as "temp 0.5 (yours); top-k 40, top-p 0.9, min-p 0.05 (default)". */
 void sampling_line(const struct sampling_choice *, struct str *out);
+/* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
-/* Change the cache policy. Returns how many tokens are recomputed before the next answer, or -1 and nothing has
- * changed. where: names the setting in messages. */
+/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1. After
+ * -1 the old policy is in force; if the old cache cannot be allocated again, no model is open. where: name of the
+ * setting in error sentences. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
-/* Change to the model that these options name; the other options are those of conversation_open(). Returns how many
- * tokens are recomputed before the next answer, or -1 and nothing has changed (or, when the old model cannot be opened
- * again either, nothing is open). */
+/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1.
+ * After -1 the old model is open; if the old model cannot be opened again, no model is open. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
-/* Are these the tokens of that text in this engine's vocabulary? Without an engine (NULL) they are taken as they
- * are. */
+/* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
 
 /* ---- documents (documents.c) ---- */
 
-/* Add a document: whole, as quoted data before the first question, or searched for passages, as --docs says. 0; 1 where
- * the same document is there already; -1 with ERR_FIT and the numbers where --docs whole was asked for and it does not
- * fit. */
+/* Add a document. --docs says whether the document is prefilled whole before the first question or searched for
+ * passages. Returns 0; 1 if the conversation has the same document already; -1 with ERR_FIT if --docs whole is set
+ * and the document does not fit. */
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
-/* The same for a document of an earlier run, which was added behind `at` messages, without an event: it is stored
- * already. */
+/* Add a stored document of an earlier run, which was added when there were `at` messages. No event is emitted. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* The page and heading of bytes [from, to) of its body: those at the beginning; a heading that only follows within
- * them, where none stands before. */
+/* Page and heading of bytes [from, to) of a document's body: of the first byte that is not blank. If no heading
+ * precedes that byte: the first heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
-/* The document of that file, or SIZE_MAX. */
+/* Index of the document imported from file `path`; SIZE_MAX = none. */
 size_t conversation_document_of(const struct conversation *, const char *path);
-/* A newer version of document i takes its place.  -1: it does not fit, and the old one is there as before. */
+/* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Undo replacing a document, if no message has followed: 1, with its name. */
+/* Undo the replacement of a document, if no message has followed it. 1: the name is appended; 0 = nothing to undo; -1
+ * = the old version does not fit. */
 int conversation_undo_replaced(struct conversation *, struct str *name, struct err *);
-/* Undo adding the last document, if no message has followed it: 1, with its name. */
+/* Undo adding the last document, if no message has followed it. 1: the name is appended; 0 = nothing to undo. */
 int conversation_drop_last_document(struct conversation *, struct str *name);
-/* Drop document i; the messages are recomputed behind the other documents. */
+/* Drop document i onto the redo stack and append its name to *name (may be NULL). The next turn recomputes what
+ * followed the document. */
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
+/* Free all documents, without an event. */
 void conversation_drop_documents(struct conversation *);
 
-/* ---- a text without an end (app/reader) ---- */
+/* ---- a growing text: a stream that is still being read (app/reader) ---- */
 
-/* Where the question begins in a message of the user. */
+/* Offset of the question in the text of a user's message. */
 static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* What was read so far, as the document that questions search; in place of that before. skipped, lines: what of it is
- * left out. NULL: there is none any more. */
+/* Set the document with the growing text read so far, which questions search, in place of the previous one; NULL
+ * removes the document. skipped, lines: bytes and lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */
 
-typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *); /* -1 ends the turn */
+typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *); /* 0; -1 = stop the turn */
 struct answer_hooks {
 	answer_text_fn *text;
 	void *text_ud;
 	timeline_progress_fn *progress;
 	void *progress_ud;
 	int without_documents; /* do not search the documents for this question */
-	int stop_loops;        /* an answer that only repeats itself ends: STOP_LOOP */
-	int evidence;          /* observe the attention of the answer (app/retrieval/evidence.c) */
+	int stop_loops;        /* stop an answer that repeats itself: STOP_LOOP */
+	int evidence;          /* measure the answer's attention on the documents (app/retrieval/evidence.c) */
 };
-/* Tokens that the cache still holds. */
+/* Number of tokens in the cache that are not evicted. */
 int32_t tokens_in_cache(const struct timeline_stats *);
-/* What a bounded cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part"; 0: nothing. */
+/* Append what a bounded cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part". 0 = nothing was
+ * evicted. */
 int describe_evicted(const struct timeline_stats *, struct str *out);
-/* The tokens of the whole conversation as the model gets them; reply_head: with the head of its answer. */
+/* Append the tokens of the whole conversation to *out; reply_head: with the template's head of an answer at the
+ * end. */
 int conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
-/* Prefill now what the next answer needs: documents and messages. Returns the tokens computed, or -1 (ERR_CANCELLED:
- * the rest is prefilled later). */
+/* Prefill documents and messages ahead of the next question. Returns the number of tokens computed, or -1; after
+ * ERR_CANCELLED the next turn prefills the rest. */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
-/* Call these within signals_work(1) .. (0), so that a stop counts that comes while no timeline runs.
- * Ask.  The answer is passed piece by piece to hooks->text and kept, also when the
- * turn ends early; when it ends before the prompt is prefilled the question is withdrawn.  0, or -1 with
- * ERR_CANCELLED, ERR_FIT, ...; *turn says how far it came. */
+/* Ask a question: append it and generate the answer, whose text is passed to hooks->text token by token. A turn that
+ * is stopped keeps the answer so far; a turn that is stopped before the prompt is prefilled removes the question.
+ * Returns 0, or -1 with ERR_CANCELLED, ERR_FIT, ...; *turn is set in either case. Call this and the next two
+ * functions between signals_work(1) and signals_work(0): otherwise a signal that arrives while no timeline runs is
+ * lost. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
-/* Answer the last question anew; ERR_USAGE when there is none. */
+/* Replace the last answer by a new one. ERR_USAGE if there is no question. A stop before the new answer begins keeps
+ * the old one. */
 int conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Continue the last answer, which was stopped or cut. turn->answer_tokens: the new tokens; 0 when the model adds
- * nothing and the answer is unchanged. */
+/* Continue the last answer, which was stopped or cut. turn->answer_tokens: number of new tokens; 0 = the answer is
+ * unchanged. */
 int conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Add an observer, or remove it. */
+/* Add an observer (at most OBSERVERS_MOST). conversation_ignore: remove an observer. */
 void conversation_observe(struct conversation *, observer_fn *, void *ud);
 void conversation_ignore(struct conversation *, observer_fn *, void *ud);
-/* Tell the conversation that the options have changed: EVENT_SETTINGS. */
+/* Apply changed options and emit EVENT_SETTINGS. reseed: seed the sampler, too. */
 void conversation_options_changed(struct conversation *, int reseed);
-/* A message of an earlier run: appended as it was. */
+/* Append a message of an earlier run, with its token ids, without an event. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns; returns how many were undone. Of a turn that closed a growing message only the question is
- * undone at first. */
+/* Undo the last n turns; returns the number of turns undone. If a question had joined a growing message, undoing that
+ * turn removes the question and answer and leaves the growing text, which a further undo removes. */
 size_t conversation_undo(struct conversation *, size_t n);
-/* Redo what conversation_undo() or conversation_drop_document() undid last: 1, with the name of a document (nothing is
- * added for a turn), or 0: there is nothing to redo, as after a new question. Turns that an earlier run undid come from
- * the session. */
+/* Redo the last undone turn or dropped document; if the redo stack is empty, the turn that an earlier run undid.
+ * Returns 1 (a document's name is appended to *name), 0 = nothing to redo, as after a new answer, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
-/* Tokens of the cache that the next question continues. The cache may hold more: those of undone turns, or of messages
- * before conversation_clear(), which the next question replaces. */
+/* Number of cached tokens that belong to the conversation. The cache may have further tokens, of undone or cleared
+ * messages, until the next question replaces them. */
 int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
-/* Empty the stack of what can be redone. */
+/* Empty the redo stack and free the replaced versions of documents. */
 void undo_forget(struct conversation *);
-/* Remove the messages from index `from` on, for good and without an event; the cache follows with the next question. */
+/* Remove the messages from index `from` on, without an event or a redo; the next question updates the cache. */
 void conversation_cut(struct conversation *, size_t from);
-/* Remove all messages and keep the documents; conversation_empty: remove both, without an event. */
+/* Remove all messages, keep the documents, and emit EVENT_CLEARED. conversation_empty: remove the documents, too. */
 void conversation_clear(struct conversation *);
 void conversation_empty(struct conversation *);
 void message_free(struct message *);
 void answer_source_free(struct answer_source *);
 void answer_sources_free(struct answer_sources *);
-/* NULL: the template's own. */
+/* Set the system prompt; NULL = the template's default. */
 void conversation_system(struct conversation *, const char *text);
-/* The last answer, or NULL. */
+/* The last message if it is an answer, else NULL. */
 const struct message *conversation_answer(const struct conversation *);
 
-/* The answer as the JSON object of -p --json, with a newline.  session: its name; "" = none. */
+/* Append the turn as the JSON object of -p --json, with a newline. session: name of the session; "" = none. */
 void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
 
 /* ---- reasoning (reasoning.c) ----
  *
- * Models that reason first write marks around that (reasoning_mark_at()), as <think> ... </think>, before their answer.
- * Only marks at the beginning count; later ones are part of the answer, but for reasoning_unopened(). */
+ * Models that reason first enclose the reasoning in marks (reasoning_mark_at()), as <think> ... </think>, and then
+ * write the answer. Only an opening mark at the beginning of the text counts; later marks are part of the answer.
+ * Exception: reasoning_unopened(). */
 
-/* A text that arrives in pieces; all zero and `first` to begin with. */
+/* State of the parser for a text that arrives in pieces. Initialize to zero, then set `first`. */
 struct reasoning {
-	int first; /* the reply's head has opened the reasoning */
+	int first; /* 1 = the prompt's reply head ends with the opening mark */
 	enum {
 		REASONING_BEGIN,
 		REASONING_CHANNEL,
@@ -373,31 +375,34 @@ struct reasoning {
 		REASONING_MARGIN,
 		REASONING_AFTER
 	} at;
-	int mark;        /* the number of the mark that opened it; -1: the reply's head did */
-	struct str held; /* bytes that may be a mark, or blanks before one */
-	size_t blanks;   /* how many of held's first bytes are known to be blanks, at the beginning */
-	size_t words;
-	int in_word; /* of the reasoning */
+	int mark;        /* index of the opening mark (reasoning_mark_at()); -1 = opened by the reply head */
+	struct str held; /* bytes not parsed yet: a possible mark, or leading blanks */
+	size_t blanks;   /* REASONING_BEGIN: number of leading blanks in held */
+	size_t words;    /* words of the reasoning so far */
+	int in_word;     /* 1 = the last byte of reasoning was part of a word */
 };
 void reasoning_free(struct reasoning *);
-/* Append the answer's bytes to *out, without the reasoning.  The pieces may be cut anywhere. */
+/* Parse the next piece, cut anywhere, and append the bytes of the answer, without reasoning, to *out. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
-/* The text is complete: append the bytes that were held back. */
+/* End of the text: append held bytes that belong to the answer to *out. */
 void reasoning_end(struct reasoning *, struct str *out);
-/* "reasoned for 312 words first", or nothing where there was no reasoning; appended. */
+/* Append "reasoned for 312 words first"; no change if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);
-/* Bytes of the reasoning in front of a whole answer, with its marks, also where it was not opened. */
+/* Number of bytes of reasoning, with its marks, at the beginning of a complete answer; also finds reasoning without
+ * an opening mark. */
 size_t reasoning_length(const char *text, size_t n);
-/* The template of a model on a server may open the reasoning in the prompt, so that the answer has the closing mark
- * alone. Bytes up to that mark's end; 0: none closes reasoning; one that is only mentioned, as in code, does not.
- * whole: no more text comes. *seen, 0 at first, is what is known of a text that grows. */
+/* Find reasoning without an opening mark: a server's template may open the reasoning in the prompt, so that the
+ * answer has only the closing mark. Returns the number of bytes up to the end of that mark; 0 = no closing mark that
+ * ends reasoning (marks quoted in prose or code do not count). whole: the text is complete. *seen: state between
+ * calls on a growing text, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* 1: the text closes reasoning that it has not opened; -1: it opens reasoning, and closes that; 0: it closes none. */
+/* 1 = the text has a closing mark before any opening mark; -1 = an opening mark precedes the closing mark; 0 = no
+ * closing mark. */
 int reasoning_closed(const char *text);
 
-/* ---- the model (open_model.c) ---- */
+/* ---- a model on a server (answer_remote.c) ---- */
 
-/* How that server is asked, as the options say; with its model, where they name one. */
+/* *out = connection settings of the server that the options name, and its model if the options name one. */
 struct remote_options;
 void model_server_options(const struct options *, struct remote_options *);
 

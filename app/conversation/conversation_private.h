@@ -15,8 +15,8 @@ struct answerer {
 	 * prompt. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the last message. ids: keep the sampled tokens; 0 where another model wrote the beginning. 0 or -1;
-	 * turn->stop. */
+	/* Generate the last message. ids: keep the sampled tokens; 0 where another model wrote the beginning. 0 or
+	 * -1; turn->stop. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* Before and after these: a stop reaches them in between. */
@@ -67,8 +67,8 @@ void place_all(struct conversation *);
 /* Tokens of document i on its own, once it is rendered. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the
- * beginning of that answer or NULL. Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens that
- * the timeline had and prefilled again, because its cache cannot roll back over evicted tokens. */
+ * beginning of that answer or NULL. Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens
+ * that the timeline had and prefilled again, because its cache cannot roll back over evicted tokens. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 

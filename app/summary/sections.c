@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* *out = a number of bytes, starting at byte `from`, that has at most `tokens` tokens and, if the search succeeds, more
- * than 7/8 of `tokens`. Returns 0, or -1 on error. */
+/* *out = number of bytes, from byte `from` on, that have at most `tokens` tokens, usually more than 7/8 of them.
+ * Returns 0, or -1 on error. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {

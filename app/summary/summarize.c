@@ -58,7 +58,7 @@ static int32_t answer_tokens(int32_t words)
 	return TOKENS_PER_WORD * words + 32;
 }
 
-/* Greedy sampling with a repeat penalty over the whole answer; the usual sampling if the user has set a temperature. */
+/* Use greedy sampling with a repeat penalty over the whole answer, unless the user has set a temperature. */
 static void choose_sampling(struct maker *m)
 {
 	struct sampling_choice c;
@@ -73,8 +73,8 @@ static void choose_sampling(struct maker *m)
 	m->sampling.repeat_last = -1;
 }
 
-/* Set m->section, m->ctx and m->reasoning so that a prompt (one section, or two summaries to be joined, and the frame)
- * and its answer fit the model's context. Returns 0, or -1 with ERR_FIT. */
+/* Set m->section, m->ctx and m->reasoning so that a prompt and its answer fit the model's context. A prompt is its
+ * frame and one section, or two summaries to be joined. Returns 0, or -1 with ERR_FIT. */
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -235,8 +235,8 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	str_free(&piece);
 }
 
-/* Generate an answer of about `words` words. Generation stops at the model's end of turn, at the end of a sentence after
- * 1.5 times `words`, at the limit of tokens, or when the answer repeats itself. An answer that did not reach its end of
+/* Generate an answer of about `words` words. Generation stops at the model's end of turn, at the end of a sentence
+ * after 1.5 times `words`, at the limit of tokens, or when the answer repeats itself. An answer without an end of
  * turn is cut after its last complete sentence. Returns 0, or -1 on error. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
@@ -436,8 +436,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* First level: summarize n sections into parts p, of which the caller frees the texts; sections without a summary have
- * no part. *n_part grows with each part. */
+/* First level: summarize n sections and append a part to p for each summary that is not empty. *n_part: number of
+ * parts. The caller frees their texts. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {

@@ -1,11 +1,11 @@
 /* app/summary/summary.h - summaries of texts of any length.
  *
- *     texts -> sections (sections.c) -> a summary of each -> summaries of neighbours joined, level by level -> one summary
+ *     texts -> sections (sections.c) -> a summary of each -> neighbours joined, level by level -> one summary
  *
  * Each prompt is about as long as one section, whatever the length of the texts. Prompts run on a timeline that
- * summarize() opens and closes; no conversation is used. The result of a prompt has a key: the hash of the prompt, the
- * model and the settings that determine the result. A caller that stores results by key can resume a stopped summary
- * without recomputing them. */
+ * summarize() opens and closes; no conversation is used. The result of a prompt has a key: the hash of the prompt,
+ * the model and the settings that determine the result. A caller that stores results by key can resume a stopped
+ * summary without recomputing them. */
 #ifndef WEIR_SUMMARY_H
 #define WEIR_SUMMARY_H
 
@@ -35,7 +35,7 @@ struct summary_progress {
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* Append the stored result of a key to *out. 1 = found, even if the result is empty; 0 = not found. May be NULL. */
+	/* Append the stored result of a key, maybe empty, to *out. 1 = found, 0 = not found. May be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
 	/* Store a new result. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
@@ -65,9 +65,9 @@ void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* End (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes and ends at the
- * best break in that range: before the heading of the highest level, else after a paragraph, sentence, line, word or
- * character, in this order. Of equal breaks the last is taken. If at most `most` bytes are left: the end of the text. */
+/* End (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes and ends at
+ * the best break in that range: before the heading of the highest level, else after a paragraph, sentence, line, word
+ * or character, in this order. Of equal breaks the last is taken. A rest of at most `most` bytes is one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
 /* A section: index of its text, byte range [from, to), and the heading above its first word (NULL = none). */
