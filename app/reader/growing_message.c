@@ -16,7 +16,8 @@
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Uncut bytes after which a clause mark is a place to cut, and after which any character is. */
+/* CARRY_MARKS: bytes without a place to cut, after which the text may also be cut before a clause mark. CARRY_MOST:
+ * the same, for a cut before any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -98,7 +99,7 @@ void growing_copy(struct growing *to, const struct growing *from)
 	tokens_append(&to->pending, from->pending.id, from->pending.n);
 }
 
-/* Reset the state to: no byte of the message is cut. */
+/* Reset the state: no byte of the message is cut. */
 static void growing_clear(struct growing *s)
 {
 	*s = (struct growing){ .pending = s->pending, .total = s->total };

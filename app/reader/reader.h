@@ -16,7 +16,7 @@ struct growing {
 	int known;             /* 1: the timeline has the tokens of all cut bytes, except pending */
 	size_t rendered;       /* bytes of the message in conversation.rendered */
 	size_t at;             /* bytes of the message that are cut and tokenized */
-	struct tokens pending; /* tokenized but not prefilled: less than a chunk */
+	struct tokens pending; /* tokens of cut bytes that are not prefilled yet: less than a chunk */
 	size_t had;            /* tokens in the timeline after the last prefill */
 	uint64_t total;        /* tokens of text since growing_count_anew() */
 };

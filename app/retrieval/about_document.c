@@ -11,8 +11,8 @@
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 
-/* Lists of lower-case words separated by blanks; word* matches every word that begins so. nothing: function words
- * and fillers; parts: parts of a text that may be asked for in general ("the results"). */
+/* Lists of lower-case words separated by blanks; word* matches every word with that beginning. nothing: function
+ * words and fillers; parts: parts of a text that may be asked for in general ("the results"). */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
 } languages[] = {
@@ -296,7 +296,7 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* longest block that may be a heading */
+	HEADING_MOST = 80, /* bytes of the longest block that may be a heading */
 };
 /* Beginnings of headings: of sections that summarise a text (abstracts), and of front matter (beside). */
 static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
@@ -309,7 +309,7 @@ static const char *const beside[] = {
 	"notice",         "disclaimer",        "also by",       "other books", "inhalt",           "impressum",
 	"table des mati", "sommaire",          "\xc3\xadndice", "indice",      "inhoud",           NULL,
 };
-/* Words of publishers' notes; prose has none of them. */
+/* Words that only publishers' notes have. */
 static const char *const imprint[] = {
 	"copyright",     "\xc2\xa9",   "all rights reserved", "isbn",        "gutenberg", "licence",    "license",
 	"permission to", "this ebook", "electronic text",     "transcriber", "proofread", "printed in", NULL,
@@ -383,7 +383,7 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1; /* the heading's text may follow on the next line */
+			at += len == to - at ? len : len + 1; /* the text may follow its heading on the next line */
 		}
 		if (at < to && !skip && (wanted || !found) &&
 		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {

@@ -171,7 +171,8 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		there |= !conv->doc[i].grows; /* a growing text is part of a message */
+		/* a growing document is text of a message, so it has no KV entries of its own */
+		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;
 	if (!conv->tl)

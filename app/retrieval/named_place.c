@@ -1,8 +1,7 @@
 /* app/retrieval/named_place.c - finds the page, chapter or section that a question names (retrieval_private.h).
  *
  * "What is on page 30?" shares no word with page 30, so a search by words fails; the document's marks locate the
- * page. A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form such as "第3章".
- * */
+ * page. A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form like "第3章". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,7 +188,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* Skip positions inside a word or a number. Chinese and Japanese have no blanks. */
+		/* Skip positions inside a word or a number. Chinese and Japanese write no blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))
@@ -208,7 +207,8 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* Quote the text after the heading. */
+			/* The quotation is the text after the heading; for a page it is the first text of the page.
+			 * */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)

@@ -11,10 +11,12 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	SHARE_OF_CTX = 3,   /* passages of a question take at most 1/3 of the context size */
-	SHARE_OF_FREE = 2,  /* and, if the policy does not evict, at most 1/2 of the free context */
-	PASSAGES = 3,       /* passages of a question without --passages */
-	PASSAGES_SMALL = 1, /* the same for small models, which more passages distract (tests/results.md) */
+	SHARE_OF_CTX = 3, /* passages of a question take at most 1/3 of the context size */
+	/* passages of a question take at most 1/2 of the free context, if the policy does not evict */
+	SHARE_OF_FREE = 2,
+	PASSAGES = 3, /* passages of a question without --passages */
+	/* passages of a question to a small model without --passages: more distract it (tests/results.md) */
+	PASSAGES_SMALL = 1,
 };
 static const uint64_t SMALL = 1000000000; /* parameters of a small model */
 /* Models with fewer parameters begin their answer with the best sentence, and the answer ends at the next line

@@ -74,15 +74,15 @@ void answer_found_lines(const struct answer_sources *, struct str *out);
 /* Append the attention shares of the sources found by search, "attention: [1] 62 %, [2] 30 %", and one line for each
  * source with attention that the search did not find. */
 void answer_attended_lines(const struct answer_sources *, struct str *out);
-/* Append the sources as JSON member "sources". Read such a list back: invalid sources, and more than
- * ANSWER_SOURCES_MOST, are skipped. */
+/* Append the sources as JSON member "sources" (answer_sources_json), and read such a list back
+ * (answer_sources_read): invalid sources, and more than ANSWER_SOURCES_MOST, are skipped. */
 void answer_sources_json(const struct answer_sources *, struct str *out);
 void answer_sources_read(struct jv list, struct answer_sources *out);
 /* Read the JSON object `stats` stored with a message into *to: the context of a question, or the sources of an
  * answer. */
 void message_read_stats(int role, const char *stats, struct message *to);
-/* Append the same to an export: as members of a JSON object (json = 1), or as lines of text. An export_more_fn
- * (sessions/store/store.h). */
+/* Append the data of message_read_stats() to an export: as members of a JSON object (json = 1), or as lines of text.
+ * An export_more_fn (sessions/store/store.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
 /* Tell if a question asks about a document as a whole (about_document.c). WHOLE_TITLE, WHOLE_ABOUT: the beginning of
@@ -94,14 +94,14 @@ enum whole_question asks_for_whole(const struct conversation *, const char *ques
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 
-/* An evicted turn recalled for a question: its number, from 1, and the sentences quoted from its question (said) and
- * its answer (answered), each on one line; empty: nothing quoted. */
+/* An evicted turn recalled for a question. turn: its number, from 1; said, answered: sentences quoted from its
+ * question and its answer, each on one line, or empty. */
 struct recalled {
 	size_t turn;
 	struct str said, answered;
 };
 struct recalls {
-	struct recalled *at; /* the best first */
+	struct recalled *at; /* recalled turns, the best first */
 	size_t n;
 	double seconds; /* seconds the search took */
 };
@@ -127,7 +127,7 @@ struct evidence {
 };
 enum { EVIDENCE_MOST = 5 };
 struct evidence_list {
-	struct evidence at[EVIDENCE_MOST]; /* the largest share first */
+	struct evidence at[EVIDENCE_MOST]; /* passages with the largest shares, in descending order */
 	size_t n;
 	int attends;  /* 1: the engine sums attention for the current answer */
 	int compared; /* 1: several passages have attention mass, so their shares are comparable */

@@ -35,7 +35,7 @@ static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
 
-	if (n) /* empty after weir docs rm */
+	if (n) /* "weir docs rm" empties the text */
 		str_addf(out, ": \"%.*s%s\"", (int)shown, text, shown < n ? "..." : "");
 }
 

@@ -27,7 +27,8 @@ static const double WEAK_BELOW = 0.4;
  * sentence of the documents. LEAN only orders equal passages; LEAN_REFERS is for questions that refer to earlier
  * messages ("he", "that"). A passage with such a word of the question itself has 1.75 times that bm25. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-static const double LEAN_MOST = 0.75; /* upper limit of these points, as a share of the best passage's bm25 */
+/* upper limit of the points for the last turn, as a share of the best passage's bm25 */
+static const double LEAN_MOST = 0.75;
 
 enum {
 	BEFORE_MOST = 400,
@@ -61,7 +62,7 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 	    !memcmp(conv->msg[i - 1].text.p, question, n))
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* skip text that was read, which is no turn */
+		if (!conv->msg[k].read) { /* text that was read is no turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
@@ -396,7 +397,7 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 	if (signals_stopped()) /* stopped while no timeline was watched */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
-		return 1; /* keeps the nearest passages */
+		return 1; /* the nearest passages stay in s->last */
 	if (!s->last.found) {
 		sources_free(&s->last);
 		return 0;
@@ -486,7 +487,7 @@ static void sources_json(void *self, const struct conversation *conv, struct str
 {
 	(void)self;
 	passages_json(conv, out);
-	recalled_json(conv, out); /* JSON order: passages, then recalled turns */
+	recalled_json(conv, out); /* JSON members: passages, then recalled turns */
 }
 
 static void sources_close(void *self)
