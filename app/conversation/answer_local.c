@@ -1,4 +1,4 @@
-/* app/conversation/answer_local.c - the model in this process answers: engine and timeline (conversation_private.h). */
+/* app/conversation/answer_local.c - the answerer for a model in this process (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
 
@@ -16,8 +16,8 @@ int local_open(struct conversation *conv, const struct options *o, struct err *e
 	if (model_open(&conv->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(conv->engine);
-	/* A template that is there but unknown is refused now, not after the question was typed.  A model without
-	 * any is a base model: it continues plain text. */
+	/* Refuse an unsupported template here, before the user types a question. A model without a template is a base
+	 * model: it continues plain text. */
 	if (!info->template_name[0] && info->has_template) {
 		err_set(e, ERR_MODEL, "%s", info->template_error);
 		local_close(conv);
@@ -67,6 +67,7 @@ void local_close(struct conversation *conv)
 
 /* ---- a turn ---- */
 
+/* Append the text of a token to the message and pass it to the text hook. Returns 0, or -1 = stop the turn. */
 static int say_piece(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
                      struct err *e)
 {
@@ -75,14 +76,15 @@ static int say_piece(struct conversation *conv, struct message *m, int32_t id, c
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
-/* Tokens of an answer that is continued: as sampled, or, where another model wrote it, as this model tokenizes its
+/* Append the tokens of an answer to continue: the sampled ones, or, if another model wrote it, the tokens of its
  * text. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
 		tokens_append(out, begun->id.id, begun->id.n);
 	else if (conv->info->channels &&
-	         strcmp(conv->o->think ? conv->o->think : "", "off") != 0 && /* else the reply's head has the mark */
+	         strcmp(conv->o->think ? conv->o->think : "", "off") !=
+	                 0 && /* with think off, the reply head has the mark */
 	         engine_tokenize(conv->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
 		return -1;
 	else
@@ -90,7 +92,6 @@ static int begun_tokens(const struct conversation *conv, const struct message *b
 	return 0;
 }
 
-/* Prefill the prompt of an answer, and begun, its beginning.  Returns the token where the answer begins, or -1. */
 static int32_t read_prompt(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
@@ -111,8 +112,8 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 	return (int32_t)(n - n_begun);
 }
 
-/* Does the token end the channel of the answer (1)? No other one is wanted. Else its text is followed from channel to
- * channel. */
+/* 1 if the token ends the channel of the answer, which ends the turn. Otherwise the token's text is parsed by *r, to
+ * know the current channel. */
 static int ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -130,7 +131,8 @@ static int ends_answer(const struct conversation *conv, struct reasoning *r, int
 	return ends;
 }
 
-/* 1 if the token begins a new line behind the given tokens: an answer that began with a quotation ends there. */
+/* 1 if the token has a line break and follows the forced first tokens (conv->given): an answer that begins with a
+ * forced quotation ends with its paragraph. */
 static int ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
@@ -144,7 +146,7 @@ static int ends_paragraph(const struct conversation *conv, const struct turn *tu
 	return ends;
 }
 
-/* Generate the last message.  ids: keep the sampled tokens; 0 where another model wrote the beginning. */
+/* As generate(), with the channel parser set up. */
 static int generate_tokens(struct conversation *conv, int ids, double start, struct reasoning *channels,
                            const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
@@ -153,12 +155,12 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	conv->sampling.answer = m->place.first; /* also of an answer that goes on: all of it counts */
+	conv->sampling.answer = m->place.first; /* penalties count the whole answer, also if it is continued */
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* An evicting cache never fills: without a limit a model that repeats itself would answer for ever. */
+	/* An evicting cache never fills: without a limit, a model that repeats itself would never stop. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -175,8 +177,8 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
-		/* At first each measures a few layers more; all of them have been after some tokens, and stay about as
-		 * they are. */
+		/* Measure at tokens 0, 1, 2, 4, 8, ...: each measurement covers some of the layers, and the figures
+		 * change little after the first tokens. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
@@ -208,14 +210,13 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 	return rc;
 }
 
-/* Speeds, and whether tokens were evicted for the first time. */
 static void measure(struct conversation *conv, struct turn *turn)
 {
 	struct timeline_stats st;
 	struct err none;
 	int outgrown;
 
-	timeline_settle(conv->tl, &none); /* what it evicts counts */
+	timeline_settle(conv->tl, &none); /* may evict tokens, which the statistics must include */
 	timeline_stats(conv->tl, &st);
 	turn->drafted = st.drafted;
 	turn->accepted = st.accepted;
@@ -237,7 +238,7 @@ static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	if (conv->grows) { /* the message has no end yet */
+	if (conv->grows) { /* the last message is incomplete: its companion prefills it */
 		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
@@ -280,6 +281,7 @@ static size_t count(const struct conversation *conv, const char *text, size_t n)
 
 /* ---- documents ---- */
 
+/* Set the error for a document that cannot be pinned in the cache. */
 static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,

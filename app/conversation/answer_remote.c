@@ -1,8 +1,8 @@
-/* app/conversation/answer_remote.c - a model on a server answers (conversation_private.h).
+/* app/conversation/answer_remote.c - the answerer for a model on a server (conversation_private.h).
  *
- * Each question sends the whole conversation as text; what the server has computed of it before is its own affair.
- * Where the context is full the oldest turns are left out of the request, and stay left out, so that the beginning
- * which the server has cached stays the same. */
+ * Each request has the whole conversation as text. If the conversation exceeds the server's context, the oldest turns
+ * are left out of the request. These turns stay left out in later requests, so that the beginning of the request
+ * stays the same and the server can reuse its cache. */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
 
@@ -13,10 +13,10 @@
 #include "app/remote/remote.h"
 
 enum {
-	SHARE_OF_ANSWER = 4, /* the answer gets this part of the context, where -n does not say how much it takes */
-	AROUND = 16,
-	BEFORE = 64, /* tokens of a template, at most: around a message, and before the first one */
-	TRIES = 8,   /* times that turns are left out because the server says that they are too many */
+	SHARE_OF_ANSWER = 4, /* without -n, 1/4 of the context is reserved for the answer */
+	AROUND = 16,         /* most tokens of the template per message */
+	BEFORE = 64,         /* most tokens of the template before the first message */
+	TRIES = 8,           /* most repetitions of a request that the server refused as too long */
 };
 
 /* ---- opening ---- */
@@ -41,7 +41,7 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* Outside of work the flag tells of the work before. */
+/* 1 if the running work was stopped. Outside of work signals_stopped() reports a stop of earlier work. */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();
@@ -59,7 +59,8 @@ void model_server_options(const struct options *o, struct remote_options *to)
 		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
-	/* Beside --remote a model in the config file or the environment is a file for other times. */
+	/* With --remote, --model on the command line names the server's model. A model in the config file or the
+	 * environment is a local file: ignore it. */
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 
@@ -118,7 +119,7 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 		remote_models(conv->served.remote, out);
 }
 
-/* Tokens of the context: as the server says, or fewer where -c asks for that; 0: unknown. */
+/* Context in tokens: the server's, or -c if that is smaller or the server's is unknown; 0 = unknown. */
 static int32_t limit(const struct conversation *conv)
 {
 	int32_t ctx = remote_info(conv->served.remote)->ctx;
@@ -126,11 +127,11 @@ static int32_t limit(const struct conversation *conv)
 	return !ctx || (conv->o->ctx && conv->o->ctx < ctx) ? conv->o->ctx : ctx;
 }
 
-/* ---- what is sent ---- */
+/* ---- the messages of a request ---- */
 
 struct list {
 	struct remote_message *msg;
-	struct str *own;
+	struct str *own; /* texts that the list owns */
 	size_t n;
 };
 
@@ -149,8 +150,9 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 	l->n++;
 }
 
-/* A question with what stands in front of it; an answer without its reasoning. A question behind one that has lost its
- * answer shares its message: the server's template may refuse two in a row. */
+/* Append a message: a question with its passages (first: and the whole documents), or an answer without its
+ * reasoning. A question that follows a question without an answer is joined to it: the server's template may refuse
+ * two in a row. */
 static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
@@ -173,7 +175,8 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* The messages from index `from` on, and the beginning of an answer. */
+/* List of the system prompt, the messages from index `from` on, and begun, the answer to continue (NULL = none). Free
+ * it with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
@@ -192,7 +195,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Where the turn behind the one at `from` begins; n_msg: there is none. */
+/* Index of the first message of the turn after the turn at `from`; n_msg = none. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -200,7 +203,7 @@ static size_t next_turn(const struct conversation *conv, size_t from)
 	return from;
 }
 
-/* The question that is answered: it is sent in any case. */
+/* Index of the question to answer, which is always sent; 0 if there is no question. */
 static size_t last_question(const struct conversation *conv)
 {
 	size_t i = conv->n_msg;
@@ -210,7 +213,7 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* More tokens than this the list cannot have: one has a byte at least. */
+/* Upper bound of the list's tokens: each token of a text has at least one byte. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -220,7 +223,8 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Tokens of the messages from `from` on.  With a bound that is small enough nobody is asked. */
+/* Number of tokens of the messages from `from` on. The server counts, unless the upper bound is at most `enough`:
+ * then an estimate suffices. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -237,7 +241,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out the oldest turns until `most` tokens are left, of the n that there are, or only the last question. */
+/* Leave out more of the oldest turns until about `most` of n tokens are left, or only the last question. Tokens of a
+ * turn are estimated by its share of the bytes. */
 static void leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -254,8 +259,8 @@ static void leave_out(struct conversation *conv, int32_t n, int32_t most)
 	}
 }
 
-/* Choose what is sent. refused: the server has refused more than that, whatever was counted. -1: the question alone
- * does not fit. */
+/* Set served.left_out so that the request and its answer fit the context. refused: the server has just refused the
+ * request, so do not add turns again. Returns 0, or -1 with ERR_FIT if the last question alone does not fit. */
 static int make_room(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = limit(conv), answer, n;
@@ -268,7 +273,7 @@ static int make_room(struct conversation *conv, const struct message *begun, int
 		return 0;
 	}
 	answer = conv->o->predict >= 0 && conv->o->predict < ctx / 2 ? conv->o->predict : ctx / SHARE_OF_ANSWER;
-	/* Turns were undone, or the context has grown: there may be room again. */
+	/* After an undo or a change of -c all turns may fit again. */
 	if (conv->served.left_out && !refused && count_from(conv, 0, begun, 0) <= (ctx - answer) / 4 * 3)
 		conv->served.left_out = 0;
 	n = count_from(conv, conv->served.left_out, begun, (size_t)(ctx - answer));
@@ -291,6 +296,7 @@ struct wait {
 	int told;
 };
 
+/* Progress of a request that waits. why: the reason of a retry, shown once; NULL = no retry. */
 static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -301,6 +307,7 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 		w->h->progress(done, total, w->h->progress_ud);
 }
 
+/* Send the request. Returns 0 once the server has begun to answer, or -1. */
 static int ask(struct conversation *conv, const struct message *begun, const struct answer_hooks *h, struct err *e)
 {
 	struct wait w = { .h = h, .conv = conv };
@@ -342,8 +349,8 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = ask(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* The server has said now how large its context is, or it has not: then half of the turns are too
-		 * many. */
+		/* Leave out half of the turns. The server's error may also have told its context size, which
+		 * make_room() uses. */
 		leave_out(conv, 2, 1);
 		if (make_room(conv, begun, 1, e) < 0)
 			return -1;
@@ -355,7 +362,7 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 	return 0;
 }
 
-/* A piece as a token, for loop_add(). */
+/* Hash of a piece of text, used as a token id by loop_add(). */
 static int32_t hash_of(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
@@ -365,7 +372,7 @@ static int32_t hash_of(const char *p, size_t n)
 	return (int32_t)(h & INT32_MAX);
 }
 
-/* The last message has grown by a piece: 1: the answer ends here. */
+/* Handle the piece that was appended to the last message at byte `from`. Returns 1 = stop the answer, 0, or -1. */
 static int take_piece(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
@@ -380,7 +387,7 @@ static int take_piece(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, hash_of(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* A server that takes no limit is stopped: a piece has a token at least. */
+	/* Stop a server that ignores the limit: each piece has at least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -393,7 +400,7 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 	int rc = 0, got = 1;
 
 	(void)ids;
-	m->id.n = 0; /* the text goes on without tokens */
+	m->id.n = 0; /* the server sends text without token ids */
 	while (!rc) {
 		enum remote_stop stop;
 		size_t from = m->text.n;
@@ -414,7 +421,7 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* What the server has said, and where it has said nothing what was seen. */
+/* Set the figures of the turn: the server's, or measured here if the server does not report them. */
 static void measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
@@ -445,7 +452,7 @@ static void nothing(struct conversation *conv)
 	(void)conv;
 }
 
-/* The server reads with the question. */
+/* Nothing to do: a server prefills when it is asked. */
 static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	(void)progress, (void)ud, (void)e;
@@ -486,8 +493,7 @@ static int document_fits(struct conversation *conv, struct document *d, size_t r
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* All documents in front of an empty question: with the messages they may be too long, and old turns
-		 * are left out then. */
+		/* Count all documents before an empty question, without the messages: old turns can be left out. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

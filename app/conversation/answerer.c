@@ -1,4 +1,5 @@
-/* app/conversation/answerer.c - what is asked of the model that answers, wherever it is (conversation_private.h). */
+/* app/conversation/answerer.c - functions that a model in this process and a model on a server share
+ * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 
 int conversation_is_open(const struct conversation *conv)
@@ -11,7 +12,7 @@ void conversation_stats(const struct conversation *conv, struct timeline_stats *
 	conv->by->stats(conv, out);
 }
 
-enum { CTX_ASSUMED = 4096 }; /* tokens of a server that does not say how many it has */
+enum { CTX_ASSUMED = 4096 }; /* assumed context, in tokens, of a server that does not report it */
 
 size_t conversation_context_size(const struct conversation *conv)
 {

@@ -1,9 +1,9 @@
-/* app/conversation/change_model.c - a conversation continues with another model (conversation.h).
+/* app/conversation/change_model.c - changes the model of a conversation (conversation.h).
  *
- * A conversation is its text; tokens and cache belong to a model. So the messages stay, answers keep their sampled ids
- * where the new model tokenizes the text in the same way, and everything is recomputed. Before the old model is closed
- * the new file is opened without its weights, and the conversation's tokens are counted: that refuses most models which
- * cannot be used. Two models are never in memory at once; if the new one fails later, the old one is opened again. */
+ * Messages are kept. Answers keep their sampled token ids if the ids spell the same text in the new model's
+ * vocabulary. The KV cache is recomputed. Two models are never in memory at once: first the new file is opened
+ * without its weights to check that its template is known and that the conversation fits; then the old model is
+ * closed and the new one opened. If opening the new model fails, the old model is opened again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Hide the ids of answers that mean other words in the new model's vocabulary; was[]: how many ids each had, for
- * ids_show(). */
+/* Set the number of token ids to 0 in each answer whose ids spell another text in the new model's vocabulary.
+ * was[n_msg]: the numbers before, for ids_show(). */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -44,12 +44,14 @@ static void ids_hide(struct conversation *conv, const struct engine *engine, siz
 	}
 }
 
+/* Undo ids_hide(). */
 static void ids_show(struct conversation *conv, const size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++)
 		conv->msg[i].id.n = was[i];
 }
 
+/* 0, or -1 if the model has a chat template that is not supported. */
 static int template_ok(const struct engine *engine, struct err *e)
 {
 	const struct engine_info *info = engine_info(engine);
@@ -59,7 +61,8 @@ static int template_ok(const struct engine *engine, struct err *e)
 	return 0;
 }
 
-/* Can the new model hold the conversation?  *n: the conversation's tokens in its vocabulary. */
+/* Check that the conversation fits the new model. *n = tokens of the conversation in the new vocabulary. Returns 0 or
+ * -1. */
 static int check_model(struct conversation *conv, struct engine *engine, const struct options *next, size_t *n,
                        struct err *e)
 {
@@ -69,7 +72,6 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	struct engine *at_work = conv->engine;
 	int rc;
 
-	/* The caller has set the old model's rendering aside: it is in another vocabulary. */
 	if (template_ok(engine, e) < 0)
 		return -1;
 	conv->engine = engine;
@@ -89,6 +91,7 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	return 0;
 }
 
+/* Open the model of the options and a timeline. Returns 0, or -1 with both closed. */
 static int open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;
@@ -110,7 +113,7 @@ static int open_with(struct conversation *conv, const struct options *o, struct 
 	return 0;
 }
 
-/* What belonged to the model before goes. */
+/* Reset the state that depends on the model. */
 static void forget_model(struct conversation *conv)
 {
 	conv->pinned = -1;
@@ -119,7 +122,8 @@ static void forget_model(struct conversation *conv)
 	conv->last = (struct turn){ .stop = STOP_LENGTH };
 }
 
-/* A server takes the model's place.  Answers keep their sampled ids: the model that has them may come back. */
+/* Change to a model on a server. Answers keep their sampled token ids, as the user may change back to the old
+ * model. */
 static int32_t change_to_server(struct conversation *conv, const struct options *next, struct err *e)
 {
 	const struct answerer *by = conv->by;

@@ -4,120 +4,133 @@
 
 #include "app/conversation/companion.h"
 
-/* ---- what answers ----
+/* ---- the answerer ----
  *
- * All that a conversation asks of a model, one in this process (answer_local.c) or one on a server
+ * The functions of a model that a conversation needs, for a model in this process (answer_local.c) or on a server
  * (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt, which is all messages, then `begun`, the text with which the answer begins, or NULL.
-	 * Returns the index of the answer's first token, or -1. Sets turn->answered, and turn's figures of the
-	 * prompt. */
+	/* Prefill the prompt (all messages) and then `begun`, the beginning of an answer to continue, or NULL.
+	 * Returns the index of the answer's first token, or -1. Sets turn->answered and the prompt's figures in
+	 * *turn. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the last message. ids: keep the sampled tokens; 0 where another model wrote the beginning. 0 or
-	 * -1; turn->stop. */
+	/* Generate the answer into the last message. ids: 1 = store the sampled token ids, too; 0 = another model
+	 * wrote the beginning, so store the text alone. start: time at which the turn began. Returns 0 or -1; sets
+	 * turn->stop. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Before and after these: a stop reaches them in between. */
+	/* Called before read() and after generate(): between begin() and end() a signal stops the turn. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
-	/* Speeds and counts of the turn. */
+	/* Set the speeds and counts of a finished turn. */
 	void (*measure)(struct conversation *, struct turn *);
-	/* Make ready what the next answer needs: the tokens computed, or -1. */
+	/* Prefill ahead of the next question. Returns the number of tokens computed, or -1. */
 	int32_t (*prefill)(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
 	void (*stats)(const struct conversation *, struct timeline_stats *);
-	/* Tokens of a text by itself. */
+	/* Number of tokens of a text on its own. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
-	/* With document d, which is read whole, the conversation must still fit, and `room` more tokens. Counts the
-	 * document's tokens. */
+	/* Check that the conversation fits the context with document d prefilled whole and `room` tokens to spare.
+	 * Sets d->tokens. Returns 0, or -1 with ERR_FIT, ... */
 	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
 };
 extern const struct answerer answerer_local, answerer_remote;
 
-/* answer_local.c: open the model and its timeline.  On failure nothing is left open. */
+/* answer_local.c: open the model and its timeline. Returns 0, or -1 with nothing left open. */
 int local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
-/* answer_remote.c: the server that the options name takes the model's place, which the caller closes. */
+/* answer_remote.c: connect to the server that the options name, and answer with its model. The caller closes a model
+ * in this process. */
 int served_open(struct conversation *, const struct options *, struct err *);
-/* Refuses options of the command line that only a model in this process could follow. */
+/* Refuse options of the command line that work only with a model in this process. Returns 0, or -1 with ERR_USAGE. */
 int served_check_options(const struct options *, struct err *);
 void served_close(struct conversation *);
 
 /* ---- companions ----
  *
- * EACH_COMPANION(c, k, fn) runs the statement behind it for each companion k that has the function. */
+ * EACH_COMPANION(c, k, fn) runs the next statement for each companion k of conversation c whose function fn is
+ * set. */
 
 #define EACH_COMPANION(c, k, fn)                                                                                       \
 	for (const struct companion *k = (c)->companion; k < (c)->companion + (c)->n_companion; k++)                   \
 		if (k->ops->fn)
 
+/* Call changed() of all companions. */
 void companions_changed(struct conversation *, enum companion_change);
 /* Free the states of all companions. */
 void companions_free(struct conversation *);
 
 /* ---- messages.c ---- */
 
+/* Append an empty message; the pointer is valid until the next message is added. */
 struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Note where documents and messages stand in t->rendered. */
+/* Set the places of all documents and messages from conv->rendered. */
 void place_all(struct conversation *);
-/* Tokens of document i on its own, once it is rendered. */
+/* Number of tokens of document i: as rendered in conv->rendered, else of its text on its own. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Make the timeline's sequence the conversation so far (reply_head: and the head of its answer) and begun, the
- * beginning of that answer or NULL. Returns the tokens reused, or -1; *n: the tokens of the whole; *again: tokens
- * that the timeline had and prefilled again, because its cache cannot roll back over evicted tokens. */
+/* Prefill: make the timeline's sequence equal to the rendered conversation, then the head of an answer (if
+ * reply_head), then begun, the first tokens of that answer (NULL = none). Returns the number of tokens reused, or -1.
+ * *n: tokens of the sequence. *again: cached tokens that were prefilled again, because the cache cannot roll back
+ * over evicted tokens. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
 /* ---- document.c: one document ---- */
 
-/* Make a document of what was read; at: messages that there are.  document_free() it. */
+/* Make a document from an imported file. at: number of messages. The caller frees the document with
+ * document_free(). */
 struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
-/* Free the version that it replaced. */
+/* Free the version that the document replaced, if any. */
 void document_forget_before(struct document *);
 
-/* ---- documents.c: those of a conversation ---- */
+/* ---- documents.c: the documents of a conversation ---- */
 
-/* Decide anew which documents are read whole: the model or --docs has changed. */
+/* Choose again which documents are prefilled whole, after a change of the model or --docs. */
 void documents_choose(struct conversation *);
+/* Insert a copy of a dropped document at index i and emit EVENT_DOCUMENT_PUT_BACK. Returns 0, or -1 with no change if
+ * the document does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Document i has just replaced *old, which is moved there. */
+/* Keep *old, the version that document i has just replaced, in document i; takes ownership of *old. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
-/* The document takes the place of document i, which becomes *old.  -1: it does not fit, and nothing has changed. */
+/* Replace document i by *document, and move the replaced one to *old. Returns 0, or -1 with no change if the new one
+ * does not fit. */
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
 
-/* What can be redone: messages from a question on, or one document and its index. */
+/* An entry of the redo stack: the messages of a turn (n_msg > 0), or a document (n_msg = 0). */
 struct undone {
 	struct message *msg;
 	size_t n_msg;
 	struct document doc;
-	size_t doc_at; /* where n_msg is 0 */
-	int replaces;  /* that document replaces the one with its index */
+	size_t doc_at; /* index of the document */
+	int replaces;  /* 1 = redo replaces the document at this index; 0 = redo inserts the document */
 };
 
-/* Move messages from there on, or a document, onto the stack of what can be redone. */
+/* Move the messages from index `from` on onto the redo stack. undo_keep_document: copy document i onto it; the caller
+ * removes the document from the list. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
-/* Tokens at the end of the cache that belong to undone turns. */
+/* Number of tokens at the end of the cache that belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
-void undo_uncached(struct conversation *); /* the cache was brought up to date: it holds no undone turn any more */
-/* A version of document i whose replacing was undone. */
+void undo_uncached(struct conversation *); /* the cache has no tokens of undone turns, after timeline_sync() */
+/* Move a version of document i, whose replacement was undone, onto the redo stack. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */
 
-enum { LOOP_PERIOD = 128 }; /* tokens of the longest loop that is noticed */
+enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tokens */
+/* State of the loop detection of one answer; all zero at first. */
 struct loop_watch {
-	int32_t id[LOOP_PERIOD];
+	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
+	/* tokens added; run[p]: number of last tokens that each equal the token p positions before */
 	int n, run[LOOP_PERIOD + 1];
 };
-/* The answer has one more token.  The period of the loop that its last tokens are, in tokens; 0: they are none. */
+/* Add a token of the answer. Returns the period, in tokens, of the loop at the end of the answer; 0 = no loop. */
 int loop_add(struct loop_watch *, int32_t id);
 
 #endif

@@ -1,5 +1,4 @@
-/* app/conversation/document.c - one document: its text as the model gets it, its pages and headings
- * (conversation.h). */
+/* app/conversation/document.c - one document: its text as rendered, its pages and headings (conversation.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +6,7 @@
 #include "ui/text/text.h"
 #include "engine/base/json.h"
 
+/* Copy of the document's name without control characters; the caller frees it. */
 static char *clean_name(const struct doc *in)
 {
 	const char *name = in->name ? in->name : "";

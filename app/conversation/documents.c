@@ -1,13 +1,12 @@
 /* app/conversation/documents.c - the documents of a conversation (conversation.h).
  *
- * A document that fits is read whole. Such documents stand, quoted and with their names, before the first question, so
- * all of them lie at the start of the sequence, behind the system prompt: the prefix, which a cache may pin. They are
- * prefilled once. One that is added in the middle of a conversation joins the prefix, and the messages are recomputed
- * behind it.
+ * Whole documents: a document that fits the context is prefilled whole, with its name, before the first question.
+ * System prompt and whole documents form the prefix of the sequence, which is prefilled once and may be pinned in the
+ * cache. A document that is added later joins the prefix, and the messages after the prefix are recomputed.
  *
- * Of a document that does not fit nothing is prefilled: each question brings the passages that answer it (sources.c,
- * quote.c). So it is with the files of a folder, of which some would fit: those that come first are no better than the
- * others, and would leave no room. */
+ * Searched documents: a document that does not fit is not prefilled. Each question is sent with the passages that the
+ * search finds (app/retrieval). If a folder of files does not fit, all of its files are searched: the first files are
+ * no more relevant than the others and would fill the context. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +14,10 @@
 
 enum {
 	ROOM_MIN = 32,       /* tokens of a question and its answer that must fit beside the documents */
-	BYTES_PER_TOKEN = 4, /* for an estimate */
-	BYTES_HOPELESS = 16, /* a text of more bytes for each token of the context is not even tokenized */
-	/* documents that come together and would fill more contexts than these are searched, each of them */
-	CONTEXTS_OF_MANY = 2,
+	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
+	BYTES_HOPELESS =
+		16, /* a text with more bytes per token of the context is searched without counting its tokens */
+	CONTEXTS_OF_MANY = 2, /* documents added together that would fill more contexts are all searched */
 };
 
 int conversation_drop_last_document(struct conversation *conv, struct str *name)
@@ -54,8 +53,9 @@ void conversation_drop_documents(struct conversation *conv)
 	conv->prefix_known = 0;
 }
 
-/* Does document d come with others, each of which may fit, but by far not all of them? Only their sizes decide, so a
- * session that is resumed decides alike. */
+/* 1 if the documents that were added together with d (same number of messages) would fill more than CONTEXTS_OF_MANY
+ * contexts. Documents larger than a context do not count. The result depends on sizes alone, so a resumed session
+ * gets the same result. */
 static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;
@@ -66,12 +66,14 @@ static int is_one_of_many(const struct conversation *conv, const struct document
 	return tokens > CONTEXTS_OF_MANY * ctx;
 }
 
+/* 1 if --docs is auto. */
 static int decides_itself(const struct conversation *conv)
 {
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Is document d read whole, or searched for passages?  As --docs says; auto: whole if it fits. */
+/* Set d->whole as --docs says; auto: whole if the document fits with `room` tokens to spare. Returns 0, or -1 if
+ * --docs whole is set and the document does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = decides_itself(conv);
@@ -105,6 +107,7 @@ void documents_choose(struct conversation *conv)
 		document_choose(conv, &conv->doc[i], conv->n_msg ? 0 : ROOM_MIN, &none);
 }
 
+/* 1 if the conversation has a document with the same name and text. */
 static int document_known(const struct conversation *conv, const struct document *new)
 {
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -117,7 +120,7 @@ static int document_known(const struct conversation *conv, const struct document
 	return 0;
 }
 
-/* As the last one; it is freed where it does not fit.  room: tokens that must stay free behind all that there is. */
+/* Append document d; frees d on error. room: tokens that must stay free. Returns 0, or -1 if d does not fit. */
 static int document_append(struct conversation *conv, struct document d, size_t room, struct err *e)
 {
 	int rc;
@@ -127,7 +130,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
-	/* The new document may make them too many: those that are read whole so far are searched, too. */
+	/* If d makes the documents added together too many, search the ones that were whole so far, too. */
 	for (size_t i = 0; !rc && decides_itself(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;
@@ -138,7 +141,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 
 int conversation_restore_document(struct conversation *conv, const struct doc *in, size_t at, struct err *e)
 {
-	return document_append(conv, document_make(in, at), 0, e); /* it fitted when it was added */
+	return document_append(conv, document_make(in, at), 0, e); /* the document did fit when it was added */
 }
 
 int conversation_add_document(struct conversation *conv, const struct doc *in, struct err *e)
@@ -160,7 +163,7 @@ int document_put_back(struct conversation *conv, const struct document *d, size_
 {
 	struct document *last;
 
-	/* Append the document, which checks that it fits, then move it to its place. */
+	/* Append the document to check that it fits, then move it to index i. */
 	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
 	last = &conv->doc[conv->n_doc++];
 	*last = *d;
@@ -207,7 +210,7 @@ void conversation_read_document(struct conversation *conv, const struct doc *in,
 	}
 }
 
-/* ---- another version ---- */
+/* ---- replacing a document by another version ---- */
 
 size_t conversation_document_of(const struct conversation *conv, const char *path)
 {
@@ -228,7 +231,7 @@ int document_swap(struct conversation *conv, const struct document *d, size_t i,
 		return -1;
 	}
 	companions_changed(conv, CHANGE_DOCUMENTS);
-	/* The session's row is replaced with the text. */
+	/* The new version is stored in the row of the old one. */
 	conv->doc[i].stored = old->stored;
 	old->stored = 0;
 	conversation_emit(conv, EVENT_DOCUMENT_PUT_BACK, i);
@@ -267,7 +270,7 @@ int conversation_undo_replaced(struct conversation *conv, struct str *name, stru
 		before = *d->before;
 		if (document_swap(conv, &before, i, &new, e) < 0)
 			return -1;
-		free(new.before); /* the box; what was in it is document i now */
+		free(new.before); /* the struct alone: its members were moved to document i */
 		new.before = NULL;
 		undo_keep_version(conv, &new, i);
 		str_adds(name, conv->doc[i].name);

@@ -1,4 +1,4 @@
-/* app/conversation/events.c - tells observers and companions of the changes of a conversation (conversation.h,
+/* app/conversation/events.c - calls observers and companions when a conversation changes (conversation.h,
  * companion.h). */
 #include "app/conversation/conversation_private.h"
 

@@ -1,7 +1,7 @@
-/* app/conversation/loops.c - notices that an answer repeats itself (conversation_private.h).
+/* app/conversation/loops.c - detects an answer that repeats itself (conversation_private.h).
  *
- * The last tokens are a loop of period p when each equals the one p before it, for LEAST tokens and TURNS rounds. A
- * table, a list or a row of numbers repeats less: what is new in each row breaks the run. */
+ * The answer ends with a loop of period p if each of its last LEAST tokens and of its last TURNS * p tokens equals
+ * the token p positions before. Tables and lists are no loops: each row has new tokens, which end the run. */
 #include "app/conversation/conversation_private.h"
 
 enum { LEAST = 96, TURNS = 4 };

@@ -1,12 +1,15 @@
-/* app/conversation/reasoning.c - tells a model's reasoning from its answer (conversation.h). */
+/* app/conversation/reasoning.c - separates a model's reasoning from its answer (conversation.h).
+ *
+ * Two formats: reasoning between an opening and a closing mark (<think> ... </think>); and channels, each with a
+ * name, a mark and a text, of which the channel "final" is the answer and the others are reasoning. */
 #include "app/conversation/conversation.h"
 #include "engine/base/utf8.h"
 
 #include <string.h>
 
 enum {
-	HEAD_BYTES = 200, /* of what names a channel, at most */
-	MARK_BYTES = 32,  /* of a mark, at most */
+	HEAD_BYTES = 200, /* most bytes of the head of a channel, before its text */
+	MARK_BYTES = 32,  /* most bytes of a mark */
 };
 
 void reasoning_free(struct reasoning *t)
@@ -15,6 +18,7 @@ void reasoning_free(struct reasoning *t)
 	*t = (struct reasoning){ .first = t->first };
 }
 
+/* Count the words of the next n bytes of reasoning. */
 static void count(struct reasoning *t, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -25,7 +29,7 @@ static void count(struct reasoning *t, const char *p, size_t n)
 	}
 }
 
-/* Does p[0 .. n) begin with the mark (1), might it when more comes (-1), or not (0)? */
+/* 1 = p[0 .. n) begins with the mark; -1 = p[0 .. n) is a proper prefix of the mark; 0 = neither. */
 static int is_mark(const char *p, size_t n, const char *mark)
 {
 	size_t len = strlen(mark);
@@ -33,7 +37,8 @@ static int is_mark(const char *p, size_t n, const char *mark)
 	return memcmp(p, mark, MIN(n, len)) ? 0 : n < len ? -1 : 1;
 }
 
-/* Which opening mark p[0 .. n) begins with: *which, and 1; -1: one might be there when more comes; 0: none. */
+/* 1 = p[0 .. n) begins with an opening mark, *which = its index; -1 = p[0 .. n) is a proper prefix of one; 0 =
+ * neither. */
 static int find_open(const char *p, size_t n, size_t *which)
 {
 	const struct reasoning_mark *m;
@@ -51,8 +56,8 @@ static int find_open(const char *p, size_t n, size_t *which)
 	return -may;
 }
 
-/* The same of the mark that closes mark `which`; which < 0: the reply's head has opened the reasoning, with a mark that
- * is not known. Returns the mark's bytes, -1, or 0. */
+/* Bytes of the closing mark at p[0 .. n), for opening mark `which`; -1 = p[0 .. n) is a proper prefix of it; 0 =
+ * neither. which < 0: the reply head has opened the reasoning with an unknown mark, so any closing mark counts. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;
@@ -68,10 +73,11 @@ static int find_close(const char *p, size_t n, int which)
 	return -may;
 }
 
-/* The name of a channel, up to the mark in front of its text: "final" is the answer. */
+/* Parse the name of a channel and the mark before its text. Returns the number of bytes parsed; 0 = more are needed.
+ * A head of more than HEAD_BYTES is no channel: the rest is taken as the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	size_t most = MIN(n, HEAD_BYTES); /* however many bytes came together */
+	size_t most = MIN(n, HEAD_BYTES); /* the result must not depend on how the text is cut into pieces */
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
 	if (!end && n < HEAD_BYTES)
@@ -81,7 +87,8 @@ static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 	return end ? (size_t)(end - p) + sizeof CHANNEL_TEXT - 1 : most;
 }
 
-/* Behind a channel: the head of the next one, as "<|start|>assistant<|channel|>". */
+/* Parse the beginning of the channel after reasoning, as "<|start|>assistant<|channel|>". Returns the number of bytes
+ * parsed; 0 = more are needed. */
 static size_t step_next(struct reasoning *t, const char *p, size_t n)
 {
 	size_t most = MIN(n, HEAD_BYTES);
@@ -93,7 +100,8 @@ static size_t step_next(struct reasoning *t, const char *p, size_t n)
 	return mark ? (size_t)(mark - p) + sizeof CHANNEL_MARK - 1 : most;
 }
 
-/* Handle the bytes from held[0] on: returns how many were handled; 0 = more bytes are needed first. */
+/* Parse bytes at p and append bytes of the answer to *out. Returns the number of bytes parsed; 0 = more are
+ * needed. */
 static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out)
 {
 	size_t i = 0, which;
@@ -111,7 +119,7 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 		if (mark < 0)
 			return 0;
 		t->mark = mark > 0 ? (int)which : -1;
-		/* also where the reply's head has opened the reasoning, and the model repeats the mark */
+		/* A model may repeat the opening mark of the reply head: accept the mark even if t->first is set. */
 		if (mark > 0) {
 			t->at = reasoning_has_channels(reasoning_mark_at(which)) ? REASONING_CHANNEL : REASONING_WITHIN;
 			return i + strlen(reasoning_mark_at(which)->open);
@@ -170,7 +178,7 @@ void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
 		count(t, t->held.p, t->held.n);
-	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* no mark, only its beginning */
+	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* the prefix of a mark is text */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
 }
@@ -214,9 +222,9 @@ int reasoning_closed(const char *text)
 	return !close ? 0 : !open || open > close ? 1 : -1;
 }
 
-/* ---- reasoning that was not opened ---- */
+/* ---- reasoning without an opening mark ---- */
 
-/* The first of the marks in p[from .. n): *len its bytes; NULL: there is none. */
+/* First closing (closes = 1) or opening mark, channels excepted, in p[from .. n); *len = its bytes. NULL = none. */
 static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
 {
 	const char *first = NULL;
@@ -239,7 +247,7 @@ static const char *find_mark(const char *p, size_t from, size_t n, int closes, s
 	return first;
 }
 
-/* Is the place p[at] in code, as Markdown shows it? */
+/* 1 if p[at] is in Markdown code: in a fenced block or in a span of backticks. */
 static int in_code(const char *p, size_t at)
 {
 	int fenced = 0, ticks = 0;
@@ -261,7 +269,7 @@ static int in_code(const char *p, size_t at)
 	return fenced || ticks & 1;
 }
 
-/* Does p[0 .. n) end with one of these, with blanks between them? */
+/* 1 if p[0 .. n) ends with an item of list, a string of items separated by spaces. */
 static int ends_with_one(const char *p, size_t n, const char *list)
 {
 	for (const char *w = list; *w; w += strspn(w, " ")) {
@@ -274,8 +282,10 @@ static int ends_with_one(const char *p, size_t n, const char *list)
 	return 0;
 }
 
-/* A mark that ends reasoning ends a sentence, a line or a word of it, and the answer begins behind it, mostly on a line
- * of its own. One that is only mentioned stands within a sentence, in quotes or in code. */
+/* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 = the text only mentions the mark. A mark
+ * that ends reasoning is alone on its line, or follows the end of a sentence, or directly follows a word, and the
+ * answer begins after it. A mark that is mentioned is followed by punctuation or the rest of a sentence, or is in
+ * quotes. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 {
 	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";
@@ -314,7 +324,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* decided, if it is SIZE_MAX */
+	if (*seen >= n) /* no new text, or decided before (SIZE_MAX) */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)
@@ -324,7 +334,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	at = (size_t)(mark - text);
 	end = at + len;
 	*seen = at;
-	if (!whole && n - end < 4) /* what follows decides */
+	if (!whole && n - end < 4) /* ends_reasoning() needs the text after the mark */
 		return 0;
 	*seen = SIZE_MAX;
 	if (find_mark(text, 0, at, 0, &len) || find_mark(text, end, n, 0, &len) || find_mark(text, end, n, 1, &len) ||

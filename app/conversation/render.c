@@ -1,50 +1,51 @@
-/* app/conversation/render.c - renders the conversation as tokens, and makes the timeline's sequence equal to them
- * (conversation.h).
+/* app/conversation/render.c - renders the conversation to tokens, and prefills them (conversation.h).
  *
- * Each turn renders the whole conversation, and timeline_sync() finds what the cache has of it. */
+ * Each turn renders the whole conversation; timeline_sync() reuses the cached prefix of the tokens and prefills the
+ * rest. Sequence: system prompt, whole documents, messages. The documents are part of the first message. */
 #include "app/conversation/conversation_private.h"
 #include "engine/engine_view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_LEAST = 230 }; /* of 255: tokens count as cached if they keep this share of their KV entries */
+enum { KEPT_LEAST = 230 }; /* tokens count as cached if at least 230 of 255 parts of their KV entries are kept */
 
-/* ---- what is rendered ---- */
+/* ---- the list of messages for the template ---- */
 
-/* between texts that share a message: a system prompt and the first question, two questions */
+/* separator of texts in one message: system prompt and first question, or two questions */
 static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
-/* 1: the system prompt is a message of its own. */
+/* 1 = the system prompt is a message of its own. */
 static int system_leads(const struct conversation *conv)
 {
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Bytes of the system prompt in front of the first question, for templates without a place for it. */
+/* Bytes of the system prompt, with separator, before the first question, for templates without a system message; else
+ * 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1: message i is part of the message before it. A question may have lost its answer (the program was killed), and a
- * template may refuse two questions in a row. */
+/* 1 = message i is rendered as part of the message before it. Two questions in a row occur if the program was killed
+ * before the first was answered; some templates refuse them. */
 static int joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Bytes at the beginning of a message that the template is not given: the reasoning of an answer, where it has to tell
- * its channels apart. */
+/* Number of first bytes of a message that are not rendered: the reasoning of an answer, for templates with
+ * channels. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
 	                                                                      : 0;
 }
 
-/* A message's text as the model gets it: in front of the first one the documents, in front of a question its
- * passages. */
+/* Append the whole text of a message: for the first message system prompt (if it has no message of its own) and whole
+ * documents, then for a question its passages, then the text. */
 static void add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -60,6 +61,8 @@ static void add_whole(const struct conversation *conv, const struct message *m, 
 		str_add(out, m->text.p, m->text.n);
 }
 
+/* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
+ * to reuse, maybe out itself. Returns 0 or -1. */
 static int render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                   const struct rendered *before, struct rendered *out, struct err *e)
 {
@@ -106,9 +109,9 @@ static int render(const struct conversation *conv, const struct message *msg, si
 	return rc;
 }
 
-/* ---- where texts stand ---- */
+/* ---- places of texts ---- */
 
-/* The place of a text that begins `before` bytes into message i. */
+/* *out = place of the n bytes of text that begin at byte `before` of rendered message i. */
 static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -120,10 +123,9 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 	out->first = (int32_t)rendered_token(r, i, MAX(p->from, before));
 }
 
-/* Where documents and messages stand in conv->rendered. */
 void place_all(struct conversation *conv)
 {
-	/* the rendered message, and how much of it is placed */
+	/* index of a rendered message, and the byte in it where the next text begins */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -145,12 +147,12 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		m->place.byte -= cut; /* of the whole text, as where the template cuts it */
+		m->place.byte -= cut; /* byte 0 of the text, before the reasoning that is not rendered */
 		before += m->context.n + m->text.n;
 	}
 }
 
-/* Bytes in front of document i in the first question. */
+/* Number of bytes before document i in the first message. */
 static size_t bytes_before(const struct conversation *conv, size_t i)
 {
 	size_t n = system_bytes(conv);
@@ -200,7 +202,7 @@ static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b
 	return n;
 }
 
-/* The tokens that stand before every first question: system prompt and documents. */
+/* Append the tokens of the prefix, which do not depend on the first question: system prompt and documents. */
 static int render_prefix(const struct conversation *conv, struct rendered *r, struct tokens *out, struct err *e)
 {
 	struct message nothing = { .role = ROLE_USER };
@@ -211,8 +213,9 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* The engine finds one difference between two renderings. A changed beginning (system prompt, documents) and new
- * messages are two: first render the messages of the last rendering. */
+/* The engine reuses an earlier rendering if the new one differs in one place. After a change of the prefix
+ * together with new messages there are two: render the old messages with the new prefix first, so that each
+ * rendering has one. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };
@@ -318,8 +321,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* Decode the token that was sampled last in place of prefilling it: some policies tell the two
-		 * apart. */
+		/* If the answer to continue is cached completely, decode its last sampled token: some cache policies
+		 * treat decoded and prefilled tokens differently. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {
@@ -331,7 +334,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 				conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 		}
 		*n = want.n;
-		if (reused >= 0 && (size_t)reused + 1 < same) /* the last token is computed again for its logits */
+		if (reused >= 0 &&
+		    (size_t)reused + 1 < same) /* recomputing the last token alone, for its logits, does not count */
 			*again = (int32_t)same - reused;
 	}
 	tokens_free(&want);

@@ -1,18 +1,18 @@
-/* app/conversation/sampling.c - the settings of the sampler that are in force, and where each comes from. */
+/* app/conversation/sampling.c - chooses the sampling settings, and displays them with their origins
+ * (conversation.h). */
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
 #include <string.h>
 
-/* Do the model's answers begin with reasoning, as --think asks for? */
+/* 1 if the model's answers begin with reasoning under the current --think. */
 static int reasons(const struct options *o, const struct engine_info *i)
 {
 	if (o->think && !strcmp(o->think, "off"))
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* Where the template can keep a model from reasoning, and cannot ask for more of it, the model reasons by
-	 * itself. */
+	/* A template that can only switch reasoning off is that of a model that reasons by default. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 
@@ -85,7 +85,7 @@ void sampling_line(const struct sampling_choice *c, struct str *out)
 		for (int i = 0; i < SAMPLING_SETTINGS; i++) {
 			double off = i == SAMPLING_REPEAT ? 1 : 0, value = value_of(&c->s, i);
 
-			/* Penalties that nobody sets are left out. */
+			/* Leave out default penalties that have no effect. */
 			if (c->from[i] == order[k] &&
 			    (i < SAMPLING_REPEAT || order[k] != SAMPLING_DEFAULT || value < off || value > off))
 				str_addf(out, "%s%s %g", n++ ? ", " : out->n > began ? "; " : "", name[i], value);

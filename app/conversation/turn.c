@@ -1,12 +1,12 @@
-/* app/conversation/turn.c - questions and their answers (conversation.h). */
+/* app/conversation/turn.c - runs turns: ask, regenerate, continue; and writes a turn as JSON (conversation.h). */
 #include "app/conversation/conversation_private.h"
 #include "engine/base/json.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Answer the messages so far with a new message. begun: its beginning, a message whose text and tokens the new one takes
- * over once the prompt is read; NULL: none. */
+/* Generate an answer as a new last message. begun: the answer to continue, whose text and tokens are moved to the new
+ * message once the prompt is prefilled (turn->answered); NULL = a new answer. Returns 0 or -1. */
 static int answer(struct conversation *conv, struct message *begun, const struct answer_hooks *h, struct turn *turn,
                   struct err *e)
 {
@@ -25,9 +25,9 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 		m = message_add(conv, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
-		m->number = 0; /* its text grows */
+		m->number = 0; /* the index of messages has the shorter text */
 		m->interrupted = 0;
-		m->stored = 0; /* a new message: the session and its forks keep the one that was cut */
+		m->stored = 0; /* stored as a new message: the session and its forks keep the cut one */
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
 			k->ops->began(k->self, conv, m);
@@ -44,7 +44,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 	conv->by->measure(conv, turn);
 	conv->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
-		conv->msg[conv->n_msg - 1].stored = stored; /* the model added nothing: it stays the stored message */
+		conv->msg[conv->n_msg - 1].stored = stored; /* unchanged text: keep the stored message */
 		return rc;
 	}
 	undo_forget(conv);
@@ -53,7 +53,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 	return rc;
 }
 
-/* 0; 1 = nothing answers the question; -1. */
+/* Call before() of all companions. Returns 0; 1 = no source answers the question; -1 on error. */
 static int companions_before(struct conversation *conv, const struct question *q, struct err *e)
 {
 	EACH_COMPANION(conv, k, before) {
@@ -65,8 +65,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a message, or to the last message if that grows: the text that was read stands in front, and must
- * not move.  Takes over the context. */
+/* Add the question: as a new message, or at the end of the growing last message, whose text is prefilled and must
+ * keep its place. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -117,6 +117,7 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 	return rc;
 }
 
+/* Call again() of all companions. Returns 0 or -1. */
 static int companions_again(struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	EACH_COMPANION(conv, k, again)
@@ -142,7 +143,7 @@ int conversation_regenerate(struct conversation *conv, const struct answer_hooks
 	if (!rc)
 		rc = answer(conv, NULL, h, turn, e);
 	if (had && !turn->answered)
-		*message_add(conv, ROLE_ASSISTANT) = old; /* nothing new: the old answer stays */
+		*message_add(conv, ROLE_ASSISTANT) = old; /* no new answer: restore the old one */
 	else if (had)
 		message_free(&old);
 	return rc;
@@ -155,7 +156,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the answer was stopped before its first word */
+	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the turn was stopped before its first token */
 		return answer(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };
@@ -169,7 +170,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 /* ---- JSON ---- */
 
-/* Where --kv-memory has the cache on disk, or beside a GPU in the machine's memory. */
+/* Append figures of a KV cache that --kv-memory keeps on disk, or in host memory for a GPU. */
 static void kv_memory_json(const struct conversation *conv, struct str *out)
 {
 	struct timeline_stats st;

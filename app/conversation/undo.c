@@ -1,7 +1,7 @@
-/* app/conversation/undo.c - undoing turns, and redoing what was undone: messages and documents (conversation.h).
+/* app/conversation/undo.c - undo of turns; redo of turns and documents (conversation.h).
  *
- * Only the next timeline_sync() changes the cache, so undo and redo between two questions usually cost nothing. What
- * can be redone lies on a stack (undo_stack.c). */
+ * Undone turns and dropped documents are moved onto the redo stack (undo_stack.c). Undo and redo do not change the KV
+ * cache; the next timeline_sync() does. So an undo with a redo before the next question recomputes no token. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 	size_t done = 0;
 
 	while (done < n && conv->n_msg) {
-		/* Going back, a turn ends at its question. */
+		/* Find the question of the last turn. */
 		size_t from = conv->n_msg - 1;
 		struct message *m;
 		while (from && conv->msg[from].role != ROLE_USER)
 			from--;
 		m = &conv->msg[from];
 		if (m->read) {
-			/* The source of a text without an end cannot be wound back: nothing before it can be redone. */
+			/* A growing message: its source cannot be read again, so clear the redo stack. */
 			undo_forget(conv);
 			while (conv->n_msg > from + 1)
 				message_free(&conv->msg[--conv->n_msg]);
@@ -48,6 +48,7 @@ void conversation_cut(struct conversation *conv, size_t from)
 	companions_changed(conv, CHANGE_MESSAGES);
 }
 
+/* Append *m to the messages; takes ownership of its members. */
 static void put_message(struct conversation *conv, struct message *m)
 {
 	struct message *to = conversation_message(conv, m->role, NULL, 0, NULL, 0);
@@ -56,7 +57,7 @@ static void put_message(struct conversation *conv, struct message *m)
 	*to = *m;
 }
 
-/* The stack is empty after a restart: the session has the branch behind the last message. */
+/* Redo the turn that an earlier run undid, from the session. Returns 1, 0 = none, or -1. */
 static int redo_stored(struct conversation *conv, struct err *e)
 {
 	struct message m[2];

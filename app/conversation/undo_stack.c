@@ -1,12 +1,13 @@
-/* app/conversation/undo_stack.c - what was undone, the newest on top (conversation.h).
+/* app/conversation/undo_stack.c - the redo stack: undone turns and dropped documents, newest on top (conversation.h).
  *
- * What was undone lies on a stack, whole: messages with their sampled ids, documents with their text. A new answer
- * empties the stack: the conversation is on another branch then, and the session's tree keeps the old one. */
+ * Entries own their messages, with the sampled token ids, and their documents. A new answer empties the stack: it
+ * begins another branch, and the stored session keeps the undone branch. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
+/* Push an empty entry. */
 static struct undone *undone_new(struct conversation *conv)
 {
 	conv->undone = xrealloc(conv->undone, (conv->n_undone + 1) * sizeof *conv->undone);
