@@ -17,7 +17,7 @@ enum {
 };
 
 /* 1 if a sentence or a paragraph ends at byte `end` of p[0 .. n). */
-static int ends_here(const char *p, size_t end, size_t n)
+static int text_ends_at(const char *p, size_t end, size_t n)
 {
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
@@ -68,7 +68,7 @@ static void take_token(struct take *x, size_t i, double nll)
 		s->sum += nll;
 		s->tokens++;
 	}
-	if (s->tokens && x->byte <= text->n && (s->tokens >= SENTENCE_MOST || ends_here(text->p, x->byte, text->n)))
+	if (s->tokens && x->byte <= text->n && (s->tokens >= SENTENCE_MOST || text_ends_at(text->p, x->byte, text->n)))
 		sentence_end(s, x->byte);
 }
 

@@ -153,7 +153,7 @@ enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 /* ---- the words of a question ---- */
 
 /* 1 if the word is in the list. */
-static int among(const char *list, const char *word)
+static int list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -167,7 +167,7 @@ static int among(const char *list, const char *word)
 }
 
 /* Bytes of a Latin-1 punctuation mark, quotation mark or dash at s; 0: s begins otherwise. */
-static size_t punctuation(const char *s, size_t n)
+static size_t punctuation_bytes(const char *s, size_t n)
 {
 	if (n >= 2 && (unsigned char)s[0] == 0xc2)
 		return 2;
@@ -180,9 +180,9 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
 
-	for (; i < n && ((skip = punctuation(s + i, n - i)) || !byte_is_word(s[i])); i += skip ? skip : 1)
+	for (; i < n && ((skip = punctuation_bytes(s + i, n - i)) || !byte_is_word(s[i])); i += skip ? skip : 1)
 		;
-	for (; i < n && byte_is_word(s[i]) && !punctuation(s + i, n - i) && len < WORD_MOST; i++) {
+	for (; i < n && byte_is_word(s[i]) && !punctuation_bytes(s + i, n - i) && len < WORD_MOST; i++) {
 		int capital =
 			(s[i] >= 'A' && s[i] <= 'Z') || (len && (unsigned char)s[i - 1] == 0xc3 &&
 		                                         (unsigned char)s[i] >= 0x80 && (unsigned char)s[i] <= 0x9e);
@@ -196,7 +196,7 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 }
 
 /* Classify a question with the word lists of one language. *words: length of the summary that it asks for. */
-static enum whole_question judge(const struct language *l, const char *s, size_t n, int32_t *words)
+static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
 	char word[WORD_MOST] = "", before[WORD_MOST];
@@ -205,24 +205,24 @@ static enum whole_question judge(const struct language *l, const char *s, size_t
 	for (size_t at = 0; memcpy(before, word, sizeof word), (rc = next_word(s, n, &at, word)) > 0;) {
 		int is_number = strspn(word, "0123456789") == strlen(word) && strlen(word) < 6;
 
-		if (number && among(words_of_length, word))
+		if (number && list_has_word(words_of_length, word))
 			*words = (int32_t)number;
 		number = is_number ? atol(word) : 0;
-		if (is_number || among(l->nothing, word))
+		if (is_number || list_has_word(l->nothing, word))
 			continue;
-		if (among(l->summary, word))
+		if (list_has_word(l->summary, word))
 			summary = 1;
-		else if (among(l->title, word))
+		else if (list_has_word(l->title, word))
 			title = 1;
-		else if (among(l->about, word))
+		else if (list_has_word(l->about, word))
 			about = 1;
-		else if (among(l->points, word))
+		else if (list_has_word(l->points, word))
 			points = 1;
-		else if (among(l->parts, word))
+		else if (list_has_word(l->parts, word))
 			parts = 1;
-		else if (among(l->says, word))
+		else if (list_has_word(l->says, word))
 			says = 1;
-		else if (among(l->document, word) && !(*before && among(which, before)))
+		else if (list_has_word(l->document, word) && !(*before && list_has_word(which, before)))
 			document = 1;
 		else
 			return WHOLE_NOT;
@@ -239,7 +239,7 @@ static enum whole_question judge(const struct language *l, const char *s, size_t
 
 /* Replace a document's name in the question, with or without its file name extension, by blanks. 1 = replaced, 0 =
  * the question does not contain the name. */
-static int take_name(char *question, const char *name)
+static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
 
@@ -270,14 +270,14 @@ enum whole_question asks_for_whole(const struct conversation *conv, const char *
 		text[i] = question[i] ? question[i] : ' ';
 	text[n] = 0;
 	for (size_t i = 0; i < conv->n_doc; i++)
-		if (take_name(text, conv->doc[i].name)) {
+		if (name_blank_out(text, conv->doc[i].name)) {
 			*doc = i;
 			named++;
 		}
 	if (named > 1)
 		*doc = SIZE_MAX;
 	for (size_t i = 0; !what && i < LEN(languages); i++)
-		what = judge(&languages[i], text, n, words);
+		what = question_classify(&languages[i], text, n, words);
 	return what;
 }
 

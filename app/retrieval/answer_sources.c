@@ -17,7 +17,7 @@ enum {
 };
 static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
 
-static char *copy_of(const char *text)
+static char *text_copy(const char *text)
 {
 	return text ? xstrndup(text, strlen(text)) : NULL;
 }
@@ -32,8 +32,8 @@ static size_t lines_in(const char *p, const char *end)
 }
 
 /* Append a copy of *s to the list, with document name, place and text filled in from its byte ranges. */
-static struct answer_source *add(const struct conversation *conv, size_t doc, const struct answer_source *s,
-                                 struct answer_sources *out)
+static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
+                                        struct answer_sources *out)
 {
 	const struct document *d = &conv->doc[doc];
 	const char *body = d->text.p + d->body;
@@ -46,15 +46,15 @@ static struct answer_source *add(const struct conversation *conv, size_t doc, co
 	new = &out->at[out->n++];
 	*new = *s;
 	document_place(d, from, to, &at);
-	new->doc = copy_of(d->name);
-	new->page = copy_of(at.page);
-	new->heading = copy_of(at.heading);
+	new->doc = text_copy(d->name);
+	new->page = text_copy(at.page);
+	new->heading = text_copy(at.heading);
 	if (!at.page && d->type <= DOC_SOURCE) {
 		new->line = d->lines + 1 + lines_in(body, body + from);
 		new->last_line = new->line + lines_in(body + from, body + to);
 	}
 	text_on_one_line(body + s->quote, s->quote_end - s->quote, &text);
-	new->text = text.p ? text.p : copy_of("");
+	new->text = text.p ? text.p : text_copy("");
 	return new;
 }
 
@@ -74,19 +74,19 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 		str_free(&text);
 		if (known || (!s->chosen && (out->n >= FOUND_MOST || s->weak)))
 			continue;
-		add(conv, s->doc,
-		    &(struct answer_source){
-			    .from = s->from,
-			    .to = s->to,
-			    .quote = s->quote,
-			    .quote_end = s->quote_end,
-			    .found = 1,
-			    .score = s->score,
-			    /* without a good source none is sent, so none is marked as not sent */
-			    .sent = source_sent(conv, s) || !last->found,
-			    .share = -1,
-		    },
-		    out);
+		source_add(conv, s->doc,
+		           &(struct answer_source){
+				   .from = s->from,
+				   .to = s->to,
+				   .quote = s->quote,
+				   .quote_end = s->quote_end,
+				   .found = 1,
+				   .score = s->score,
+				   /* without a good source none is sent, so none is marked as not sent */
+				   .sent = source_sent(conv, s) || !last->found,
+				   .share = -1,
+			   },
+		           out);
 	}
 }
 
@@ -134,20 +134,20 @@ void answer_sources_attended(const struct conversation *conv, struct answer_sour
 		if (s && s->sent)
 			s->share += v->share;
 		else if (!s && new < ATTENDED_MOST && out->n < ANSWER_SOURCES_MOST)
-			new += add(conv, v->doc,
-			           &(struct answer_source){
-					   .from = v->from,
-					   .to = v->to,
-					   .quote = v->from,
-					   .sent = 1,
-					   .share = v->share,
-					   .quote_end =
-						   v->from +
-						   (v->to - v->from > TEXT_MOST
-			                                    ? utf8_complete(d->text.p + d->body + v->from, TEXT_MOST)
-			                                    : v->to - v->from),
-				   },
-			           out) != NULL;
+			new += source_add(conv, v->doc,
+			                  &(struct answer_source){
+						  .from = v->from,
+						  .to = v->to,
+						  .quote = v->from,
+						  .sent = 1,
+						  .share = v->share,
+						  .quote_end = v->from +
+			                                       (v->to - v->from > TEXT_MOST
+			                                                ? utf8_complete(d->text.p + d->body + v->from,
+			                                                                TEXT_MOST)
+			                                                : v->to - v->from),
+					  },
+			                  out) != NULL;
 	}
 	for (size_t i = 0; i < out->n && !shares_say_something(conv, out); i++)
 		out->at[i].share = -1;

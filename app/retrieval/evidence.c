@@ -171,7 +171,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* a growing document is text of a message, so it has no KV entries of its own */
+		/* a growing document is the text of a message */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

@@ -33,14 +33,14 @@ static const struct {
 	int page;
 } units[] = { { "页", 1 }, { "頁", 1 }, { "ページ", 1 }, { "章", 0 }, { "节", 0 }, { "節", 0 }, { "回", 0 } };
 
-static int same(const char *s, size_t n, const char *word)
+static int prefix_bytes(const char *s, size_t n, const char *word)
 {
 	size_t k = strlen(word);
 
 	return n >= k && !strncasecmp(s, word, k) ? (int)k : 0;
 }
 
-static int roman(const char *s, size_t n, int *value)
+static int read_roman(const char *s, size_t n, int *value)
 {
 	static const char digits[] = "IVXLCDM";
 	static const int worth[] = { 1, 5, 10, 50, 100, 500, 1000 };
@@ -76,7 +76,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 		i++;
 	}
 	/* "In this chapter I want" has no number. */
-	if (!out->n && (i = (size_t)roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
+	if (!out->n && (i = (size_t)read_roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
 		out->part[out->n++] = value;
 	return out->n && (i == n || !(byte_is_letter(s[i]) || byte_is_digit(s[i]))) ? i
 	       : out->n && i < n && (unsigned char)s[i] >= 0xe3                     ? i
@@ -88,7 +88,7 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 {
 	*out = (struct place_name){ .word = -1 };
 	for (size_t w = 0; w < LEN(words); w++) {
-		size_t k = (size_t)same(s, n, words[w].word);
+		size_t k = (size_t)prefix_bytes(s, n, words[w].word);
 
 		if (!k || k == n || s[k] != ' ')
 			continue;
@@ -101,7 +101,7 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	else if (!n || !byte_is_digit(*s))
 		return 0;
 	for (size_t k = read_number(s, n, out), u = 0; k && u < LEN(units); u++)
-		if (same(s + k, n - k, units[u].unit)) {
+		if (prefix_bytes(s + k, n - k, units[u].unit)) {
 			out->page = units[u].page;
 			return 1;
 		}
@@ -138,7 +138,7 @@ static size_t place_end(const struct document *d, size_t i)
 
 /* Find the place with that name: 1 = found. If several places have the name, take the longest: a table of contents
  * lists names, too. */
-static int find_in(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
+static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0;
 
@@ -198,7 +198,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 		for (size_t k = 0; k < conv->n_doc; k++) {
 			const char *body = conv->doc[k].text.p + conv->doc[k].body, *line;
 
-			if (!find_in(&conv->doc[k], &want, &from, &to) || found++)
+			if (!find_place(&conv->doc[k], &want, &from, &to) || found++)
 				continue;
 			while (from < to && is_blank_or_control(body[from]))
 				from++;
@@ -207,8 +207,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* The quotation is the text after the heading; for a page it is the first text of the page.
-			 * */
+			/* Quote the text after the heading; of a page, its first text. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)

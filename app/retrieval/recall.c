@@ -55,7 +55,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 	return n;
 }
 
-static int in_cache(const struct conversation *conv, const struct best *b)
+static int sentence_cached(const struct conversation *conv, const struct best *b)
 {
 	int32_t first = 0, n = tokens_of(conv, &conv->msg[b->msg], b->from, b->to, &first);
 
@@ -71,7 +71,7 @@ struct candidate {
 
 /* Choose the best turns whose found sentence is evicted and shares enough words with the question. Returns their
  * number. */
-static size_t choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
+static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;
 	size_t n = 0;
@@ -79,7 +79,7 @@ static size_t choose(const struct conversation *conv, const struct memory *m, st
 	for (size_t i = 0; i < m->n_turn && i < LOOKED_AT && n < CANDIDATES && m->turn[i].score > 0; i++) {
 		const struct best *b = &m->turn[i].tells;
 
-		if (in_cache(conv, b))
+		if (sentence_cached(conv, b))
 			cached = MAX(b->score, cached);
 		else if (b->covered >= COVERED_LEAST && b->shared >= SHARED_LEAST && b->score >= SCORE_LEAST &&
 		         b->score >= CACHED_SHARE * cached)
@@ -88,14 +88,14 @@ static size_t choose(const struct conversation *conv, const struct memory *m, st
 	return n;
 }
 
-static int accept_alone(const struct candidate *c)
+static int candidate_accepted_alone(const struct candidate *c)
 {
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
 /* Set the gain of the first candidates, as many as the model's size allows. Returns the number scored, or -1. */
-static int score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
-                 struct err *e)
+static int candidates_score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
+                            struct err *e)
 {
 	struct quote quote[CANDIDATES];
 	double gain[CANDIDATES];
@@ -121,17 +121,18 @@ static int by_gain(const void *a, const void *b)
 }
 
 /* Keep the accepted candidates, the best first. Returns their number, or -1 = ERR_CANCELLED. */
-static int accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
-                  struct err *e)
+static int candidates_accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
+                             struct err *e)
 {
-	int scored = n_c ? score(conv, question, n, c, n_c, e) : 0, count = 0;
+	int scored = n_c ? candidates_score(conv, question, n, c, n_c, e) : 0, count = 0;
 
 	if (scored < 0)
 		return -1;
 	if (scored)
 		n_c = (size_t)scored;
 	for (size_t i = 0; i < n_c; i++)
-		if (scored ? c[i].gain + NATS_OF_COVERED * c[i].turn->tells.covered >= ACCEPTED : accept_alone(&c[i]))
+		if (scored ? c[i].gain + NATS_OF_COVERED * c[i].turn->tells.covered >= ACCEPTED
+		           : candidate_accepted_alone(&c[i]))
 			c[count++] = c[i];
 	if (scored && count)
 		qsort(c, (size_t)count, sizeof *c, by_gain);
@@ -144,7 +145,7 @@ static int accept(struct conversation *conv, const char *question, size_t n, str
 
 /* Append bytes from .. to of a text on one line. If longer than `most` bytes, the text is cut after a word and "
  * ..." is appended. */
-static void quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
+static void text_quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;
 
@@ -169,11 +170,11 @@ static void quote_turn(const struct conversation *conv, const struct turn_words 
 
 	*out = (struct recalled){ .turn = turn->number };
 	if (q->score > 0)
-		quote(&conv->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
+		text_quote(&conv->msg[q->msg].text, q->from, q->to, answers ? OTHER_BYTES : BEST_BYTES, &out->said);
 	if (answers)
-		quote(&conv->msg[tells->msg].text, tells->from, tells->to, BEST_BYTES, &out->answered);
+		text_quote(&conv->msg[tells->msg].text, tells->from, tells->to, BEST_BYTES, &out->answered);
 	else if (a->score >= q->score / 2)
-		quote(&conv->msg[a->msg].text, a->from, a->to, OTHER_BYTES, &out->answered);
+		text_quote(&conv->msg[a->msg].text, a->from, a->to, OTHER_BYTES, &out->answered);
 }
 
 static void add_quoted(const char *who, const struct str *text, struct str *out)
@@ -227,7 +228,7 @@ static void recall_context(void *self, struct conversation *conv, struct str *ou
 
 /* ---- recall ---- */
 
-static int evicts(const struct conversation *conv)
+static int conversation_evicted(const struct conversation *conv)
 {
 	struct timeline_stats st;
 
@@ -237,8 +238,8 @@ static int evicts(const struct conversation *conv)
 
 /* Search, choose, accept and quote; the result is r->last. *m is the search's memory, freed by the caller. Returns 0
  * or -1. */
-static int recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
-                  struct err *e)
+static int turns_recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
+                        struct err *e)
 {
 	struct recalls *last = &r->last;
 	struct candidate c[CANDIDATES];
@@ -247,8 +248,8 @@ static int recall(struct recall *r, struct conversation *conv, const struct ques
 
 	if (memory_search(conv, r, q->text, q->n, m, e) < 0)
 		return -1;
-	n_c = choose(conv, m, c);
-	count = accept(conv, q->text, q->n, c, n_c, e);
+	n_c = candidates_choose(conv, m, c);
+	count = candidates_accept(conv, q->text, q->n, c, n_c, e);
 	if (count < 0)
 		return -1;
 	last->at = xcalloc(RECALLED_MOST + 1, sizeof *last->at);
@@ -278,9 +279,10 @@ static int recall_before(void *self, struct conversation *conv, const struct que
 	int rc;
 
 	recalls_free(&r->last);
-	if ((conv->o->recall && !strcmp(conv->o->recall, "off")) || !r->add_message || !conv->n_msg || !evicts(conv))
+	if ((conv->o->recall && !strcmp(conv->o->recall, "off")) || !r->add_message || !conv->n_msg ||
+	    !conversation_evicted(conv))
 		return 0;
-	rc = recall(r, conv, q, &m, &why);
+	rc = turns_recall(r, conv, q, &m, &why);
 	memory_free(&m);
 	if (rc < 0)
 		recalls_free(&r->last);

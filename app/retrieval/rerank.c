@@ -84,7 +84,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 
 /* ---- all passages ---- */
 
-static int32_t tokens_for(const struct conversation *conv)
+static int32_t tokens_affordable(const struct conversation *conv)
 {
 	const struct engine_info *i = engine_info(conv->engine);
 	double macs = strncmp(i->device, "cpu", 3) ? MACS_DEVICE : strncmp(i->device, "cpu c,", 6) ? MACS : MACS_C;
@@ -93,8 +93,8 @@ static int32_t tokens_for(const struct conversation *conv)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-static int gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
-                 double *gain, int *scored, struct err *e)
+static int passage_gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
+                         double *gain, int *scored, struct err *e)
 {
 	struct tokens head = { 0 }, ask = { 0 }, want = { 0 };
 	double until = now_seconds() + SECONDS_MOST, none, with;
@@ -143,7 +143,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 	if (!conv->engine) /* a server does not return the log p of a prompt */
 		return 0;
 	if (!r->tokens)
-		r->tokens = tokens_for(conv);
+		r->tokens = tokens_affordable(conv);
 	if (r->tokens <= 0)
 		return 0;
 	/* Without memory for the timeline the passages keep the order of the index. */
@@ -160,7 +160,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 	if (!rc && question.n) {
 		timeline_resume(r->tl);
 		signals_watch(r->tl);
-		rc = gains(conv, &question, quote, count, gain, scored, &why);
+		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
 		/* Only ERR_CANCELLED is returned; after other failures the passages keep the order of the index. */

@@ -78,7 +78,7 @@ struct candidate {
 	int judged;
 };
 
-static double total(const struct candidate *c)
+static double candidate_total(const struct candidate *c)
 {
 	return c->score + NAT * c->gain;
 }
@@ -90,8 +90,8 @@ static int by_score(const void *a, const void *b)
 
 	if (x->judged != y->judged)
 		return y->judged - x->judged;
-	if (total(x) != total(y))
-		return total(x) < total(y) ? 1 : -1;
+	if (candidate_total(x) != candidate_total(y))
+		return candidate_total(x) < candidate_total(y) ? 1 : -1;
 	return x->found.text != y->found.text  ? (x->found.text < y->found.text ? -1 : 1)
 	       : x->found.from < y->found.from ? -1
 	                                       : 1;
@@ -113,8 +113,8 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 }
 
 /* Let the model score c[0 .. count). Returns the number scored, or -1. */
-static int judge(struct conversation *conv, const char *question, size_t n, struct candidate *c, int count,
-                 struct err *e)
+static int candidates_judge(struct conversation *conv, const char *question, size_t n, struct candidate *c, int count,
+                            struct err *e)
 {
 	double gain[SOURCES_MOST];
 	int judged = 0;
@@ -157,8 +157,8 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 }
 
 /* Find the passages of the documents that have words of the question, the best first. Returns their number, or -1. */
-static int search(const struct conversation *conv, const char *words, size_t n_words, struct found_passage *out,
-                  size_t most, struct err *e)
+static int documents_search(const struct conversation *conv, const char *words, size_t n_words,
+                            struct found_passage *out, size_t most, struct err *e)
 {
 	struct indexed_text *text;
 	struct {
@@ -223,13 +223,14 @@ static double rarest_word(const struct conversation *conv)
 /* Add passages with the words of both the question and the last turn to c[count]. own: passages with the question's
  * own words, of which c[] has the best. Words of the last turn add less than one word of the question. Returns the
  * new number of candidates, the best first, or -1. */
-static int lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
-                const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
+static int candidates_lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
+                           const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
 	struct found_passage with[LOOKED_AT];
 	double added[2 * SOURCES_MOST], most = 0,
 					worth = (question_refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(conv);
-	int n_with = search(conv, words->p, words->n, with, LOOKED_AT, e), first = count, all = count, judged = 0;
+	int n_with = documents_search(conv, words->p, words->n, with, LOOKED_AT, e), first = count, all = count,
+	    judged = 0;
 
 	if (n_with < 0)
 		return -1;
@@ -265,7 +266,7 @@ static int lean(struct conversation *conv, const char *question, size_t n, const
 	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score;
 	     first++)
 		;
-	if (first > judged && judge(conv, question, n, c + judged, first - judged, e) < 0)
+	if (first > judged && candidates_judge(conv, question, n, c + judged, first - judged, e) < 0)
 		return -1;
 	qsort(c, (size_t)all, sizeof *c, by_score);
 	return all;
@@ -334,19 +335,20 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 	struct candidate c[2 * SOURCES_MOST];
 	double start = now_seconds();
 	struct str words = { 0 };
-	int n_own = search(conv, question, n, own, LOOKED_AT, e), count = MIN(n_own, SOURCES_MOST), judged = 0;
+	int n_own = documents_search(conv, question, n, own, LOOKED_AT, e), count = MIN(n_own, SOURCES_MOST),
+	    judged = 0;
 
 	*out = (struct sources){ 0 };
 	for (int i = 0; i < count; i++)
 		c[i] = (struct candidate){ .found = own[i], .score = own[i].score };
 	if (count > 0)
-		judged = judge(conv, question, n, c, count, e);
+		judged = candidates_judge(conv, question, n, c, count, e);
 	if (count < 0 || judged < 0)
 		return -1;
 	out->found = is_found(c, count, judged);
 	qsort(c, (size_t)count, sizeof *c, by_score);
 	if (with_last_turn(conv, question, n, &words)) {
-		count = lean(conv, question, n, &words, own, n_own, c, count, e);
+		count = candidates_lean(conv, question, n, &words, own, n_own, c, count, e);
 		out->found |= count > 0 && is_found(c, count, judged);
 	}
 	str_free(&words);
@@ -356,7 +358,7 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 	out->at = xcalloc((size_t)count + 1, sizeof *out->at);
 	for (int i = 0; i < count; i++) {
 		const struct found_passage *f = &c[i].found;
-		double score = total(&c[i]);
+		double score = candidate_total(&c[i]);
 
 		if (i && score > out->at[i - 1].score) /* passages that are not scored rank below the scored ones */
 			score = out->at[i - 1].score;
@@ -368,7 +370,7 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 			.quote_end = f->quote_end,
 			.score = score,
 			/* Passages that are not scored have only the index's score. */
-			.weak = i && (c[i].judged ? total(&c[i]) < WEAK_BELOW * total(&c[0])
+			.weak = i && (c[i].judged ? candidate_total(&c[i]) < WEAK_BELOW * candidate_total(&c[0])
 			                          : n_own && c[i].score < WEAK_BELOW * own[0].score),
 		};
 	}

@@ -70,7 +70,7 @@ static int by_row(const void *a, const void *b)
 }
 
 /* Sort by row number and merge entries of the same sentence. */
-static void merge(struct row_list *f)
+static void rows_merge(struct row_list *f)
 {
 	size_t n = 0;
 
@@ -116,8 +116,8 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
-static int place_all(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
-                     struct err *e)
+static int rows_place(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
+                      struct err *e)
 {
 	struct text_rows t = { 0 };
 	int rc = 0;
@@ -154,9 +154,9 @@ int sentences_find(struct passage_index *x, const char *question, size_t n, stru
 			*words |= (uint64_t)1 << i;
 	}
 	if (rc >= 0) {
-		merge(&f);
+		rows_merge(&f);
 		*out = xcalloc(f.n + 1, sizeof **out);
-		rc = place_all(x, &f, *out, n_out, e);
+		rc = rows_place(x, &f, *out, n_out, e);
 	}
 	if (rc < 0) {
 		free(*out);
