@@ -62,6 +62,7 @@ static int save_to_file(struct aside *a, struct timeline *tl, struct err *e)
 	return entries_by_file(a, tl, 0, e);
 }
 
+/* Save head and fixed entries of the timeline in *a. Returns 0 or -1. */
 static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 {
 	struct timeline_stats st;
@@ -70,7 +71,7 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 
 	timeline_stats(tl, &st);
 	/* Upper bound of the snapshot in memory: the size of the cache, plus 8 bytes per token for the token ids in
-	 * the head. Entries in use by a policy that moves entries are part of the head. */
+	 * the head. The head also has the entries that a policy may still move. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

@@ -30,6 +30,7 @@ static uint8_t level_of(const struct surprise *s, double nll)
 	return s->count < LEVELS_FROM ? 0 : z > 2 ? 3 : z > 1.3 ? 2 : z > 0.7 ? 1 : 0;
 }
 
+/* Record the sentence that ends at byte `end`, and update mean and squares (Welford). */
 static void sentence_end(struct surprise *s, size_t end)
 {
 	double nll = s->sum / s->tokens, over = nll - s->mean;

@@ -11,7 +11,7 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	FOUND_MOST = 3, /* found passages that are listed, unless the model is sent more */
+	FOUND_MOST = 3, /* most found passages in the list; more only if the model is sent more */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200, /* bytes shown of a passage that the search did not find */
 };

@@ -59,6 +59,7 @@ static int add_messages(struct conversation *conv, const struct recall *r, struc
 	return 0;
 }
 
+/* Group the messages into turns, each of which begins with a question. */
 static void memory_open(const struct conversation *conv, struct memory *m)
 {
 	size_t n_turn = 0;
@@ -105,6 +106,7 @@ static size_t find_text(const struct memory *m, int64_t number)
 
 /* ---- bm25 ---- */
 
+/* bm25 factor of a word that occurs `count` times in a text of `words` words; mean: mean words of a text. */
 static double saturate(double count, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
@@ -131,6 +133,7 @@ static void weigh_words(struct memory *m, const struct found_sentence *s, size_t
 	}
 }
 
+/* Set the best sentence of each question and each answer. */
 static void score_sentences(struct memory *m, const struct found_sentence *s, size_t n)
 {
 	double mean = 0;

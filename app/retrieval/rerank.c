@@ -62,6 +62,7 @@ static int likelihood(struct conversation *conv, const struct tokens *want, cons
 	return 0;
 }
 
+/* Set *out to the tokens of a prompt: head, the quote (NULL: none), ask. Returns 0 or -1. */
 static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
@@ -84,6 +85,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 
 /* ---- all passages ---- */
 
+/* Most tokens that may be computed for a question, from the model's size and the kind of processor. */
 static int32_t tokens_affordable(const struct conversation *conv)
 {
 	const struct engine_info *i = engine_info(conv->engine);
@@ -93,6 +95,7 @@ static int32_t tokens_affordable(const struct conversation *conv)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
+/* rerank_gains() with the tokens of the question. */
 static int passage_gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
                          double *gain, int *scored, struct err *e)
 {

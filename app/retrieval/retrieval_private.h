@@ -29,8 +29,8 @@ struct source_search *search_of(const struct conversation *);
 /* Forget sources and evidence of the last question. */
 void sources_forget(struct conversation *);
 
-/* Find the page, chapter or section that a question names. 1 if exactly one document has it: *out is its beginning,
- * *end its last byte + 1. Otherwise 0 (named_place.c). */
+/* Find the page, chapter or section that a question names (named_place.c). 1 = exactly one document has the place:
+ * *out is the beginning of the place, *end its last byte + 1. Otherwise 0. */
 int named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
 /* Return the end of body[from .. to) shortened to at most `most` bytes: after the last sentence that fits, else the
  * last line, else the last whole character. */

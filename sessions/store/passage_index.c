@@ -228,6 +228,7 @@ static int sentences_write(const struct passage_index *x, struct db *d, const ch
 	return rc;
 }
 
+/* Cut the text into sentences and add their rows to the index: a->out. Returns 0 or -1. */
 static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 {
 	struct passage_rows *r = a->out;
@@ -285,6 +286,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 
 /* ---- deleting ---- */
 
+/* 1 if the index has more than LEVELS_MOST levels, else 0; -1 on error. */
 static int many_levels(struct db *d, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, "SELECT block FROM sentence_data WHERE id=10", "");

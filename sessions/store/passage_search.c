@@ -113,8 +113,8 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage: sentences from .. to over all texts, and its scores so far. covered: sum of the weights of the words
- * found. */
+/* A passage: sentences from .. to, as indexes over all texts, and its scores so far. covered: sum of the weights of
+ * the words found. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
@@ -203,6 +203,7 @@ static double idf(size_t n, size_t have)
 	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
 }
 
+/* bm25 factor of a word that occurs `count` times in a text of `words` words; mean: mean words of a text. */
 static double saturate(double count, double b, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));

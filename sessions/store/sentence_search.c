@@ -116,6 +116,7 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
+/* Fill out[] with the byte range of each sentence in f; *n_out is their number. Returns 0 or -1. */
 static int rows_place(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
                       struct err *e)
 {
