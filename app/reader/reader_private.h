@@ -15,8 +15,7 @@ struct aside {
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;
-	/* KV entries of the snapshot, and their number of tokens. Layers with a window have no entries for the first
-	 * n_full tokens. */
+	/* KV entries of the snapshot: n_entries tokens; in layers with a window only tokens n_full and later. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;

@@ -287,7 +287,7 @@ enum whole_question asks_for_whole(const struct conversation *conv, const char *
  * by its first paragraph of prose, which may follow a licence, publisher's notes, and lists of names and chapters. */
 
 enum {
-	/* bytes */
+	/* sizes in bytes */
 	BEGINNING_MOST = 2000,
 	FIRST_LINES = 300,
 	PARAGRAPH_LEAST = 150,

@@ -19,7 +19,7 @@ enum {
 	PASSAGES_SMALL = 1,
 };
 static const uint64_t SMALL = 1000000000; /* parameters of a small model */
-/* Models with fewer parameters begin their answer with the best sentence, and the answer ends at the next line
+/* A model with fewer parameters begins its answer with the best sentence, and the answer ends at the next line
  * break. Measured with the default model of 135 million parameters: 80 of 80 easy questions right, 67 in its own
  * words (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;

@@ -203,8 +203,7 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 
 enum { WATCH_EVERY = 256 }; /* sentences between two calls of watch(), about a millisecond */
 
-/* Run sql(row number, folded text) for each sentence of r. Calls the watch() of x (NULL: none). Returns 0 or -1,
- * with err set. */
+/* Run sql(row number, folded text) for each sentence of r. Calls the watch() of x; x may be NULL. Returns 0 or -1. */
 static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
                            const struct passage_rows *r, struct err *e)
 {
