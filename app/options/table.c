@@ -180,8 +180,6 @@ const struct option_def option_defs[] = {
 		CMD_INSPECT_LOGITS, 0, AT(token_file), 0, 0},
 	{"messages", 0, OPT_TEXT, "FILE", NULL, "the conversation: a JSON list of {\"role\": TEXT, \"content\": TEXT} (-: standard input)",
 		CMD_INSPECT_CHAT, 0, AT(messages), 0, 0},
-	{"template", 0, OPT_TEXT, "FILE", NULL, "the same as --chat-template",
-		CMD_INSPECT_CHAT, 0, AT(chat_template), 0, 0},
 	{"no-reply", 0, OPT_FLAG, NULL, NULL, "do not begin an answer after the last message",
 		CMD_INSPECT_CHAT, 0, AT(no_reply), 0, 0},
 	{"thinking", 0, OPT_CHOICE, "on|off", NULL, "tell the template whether to reason (default: tell it nothing)",

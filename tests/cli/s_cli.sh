@@ -455,13 +455,13 @@ expect "a closed standard output is 1" 1 'cannot write'
 # What a chat template makes of a conversation: markers in messages are text like all else; refusals and failures are one line.
 printf '[{"role":"user","content":[{"type":"text","text":"hi"}]},{"role":"assistant","content":"ho"},{"role":"tool","content":null}]' >"$dir/messages"
 printf '%s' "{{ bos_token }}{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}{% if add_generation_prompt %}>{% endif %}{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}" >"$dir/t.jinja"
-[ "$("$weir" inspect chat --messages "$dir/messages" --template "$dir/t.jinja" --bos-text B --thinking off)" = 'B[user:hi][assistant:ho][tool:]>False' ] &&
+[ "$("$weir" inspect chat --messages "$dir/messages" --chat-template "$dir/t.jinja" --bos-text B --thinking off)" = 'B[user:hi][assistant:ho][tool:]>False' ] &&
   [ "$("$weir" inspect chat --messages - --chat-template "$dir/t.jinja" --bos-text '' --no-reply <"$dir/messages")" = '[user:hi][assistant:ho][tool:]' ] &&
-  ok "inspect chat" || bad "inspect chat" "$("$weir" inspect chat --messages "$dir/messages" --template "$dir/t.jinja" --bos-text B --thinking off 2>&1)"
+  ok "inspect chat" || bad "inspect chat" "$("$weir" inspect chat --messages "$dir/messages" --chat-template "$dir/t.jinja" --bos-text B --thinking off 2>&1)"
 printf '%s\n' 'a' "{{ raise_exception('no tools here') }}" >"$dir/t.jinja"
-run inspect chat --messages "$dir/messages" --template "$dir/t.jinja";  expect "a template that refuses" 3 'no tools here'
+run inspect chat --messages "$dir/messages" --chat-template "$dir/t.jinja";  expect "a template that refuses" 3 'no tools here'
 printf '%s\n' 'a' "{% include 'x' %}" >"$dir/t.jinja"
-run inspect chat --messages "$dir/messages" --template "$dir/t.jinja";  expect "a statement that no template may use" 3 "in line 2: the statement 'include' is not supported"
+run inspect chat --messages "$dir/messages" --chat-template "$dir/t.jinja";  expect "a statement that no template may use" 3 "in line 2: the statement 'include' is not supported"
 run inspect chat --messages "$dir/t.jinja";  expect "messages that are none" 2 'is no JSON list of messages'
 run inspect chat;  expect "inspect chat without messages" 2 'wants --messages FILE'
 

@@ -3,7 +3,7 @@
 
 Every *.jinja under the folders, each text once, renders six conversations with `weir inspect chat` and with Jinja2 as transformers sets it
 up; the bytes must be the same, and where Jinja2 refuses, weir must refuse (exit 3).  A template that differs is named with its first
-difference; the last line counts.  Exit 1: one differs.  MODEL only lends its file: --template replaces what is in it.  strftime_now is
+difference; the last line counts.  Exit 1: one differs.  MODEL only lends its file: --chat-template replaces what is in it.  strftime_now is
 left to the clock: a template that prints the time of day may differ once at a full minute.  Where Jinja2 writes nothing of a content that is
 a plain text, it gets the list of one part that weir gives the template then; where an answer without reasoning is wanted from a template
 with channels, weir adds the head of the channel of answers.
@@ -91,7 +91,7 @@ def by_weir(weir, model, path, folder, messages, extra, reply):
     talk = os.path.join(folder, "talk.json")
     with open(talk, "w") as f:
         json.dump(messages, f, ensure_ascii=False)
-    command = [weir, "inspect", "chat", "-m", model, "--messages", talk, "--template", path, "--bos-text", "<s>", "--eos-text", "</s>"]
+    command = [weir, "inspect", "chat", "-m", model, "--messages", talk, "--chat-template", path, "--bos-text", "<s>", "--eos-text", "</s>"]
     if not reply:
         command.append("--no-reply")
     if "enable_thinking" in extra:
