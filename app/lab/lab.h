@@ -49,7 +49,7 @@ struct lab_options {
 	const char *resume;                 /* file of finished results, or of a training; NULL = none */
 	const char *mask, *held, *type;     /* settings of weir train */
 	int32_t context, fixed, batch, steps, warmup, rank;
-	float rate, alpha, decay, clip;
+	float rate;
 	int full;
 };
 extern const struct lab_options lab_options_default;

@@ -13,6 +13,7 @@
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };
+enum { LORA_ALPHA = 16, GRADIENT_MOST = 1 }; /* an adapter counts LORA_ALPHA / rank times; largest gradient norm */
 
 struct training {
 	const struct options *o;
@@ -215,10 +216,9 @@ int cmd_train(const struct options *o)
 		                       .steps = lab_of(o)->steps,
 		                       .warmup = lab_of(o)->warmup,
 		                       .rate = (double)lab_of(o)->rate,
-		                       .decay = (double)lab_of(o)->decay,
-		                       .clip = (double)lab_of(o)->clip,
+		                       .clip = GRADIENT_MOST,
 		                       .rank = lab_of(o)->full ? 0 : lab_of(o)->rank,
-		                       .alpha = (double)lab_of(o)->alpha,
+		                       .alpha = LORA_ALPHA,
 		                       .seed = o->seed_set ? o->seed : 1,
 		                       .threads = o->threads };
 	if (!o->n_file)

@@ -113,7 +113,7 @@ struct train_settings {
 	int32_t batch;         /* windows of a step */
 	int32_t fixed;         /* first tokens of a window, a constant prefix: no loss and no gradient */
 	int32_t steps, warmup; /* the rate rises over `warmup` steps, then falls along a cosine to a tenth */
-	double rate, decay;    /* AdamW's learning rate and weight decay */
+	double rate;           /* AdamW's learning rate */
 	double clip;           /* largest norm of a step's gradient; 0 = unlimited */
 	int32_t rank;          /* rank of a LoRA adapter of all matrices in the layers; 0 = train all weights */
 	double alpha;          /* alpha of the LoRA adapter */

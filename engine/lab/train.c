@@ -1,8 +1,7 @@
 /* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, weight decay apart from the gradient and for matrices
- * only. The first token of a window depends on the seed and the window's number only, so training can continue at
- * step n without the history of earlier steps. */
+ * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, no weight decay. The first token of a window depends on
+ * the seed and the window's number only, so training can continue at step n without the history of earlier steps. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,7 +197,6 @@ static void adam_part(void *arg, int task)
 {
 	struct update *u = arg;
 	struct train_param *p = u->p;
-	double decay = p->decays ? 1 - u->rate * u->t->s.decay : 1;
 
 	for (size_t i = (size_t)task * TASK_FLOATS; i < task_end(u, task); i++) {
 		double g = (double)p->g[i] * u->cut, m = BETA1 * (double)p->m[i] + (1 - BETA1) * g,
@@ -206,7 +204,7 @@ static void adam_part(void *arg, int task)
 
 		p->m[i] = (float)m;
 		p->v[i] = (float)v;
-		p->w[i] = (float)((double)p->w[i] * decay - u->rate * (m * u->fix1) / (sqrt(v * u->fix2) + EPSILON));
+		p->w[i] = (float)((double)p->w[i] - u->rate * (m * u->fix1) / (sqrt(v * u->fix2) + EPSILON));
 	}
 }
 

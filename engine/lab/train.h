@@ -20,7 +20,6 @@
 struct train_param {
 	float *w, *g, *m, *v;
 	size_t n;
-	int decays; /* 1: subject to weight decay */
 };
 
 /* A matrix: y = x W^T + scale * (x A^T) B^T; a.w NULL = no adapter. */

@@ -84,16 +84,17 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Hash the model and the settings, which an interrupted training and its continuation share. */
+/* Hash the model and the settings, which an interrupted training and its continuation share. 0.0 is a weight decay,
+ * which older versions had. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
 	const struct gguf_tensor *norm = gguf_tensor_find(t->e->gguf, "output_norm.weight");
 	char text[400];
 	int n = snprintf(text, sizeof text, "%d %d %d %d %d %a %a %a %d %a %d %d %d %d %" PRIu64 " %d %d %d",
-	                 s->context, s->batch, s->fixed, s->steps, s->warmup, s->rate, s->decay, s->clip, s->rank,
-	                 s->alpha, s->mask.k, s->mask.prefill, s->mask.stride, s->mask.pool, s->seed, t->n_layer,
-	                 t->n_embd, t->n_vocab);
+	                 s->context, s->batch, s->fixed, s->steps, s->warmup, s->rate, 0.0, s->clip, s->rank, s->alpha,
+	                 s->mask.k, s->mask.prefill, s->mask.stride, s->mask.pool, s->seed, t->n_layer, t->n_embd,
+	                 t->n_vocab);
 
 	return hash64(hash64(0, text, (size_t)n), norm->data, (size_t)norm->bytes);
 }

@@ -118,7 +118,6 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
 	if (!trains)
 		return 0;
-	p->decays = g->n_dims > 1;
 	return (p->g = train_floats(t, n, l->err)) && (p->m = train_floats(t, n, l->err)) &&
 	                       (p->v = train_floats(t, n, l->err))
 	               ? 0
@@ -136,7 +135,7 @@ static int param_fresh(struct loader *l, struct train_param *p, size_t n, double
 {
 	struct trainer *t = l->t;
 
-	*p = (struct train_param){ .n = n, .decays = 1 };
+	*p = (struct train_param){ .n = n };
 	if (!(p->w = train_floats(t, n, l->err)) || !(p->g = train_floats(t, n, l->err)) ||
 	    !(p->m = train_floats(t, n, l->err)) || !(p->v = train_floats(t, n, l->err)))
 		return -1;

@@ -112,15 +112,9 @@ static struct trainer *trainer_new(struct engine *e, const struct train_settings
 	return t;
 }
 
-static const struct train_settings plain = { .context = 24,
-	                                     .batch = 2,
-	                                     .steps = 6,
-	                                     .warmup = 2,
-	                                     .rate = 1e-2,
-	                                     .decay = 0.1,
-	                                     .clip = 1,
-	                                     .seed = 7,
-	                                     .threads = 2 };
+static const struct train_settings plain = {
+	.context = 24, .batch = 2, .steps = 6, .warmup = 2, .rate = 1e-2, .clip = 1, .seed = 7, .threads = 2
+};
 static const struct train_mask partial = { .k = 5, .prefill = 9, .stride = 4, .pool = 3 };
 
 /* ---- gradients ---- */
