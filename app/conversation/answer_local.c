@@ -68,8 +68,8 @@ void local_close(struct conversation *conv)
 /* ---- a turn ---- */
 
 /* Append the text of a token to the message and pass it to the text hook. Returns 0, or -1 = stop the turn. */
-static int say_piece(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
-                     struct err *e)
+static int piece_emit(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
+                      struct err *e)
 {
 	size_t n = engine_piece_add(conv->engine, id, 0, &m->text);
 
@@ -92,8 +92,8 @@ static int begun_tokens(const struct conversation *conv, const struct message *b
 	return 0;
 }
 
-static int32_t read_prompt(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
-                           struct turn *turn, struct err *e)
+static int32_t local_read(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
+                          struct turn *turn, struct err *e)
 {
 	struct tokens so_far = { 0 };
 	size_t n = 0, n_begun;
@@ -114,7 +114,7 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 
 /* 1 if the token ends the channel of the answer, which ends the turn. Otherwise the token's text is parsed by *r, to
  * know the current channel. */
-static int ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
+static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
 	struct str piece = { 0 }, answer = { 0 };
@@ -133,7 +133,7 @@ static int ends_answer(const struct conversation *conv, struct reasoning *r, int
 
 /* 1 if the token has a line break and follows the forced first tokens (conv->given): an answer that begins with a
  * forced quotation ends with its paragraph. */
-static int ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
+static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
 	int ends;
@@ -146,7 +146,7 @@ static int ends_paragraph(const struct conversation *conv, const struct turn *tu
 	return ends;
 }
 
-/* As generate(), with the channel parser set up. */
+/* As local_generate(), with the channel parser set up. */
 static int generate_tokens(struct conversation *conv, int ids, double start, struct reasoning *channels,
                            const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
@@ -169,7 +169,8 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 
 		if (turn->ttft_s == 0)
 			turn->ttft_s = now_seconds() - start;
-		if (got > 0 && (ends_answer(conv, channels, step.id) || ends_paragraph(conv, turn, step.id)))
+		if (got > 0 &&
+		    (token_ends_answer(conv, channels, step.id) || token_ends_paragraph(conv, turn, step.id)))
 			got = 0;
 		if (got == 0)
 			turn->stop = STOP_EOS;
@@ -182,7 +183,7 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
-		if (say_piece(conv, m, step.id, h, e) < 0)
+		if (piece_emit(conv, m, step.id, h, e) < 0)
 			return -1;
 		conversation_emit(conv, EVENT_ANSWER_GREW, 0);
 		turn->loop = h->stop_loops ? loop_add(&watch, step.id) : 0;
@@ -194,8 +195,8 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	return 0;
 }
 
-static int generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h, struct turn *turn,
-                    struct err *e)
+static int local_generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h,
+                          struct turn *turn, struct err *e)
 {
 	const struct str *begun = &conv->msg[conv->n_msg - 1].text;
 	struct reasoning channels = { .first = 0 };
@@ -210,7 +211,7 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 	return rc;
 }
 
-static void measure(struct conversation *conv, struct turn *turn)
+static void local_measure(struct conversation *conv, struct turn *turn)
 {
 	struct timeline_stats st;
 	struct err none;
@@ -231,7 +232,7 @@ static void measure(struct conversation *conv, struct turn *turn)
 	conv->outgrown = outgrown;
 }
 
-static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
+static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	size_t n;
 	int32_t reused, again, computed = 0;
@@ -252,24 +253,24 @@ static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress
 	return computed;
 }
 
-static void begin(struct conversation *conv)
+static void local_begin(struct conversation *conv)
 {
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
 }
 
-static void end(struct conversation *conv)
+static void local_end(struct conversation *conv)
 {
 	signals_watch(NULL);
 	timeline_resume(conv->tl);
 }
 
-static void stats(const struct conversation *conv, struct timeline_stats *out)
+static void local_stats(const struct conversation *conv, struct timeline_stats *out)
 {
 	timeline_stats(conv->tl, out);
 }
 
-static size_t count(const struct conversation *conv, const char *text, size_t n)
+static size_t local_count(const struct conversation *conv, const char *text, size_t n)
 {
 	struct tokens id = { 0 };
 	struct err none = { 0 };
@@ -282,14 +283,14 @@ static size_t count(const struct conversation *conv, const char *text, size_t n)
 /* ---- documents ---- */
 
 /* Set the error for a document that cannot be pinned in the cache. */
-static int does_not_pin(const struct document *d, const struct err *why, struct err *e)
+static int pin_error(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,
 	               "document '%.120s' has %zu tokens: %.240s; --docs auto searches it for passages instead",
 	               d->name, d->tokens, why->msg);
 }
 
-static int document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
+static int local_document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	struct timeline_stats st;
 	struct tokens all = { 0 };
@@ -304,7 +305,7 @@ static int document_fits(struct conversation *conv, struct document *d, size_t r
 	if (!rc)
 		d->tokens = document_count(conv, (size_t)(d - conv->doc), e);
 	if (!rc && st.endless)
-		rc = conversation_pin(conv, &all, &why) < 0 ? does_not_pin(d, &why, e) : 0;
+		rc = conversation_pin(conv, &all, &why) < 0 ? pin_error(d, &why, e) : 0;
 	n = all.n;
 	tokens_free(&all);
 	if (rc < 0 || st.endless || n + room <= (size_t)st.ctx)
@@ -321,13 +322,13 @@ static int document_fits(struct conversation *conv, struct document *d, size_t r
 }
 
 const struct answerer answerer_local = {
-	.read = read_prompt,
-	.generate = generate,
-	.begin = begin,
-	.end = end,
-	.measure = measure,
-	.prefill = prefill,
-	.stats = stats,
-	.count = count,
-	.document_fits = document_fits,
+	.read = local_read,
+	.generate = local_generate,
+	.begin = local_begin,
+	.end = local_end,
+	.measure = local_measure,
+	.prefill = local_prefill,
+	.stats = local_stats,
+	.count = local_count,
+	.document_fits = local_document_fits,
 };

@@ -120,7 +120,7 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 }
 
 /* Context in tokens: the server's, or -c if that is smaller or the server's is unknown; 0 = unknown. */
-static int32_t limit(const struct conversation *conv)
+static int32_t context_limit(const struct conversation *conv)
 {
 	int32_t ctx = remote_info(conv->served.remote)->ctx;
 
@@ -243,7 +243,7 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 
 /* Leave out more of the oldest turns until about `most` of n tokens are left, or only the last question. Tokens of a
  * turn are estimated by its share of the bytes. */
-static void leave_out(struct conversation *conv, int32_t n, int32_t most)
+static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
 
@@ -261,9 +261,9 @@ static void leave_out(struct conversation *conv, int32_t n, int32_t most)
 
 /* Set served.left_out so that the request and its answer fit the context. refused: the server has just refused the
  * request, so do not add turns again. Returns 0, or -1 with ERR_FIT if the last question alone does not fit. */
-static int make_room(struct conversation *conv, const struct message *begun, int refused, struct err *e)
+static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
-	int32_t ctx = limit(conv), answer, n;
+	int32_t ctx = context_limit(conv), answer, n;
 	size_t last = last_question(conv);
 
 	if (conv->served.left_out > last)
@@ -278,7 +278,7 @@ static int make_room(struct conversation *conv, const struct message *begun, int
 		conv->served.left_out = 0;
 	n = count_from(conv, conv->served.left_out, begun, (size_t)(ctx - answer));
 	while (n > ctx - answer && conv->served.left_out < last) {
-		leave_out(conv, n, (ctx - answer) / 4 * 3);
+		turns_leave_out(conv, n, (ctx - answer) / 4 * 3);
 		n = count_from(conv, conv->served.left_out, begun, 0);
 	}
 	if (n < ctx)
@@ -297,7 +297,7 @@ struct wait {
 };
 
 /* Progress of a request that waits. why: the reason of a retry, shown once; NULL = no retry. */
-static void waiting(int32_t done, int32_t total, const char *why, void *ud)
+static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
 
@@ -308,7 +308,8 @@ static void waiting(int32_t done, int32_t total, const char *why, void *ud)
 }
 
 /* Send the request. Returns 0 once the server has begun to answer, or -1. */
-static int ask(struct conversation *conv, const struct message *begun, const struct answer_hooks *h, struct err *e)
+static int request_send(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
+                        struct err *e)
 {
 	struct wait w = { .h = h, .conv = conv };
 	struct list l = list_make(conv, conv->served.left_out, begun);
@@ -323,7 +324,7 @@ static int ask(struct conversation *conv, const struct message *begun, const str
 		.said = conv->o->sampling_set,
 		.seeded = conv->o->seed_set,
 		.seed = conv->o->seed,
-		.waiting = waiting,
+		.waiting = request_waiting,
 		.ud = &w,
 	};
 	int rc = remote_ask(conv->served.remote, &q, e);
@@ -332,7 +333,7 @@ static int ask(struct conversation *conv, const struct message *begun, const str
 	return rc;
 }
 
-static int32_t read_prompt(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
+static int32_t served_read(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
 	const struct remote_info *info = remote_info(conv->served.remote);
@@ -344,15 +345,15 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 		begun = NULL;
 	if (begun && !info->extends)
 		return err_set(e, ERR_USAGE, "%.100s cannot extend an answer; ask it to go on", info->server);
-	if (make_room(conv, begun, 0, e) < 0)
+	if (request_fit(conv, begun, 0, e) < 0)
 		return -1;
-	for (int tries = 0; (rc = ask(conv, begun, h, &why)) < 0; tries++) {
+	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
 		/* Leave out half of the turns. The server's error may also have told its context size, which
-		 * make_room() uses. */
-		leave_out(conv, 2, 1);
-		if (make_room(conv, begun, 1, e) < 0)
+		 * request_fit() uses. */
+		turns_leave_out(conv, 2, 1);
+		if (request_fit(conv, begun, 1, e) < 0)
 			return -1;
 	}
 	turn->answered = 1;
@@ -363,7 +364,7 @@ static int32_t read_prompt(struct conversation *conv, const struct message *begu
 }
 
 /* Hash of a piece of text, used as a token id by loop_add(). */
-static int32_t hash_of(const char *p, size_t n)
+static int32_t piece_hash(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
 
@@ -373,7 +374,7 @@ static int32_t hash_of(const char *p, size_t n)
 }
 
 /* Handle the piece that was appended to the last message at byte `from`. Returns 1 = stop the answer, 0, or -1. */
-static int take_piece(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
+static int piece_take(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -384,15 +385,15 @@ static int take_piece(struct conversation *conv, size_t from, struct loop_watch 
 	if (h->text && h->text(p, n, h->text_ud, e) < 0)
 		return -1;
 	conversation_emit(conv, EVENT_ANSWER_GREW, 0);
-	turn->loop = h->stop_loops ? loop_add(watch, hash_of(p, n)) : 0;
+	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
 	/* Stop a server that ignores the limit: each piece has at least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
-static int generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h, struct turn *turn,
-                    struct err *e)
+static int served_generate(struct conversation *conv, int ids, double start, const struct answer_hooks *h,
+                           struct turn *turn, struct err *e)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
 	struct loop_watch watch = { .n = 0 };
@@ -414,7 +415,7 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 			turn->stop = stop == REMOTE_LENGTH ? STOP_LENGTH : STOP_EOS;
 		if (got <= 0)
 			break;
-		rc = take_piece(conv, from, &watch, h, turn, e);
+		rc = piece_take(conv, from, &watch, h, turn, e);
 	}
 	remote_end(conv->served.remote);
 	conv->served.decode_s = now_seconds() - first;
@@ -422,7 +423,7 @@ static int generate(struct conversation *conv, int ids, double start, const stru
 }
 
 /* Set the figures of the turn: the server's, or measured here if the server does not report them. */
-static void measure(struct conversation *conv, struct turn *turn)
+static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
 	int32_t computed;
@@ -447,26 +448,26 @@ static void measure(struct conversation *conv, struct turn *turn)
 	conv->served.prefill_s = turn->prefill_tps > 0 ? computed / turn->prefill_tps : 0;
 }
 
-static void nothing(struct conversation *conv)
+static void served_no_work(struct conversation *conv)
 {
 	(void)conv;
 }
 
 /* Nothing to do: a server prefills when it is asked. */
-static int32_t prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
+static int32_t served_prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	(void)progress, (void)ud, (void)e;
 	conversation_emit(conv, EVENT_PREFILL_ENDED, 0);
 	return 0;
 }
 
-static void stats(const struct conversation *conv, struct timeline_stats *out)
+static void served_stats(const struct conversation *conv, struct timeline_stats *out)
 {
 	const struct served *s = &conv->served;
 
 	*out = (struct timeline_stats){
 		.n_tokens = s->tokens,
-		.ctx = limit(conv),
+		.ctx = context_limit(conv),
 		.reused_tokens = s->reused,
 		.decode_tokens = s->answer,
 		.decode_seconds = s->decode_s,
@@ -475,18 +476,18 @@ static void stats(const struct conversation *conv, struct timeline_stats *out)
 	};
 }
 
-static size_t count(const struct conversation *conv, const char *text, size_t n)
+static size_t served_count(const struct conversation *conv, const char *text, size_t n)
 {
 	int exact;
 
 	return (size_t)remote_count(conv->served.remote, text, n, &exact);
 }
 
-static int document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
+static int served_document_fits(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int32_t ctx = (int32_t)conversation_context_size(conv), n;
 
-	d->tokens = count(conv, d->text.p, d->text.n);
+	d->tokens = served_count(conv, d->text.p, d->text.n);
 	n = (int32_t)d->tokens;
 	if (conv->n_msg || conv->n_doc > 1) {
 		struct message question = { .role = ROLE_USER };
@@ -503,18 +504,18 @@ static int document_fits(struct conversation *conv, struct document *d, size_t r
 	return err_set(
 		e, ERR_FIT,
 		"document '%.120s' has %zu tokens and does not fit the %s of %d at %.60s; --docs auto searches it for passages instead",
-		d->name, d->tokens, limit(conv) ? "context" : "assumed context (-c says it)", ctx,
+		d->name, d->tokens, context_limit(conv) ? "context" : "assumed context (-c says it)", ctx,
 		remote_info(conv->served.remote)->server);
 }
 
 const struct answerer answerer_remote = {
-	.read = read_prompt,
-	.generate = generate,
-	.begin = nothing,
-	.end = nothing,
-	.measure = measure,
-	.prefill = prefill,
-	.stats = stats,
-	.count = count,
-	.document_fits = document_fits,
+	.read = served_read,
+	.generate = served_generate,
+	.begin = served_no_work,
+	.end = served_no_work,
+	.measure = served_measure,
+	.prefill = served_prefill,
+	.stats = served_stats,
+	.count = served_count,
+	.document_fits = served_document_fits,
 };

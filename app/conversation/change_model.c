@@ -92,7 +92,7 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 }
 
 /* Open the model of the options and a timeline. Returns 0, or -1 with both closed. */
-static int open_with(struct conversation *conv, const struct options *o, struct err *e)
+static int model_open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;
 
@@ -174,10 +174,10 @@ int32_t conversation_change_model(struct conversation *conv, const struct option
 	if (!rc) {
 		companions_changed(conv, CHANGE_MODEL);
 		local_close(conv);
-		rc = open_with(conv, next, e);
+		rc = model_open_with(conv, next, e);
 		if (!rc)
 			served_close(conv);
-		else if (!conv->served.remote && open_with(conv, conv->o, &why) < 0)
+		else if (!conv->served.remote && model_open_with(conv, conv->o, &why) < 0)
 			conv->by = NULL;
 		forget_model(conv);
 	}

@@ -23,11 +23,11 @@ enum companion_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
 	CHANGE_MODEL,     /* the model is about to be closed */
-	CHANGE_DOCUMENTS, /* indices or texts of documents change */
+	CHANGE_DOCUMENTS, /* indices or texts of documents change or have just changed */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
 	CHANGE_CLOSED,    /* the growing last message ends: a question has joined it, or it will be removed */
-	CHANGE_REOPENED,  /* the last message grows again: remove the question that had joined it */
+	CHANGE_REOPENED,  /* the last message grows again; the question that had joined it will be removed */
 };
 
 struct companion_ops {

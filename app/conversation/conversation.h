@@ -3,7 +3,10 @@
  * Turn: a question and its answer. Every turn renders the whole conversation to tokens, and timeline_sync() reuses
  * the common prefix of these tokens and the KV cache. So undo, regenerate and a new system prompt only edit the list
  * of messages. Answers keep their sampled token ids, which are rendered verbatim: tokenizing the text again could
- * give other tokens, which would not match the cache. */
+ * give other tokens, which would not match the cache.
+ *
+ * Prefix: system prompt and whole documents, the beginning of every rendering. Growing message: a text that is read
+ * from a stream and prefilled as it arrives, until a question joins it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
 
@@ -198,8 +201,8 @@ struct conversation {
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
 	struct rendered rendered; /* newest rendering */
-	size_t rendered_msg;      /* number of messages in it */
-	unsigned rendered_flags;  /* enum render_flags of it */
+	size_t rendered_msg;      /* number of messages in rendered */
+	unsigned rendered_flags;  /* enum render_flags used for rendered */
 	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
 	int prefix_known;         /* 1 = prefix is up to date */
 	int32_t pinned;           /* number of prefix tokens pinned in the cache; -1 = not pinned yet */
@@ -362,7 +365,8 @@ void conversation_json(const struct conversation *, const struct turn *, const c
  *
  * Models that reason first enclose the reasoning in marks (reasoning_mark_at()), as <think> ... </think>, and then
  * write the answer. Only an opening mark at the beginning of the text counts; later marks are part of the answer.
- * Exception: reasoning_unopened(). */
+ * Exception: reasoning_unopened(). Reply head: the end of the prompt, which begins the answer; in some templates it
+ * has the opening mark. */
 
 /* State of the parser for a text that arrives in pieces. Initialize to zero, then set `first`. */
 struct reasoning {

@@ -67,7 +67,7 @@ static int is_one_of_many(const struct conversation *conv, const struct document
 }
 
 /* 1 if --docs is auto. */
-static int decides_itself(const struct conversation *conv)
+static int docs_auto(const struct conversation *conv)
 {
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
@@ -76,7 +76,7 @@ static int decides_itself(const struct conversation *conv)
  * --docs whole is set and the document does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
-	int decides = decides_itself(conv);
+	int decides = docs_auto(conv);
 	struct err why = { 0 };
 
 	if (d->grows)
@@ -131,7 +131,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
 	/* If d makes the documents added together too many, search the ones that were whole so far, too. */
-	for (size_t i = 0; !rc && decides_itself(conv) && i < conv->n_doc; i++)
+	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;
 			conv->doc[i].tokens = conv->doc[i].n_body / BYTES_PER_TOKEN;

@@ -26,7 +26,7 @@ void conversation_ignore(struct conversation *conv, observer_fn *fn, void *ud)
 		}
 }
 
-static void tell(struct conversation *conv, const struct conversation_event *event)
+static void observers_call(struct conversation *conv, const struct conversation_event *event)
 {
 	for (int k = 0; k < conv->n_observer; k++)
 		conv->observer[k].fn(conv, event, conv->observer[k].ud);
@@ -34,7 +34,7 @@ static void tell(struct conversation *conv, const struct conversation_event *eve
 
 void conversation_emit(struct conversation *conv, enum conversation_event_what what, size_t i)
 {
-	tell(conv, &(struct conversation_event){ .what = what, .i = i, .turn = &conv->last });
+	observers_call(conv, &(struct conversation_event){ .what = what, .i = i, .turn = &conv->last });
 }
 
 void conversation_notice(struct conversation *conv, const char *fmt, ...)
@@ -48,7 +48,7 @@ void conversation_notice(struct conversation *conv, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
-	tell(conv, &(struct conversation_event){ .what = EVENT_NOTICE, .turn = &conv->last, .text = text });
+	observers_call(conv, &(struct conversation_event){ .what = EVENT_NOTICE, .turn = &conv->last, .text = text });
 	free(text);
 }
 

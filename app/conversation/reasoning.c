@@ -19,7 +19,7 @@ void reasoning_free(struct reasoning *t)
 }
 
 /* Count the words of the next n bytes of reasoning. */
-static void count(struct reasoning *t, const char *p, size_t n)
+static void words_count(struct reasoning *t, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int in = !byte_is_xml_blank(p[i]);
@@ -102,7 +102,7 @@ static size_t step_next(struct reasoning *t, const char *p, size_t n)
 
 /* Parse bytes at p and append bytes of the answer to *out. Returns the number of bytes parsed; 0 = more are
  * needed. */
-static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out)
+static size_t reasoning_step(struct reasoning *t, const char *p, size_t n, struct str *out)
 {
 	size_t i = 0, which;
 	int mark;
@@ -125,12 +125,12 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 			return i + strlen(reasoning_mark_at(which)->open);
 		}
 		t->at = t->first ? REASONING_WITHIN : REASONING_AFTER;
-		return t->first && i ? i : step(t, p, n, out);
+		return t->first && i ? i : reasoning_step(t, p, n, out);
 	case REASONING_WITHIN:
 		while (i < n && p[i] != '<' && p[i] != '[')
 			i++;
 		if (i) {
-			count(t, p, i);
+			words_count(t, p, i);
 			return i;
 		}
 		mark = find_close(p, n, t->mark);
@@ -141,7 +141,7 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 			                ? REASONING_NEXT
 			                : REASONING_MARGIN;
 		else
-			count(t, p, 1);
+			words_count(t, p, 1);
 		return mark > 0 ? (size_t)mark : 1;
 	case REASONING_CHANNEL: return step_channel(t, p, n);
 	case REASONING_NEXT: return step_next(t, p, n);
@@ -150,7 +150,7 @@ static size_t step(struct reasoning *t, const char *p, size_t n, struct str *out
 			i++;
 		if (i < n)
 			t->at = REASONING_AFTER;
-		return i ? i : step(t, p, n, out);
+		return i ? i : reasoning_step(t, p, n, out);
 	case REASONING_AFTER: break;
 	}
 	str_add(out, p, n);
@@ -166,7 +166,7 @@ void reasoning_feed(struct reasoning *t, const char *text, size_t n, struct str 
 		return;
 	}
 	str_add(&t->held, text, n);
-	while (at < t->held.n && (took = step(t, t->held.p + at, t->held.n - at, out)) > 0)
+	while (at < t->held.n && (took = reasoning_step(t, t->held.p + at, t->held.n - at, out)) > 0)
 		at += took;
 	if (!at)
 		return;
@@ -177,7 +177,7 @@ void reasoning_feed(struct reasoning *t, const char *text, size_t n, struct str 
 void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
-		count(t, t->held.p, t->held.n);
+		words_count(t, t->held.p, t->held.n);
 	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* the prefix of a mark is text */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
@@ -248,7 +248,7 @@ static const char *find_mark(const char *p, size_t from, size_t n, int closes, s
 }
 
 /* 1 if p[at] is in Markdown code: in a fenced block or in a span of backticks. */
-static int in_code(const char *p, size_t at)
+static int is_in_code(const char *p, size_t at)
 {
 	int fenced = 0, ticks = 0;
 
@@ -270,7 +270,7 @@ static int in_code(const char *p, size_t at)
 }
 
 /* 1 if p[0 .. n) ends with an item of list, a string of items separated by spaces. */
-static int ends_with_one(const char *p, size_t n, const char *list)
+static int ends_with_item(const char *p, size_t n, const char *list)
 {
 	for (const char *w = list; *w; w += strspn(w, " ")) {
 		size_t k = strcspn(w, " ");
@@ -301,7 +301,7 @@ static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 	glued = text == at && !own;
 	while (own && text && byte_is_xml_blank(p[text - 1]))
 		text--;
-	stopped = own || ends_with_one(p, text, stops);
+	stopped = own || ends_with_item(p, text, stops);
 	while (next < n && byte_is_xml_blank(p[next]))
 		newlines += p[next++] == '\n';
 	c = next < n ? p[next] : 0;
@@ -309,14 +309,14 @@ static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 		return 0;
 	if (!own && !glued && !stopped)
 		return 0;
-	if (glued && (ends_with_one(p, text, opens) || (!newlines && c && ends_with_one(p, text, wraps))))
+	if (glued && (ends_with_item(p, text, opens) || (!newlines && c && ends_with_item(p, text, wraps))))
 		return 0;
 	if (!c || newlines > 1)
 		return 1;
 	if (newlines)
 		return !own || !byte_is_lower(c);
 	return !strchr(".,;:!?)]}'\"", c) && (!byte_is_lower(c) || (stopped && next == end)) &&
-	       !(c & 0x80 && next + 3 <= n && ends_with_one(p, next + 3, "” ’ 」"));
+	       !(c & 0x80 && next + 3 <= n && ends_with_item(p, next + 3, "” ’ 」"));
 }
 
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
@@ -338,7 +338,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 		return 0;
 	*seen = SIZE_MAX;
 	if (find_mark(text, 0, at, 0, &len) || find_mark(text, end, n, 0, &len) || find_mark(text, end, n, 1, &len) ||
-	    in_code(text, at) || !ends_reasoning(text, at, end, n))
+	    is_in_code(text, at) || !ends_reasoning(text, at, end, n))
 		return 0;
 	return end;
 }

@@ -31,7 +31,7 @@ static size_t system_bytes(const struct conversation *conv)
 
 /* 1 = message i is rendered as part of the message before it. Two questions in a row occur if the program was killed
  * before the first was answered; some templates refuse them. */
-static int joins(const struct conversation *conv, const struct message *msg, size_t i)
+static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
@@ -46,7 +46,7 @@ static size_t unsent_reasoning(const struct conversation *conv, const struct mes
 
 /* Append the whole text of a message: for the first message system prompt (if it has no message of its own) and whole
  * documents, then for a question its passages, then the text. */
-static void add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
+static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
 		str_add(out, conv->system.p, conv->system.n);
@@ -63,8 +63,8 @@ static void add_whole(const struct conversation *conv, const struct message *m, 
 
 /* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
  * to reuse, maybe out itself. Returns 0 or -1. */
-static int render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
-                  const struct rendered *before, struct rendered *out, struct err *e)
+static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
+                           const struct rendered *before, struct rendered *out, struct err *e)
 {
 	struct chat_msg *list = xcalloc(n_msg + 1, sizeof *list);
 	struct str *whole = xcalloc(n_msg + 1, sizeof *whole);
@@ -80,12 +80,12 @@ static int render(const struct conversation *conv, const struct message *msg, si
 		const struct str *text = &m->text;
 		size_t cut = unsent_reasoning(conv, m);
 
-		for (next = i + 1; next < n_msg && joins(conv, msg, next); next++)
+		for (next = i + 1; next < n_msg && message_joins(conv, msg, next); next++)
 			;
 		if ((!i && (conv->n_doc || system_bytes(conv))) || m->context.n || next > i + 1) {
 			for (size_t k = i; k < next; k++) {
 				str_adds(&whole[i], k > i ? BETWEEN : "");
-				add_whole(conv, &msg[k], !k, &whole[i]);
+				message_add_whole(conv, &msg[k], !k, &whole[i]);
 			}
 			text = &whole[i];
 		}
@@ -125,7 +125,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* index of a rendered message, and the byte in it where the next text begins */
+	/* at: index of a rendered message; before: byte in that message where the next text begins */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -139,7 +139,7 @@ void place_all(struct conversation *conv)
 		struct message *m = &conv->msg[i];
 		size_t cut = unsent_reasoning(conv, m);
 
-		if (i && joins(conv, conv->msg, i)) {
+		if (i && message_joins(conv, conv->msg, i)) {
 			before += BETWEEN_BYTES;
 		} else if (i) {
 			at++;
@@ -207,7 +207,7 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 {
 	struct message nothing = { .role = ROLE_USER };
 
-	if (render(conv, &nothing, 1, RENDER_OPEN, &conv->rendered, r, e) < 0)
+	if (messages_render(conv, &nothing, 1, RENDER_OPEN, &conv->rendered, r, e) < 0)
 		return -1;
 	return engine_render_stable(conv->engine, r, (size_t)system_leads(conv), bytes_before(conv, conv->n_doc), out,
 	                            e);
@@ -221,8 +221,8 @@ static void render_beginning(struct conversation *conv)
 	struct err none = { 0 };
 
 	if (!conv->prefix_known && conv->rendered.n_msg && conv->rendered_msg && conv->rendered_msg < conv->n_msg)
-		render(conv, conv->msg, conv->rendered_msg, conv->rendered_flags, &conv->rendered, &conv->rendered,
-		       &none);
+		messages_render(conv, conv->msg, conv->rendered_msg, conv->rendered_flags, &conv->rendered,
+		                &conv->rendered, &none);
 }
 
 int conversation_render(struct conversation *conv, int reply_head, struct tokens *out, struct err *e)
@@ -235,7 +235,7 @@ int conversation_render(struct conversation *conv, int reply_head, struct tokens
 	if (!conv->n_msg)
 		rc = render_prefix(conv, &conv->rendered, out, e);
 	else
-		rc = render(conv, conv->msg, conv->n_msg, flags, &conv->rendered, &conv->rendered, e);
+		rc = messages_render(conv, conv->msg, conv->n_msg, flags, &conv->rendered, &conv->rendered, e);
 	if (rc < 0)
 		return -1;
 	if (conv->n_msg)
@@ -252,7 +252,7 @@ int render_open(struct conversation *conv, size_t bytes, struct tokens *out, str
 	int rc;
 
 	text->n = bytes;
-	rc = render(conv, conv->msg, conv->n_msg, RENDER_OPEN, &conv->rendered, &conv->rendered, e);
+	rc = messages_render(conv, conv->msg, conv->n_msg, RENDER_OPEN, &conv->rendered, &conv->rendered, e);
 	*text = whole;
 	if (rc < 0)
 		return -1;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* 1 if the model's answers begin with reasoning under the current --think. */
-static int reasons(const struct options *o, const struct engine_info *i)
+static int model_reasons(const struct options *o, const struct engine_info *i)
 {
 	if (o->think && !strcmp(o->think, "off"))
 		return i->thinks_first && !i->think_switch;
@@ -19,7 +19,7 @@ static int reasons(const struct options *o, const struct engine_info *i)
 void sampling_choose(const struct options *o, const struct engine *engine, struct sampling_choice *out)
 {
 	if (engine)
-		engine_sampling(engine, reasons(o, engine_info(engine)), out);
+		engine_sampling(engine, model_reasons(o, engine_info(engine)), out);
 	else
 		*out = (struct sampling_choice){ .s = sampling_default };
 	for (int i = 0; i < SAMPLING_SETTINGS; i++) {
@@ -32,7 +32,7 @@ void sampling_choose(const struct options *o, const struct engine *engine, struc
 	}
 }
 
-static double value_of(const struct sampling *s, int i)
+static double setting_value(const struct sampling *s, int i)
 {
 	const double value[SAMPLING_SETTINGS] = {
 		[SAMPLING_TEMP] = (double)s->temperature,
@@ -65,7 +65,7 @@ void sampling_value(const struct sampling_choice *c, enum sampling_setting i, st
 	if (c->from[i] == SAMPLING_SERVER)
 		str_adds(out, "auto");
 	else
-		str_addf(out, "%g", value_of(&c->s, i));
+		str_addf(out, "%g", setting_value(&c->s, i));
 }
 
 void sampling_show(const struct sampling_choice *c, enum sampling_setting i, struct str *out)
@@ -83,7 +83,7 @@ void sampling_line(const struct sampling_choice *c, struct str *out)
 		int n = 0;
 
 		for (int i = 0; i < SAMPLING_SETTINGS; i++) {
-			double off = i == SAMPLING_REPEAT ? 1 : 0, value = value_of(&c->s, i);
+			double off = i == SAMPLING_REPEAT ? 1 : 0, value = setting_value(&c->s, i);
 
 			/* Leave out default penalties that have no effect. */
 			if (c->from[i] == order[k] &&
@@ -105,7 +105,7 @@ void sampling_json(const struct sampling_choice *c, const char *key, struct str 
 		if (c->from[i] == SAMPLING_SERVER)
 			json_null(out, "value");
 		else
-			json_real(out, "value", value_of(&c->s, i), "%.7g");
+			json_real(out, "value", setting_value(&c->s, i), "%.7g");
 		json_string(out, "from", source[c->from[i]]);
 		json_close(out, '}');
 	}

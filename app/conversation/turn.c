@@ -7,8 +7,8 @@
 
 /* Generate an answer as a new last message. begun: the answer to continue, whose text and tokens are moved to the new
  * message once the prompt is prefilled (turn->answered); NULL = a new answer. Returns 0 or -1. */
-static int answer(struct conversation *conv, struct message *begun, const struct answer_hooks *h, struct turn *turn,
-                  struct err *e)
+static int answer_generate(struct conversation *conv, struct message *begun, const struct answer_hooks *h,
+                           struct turn *turn, struct err *e)
 {
 	int by_text = begun && !begun->id.n && begun->text.n, rc = -1;
 	int64_t stored = begun ? begun->stored : 0;
@@ -25,7 +25,7 @@ static int answer(struct conversation *conv, struct message *begun, const struct
 		m = message_add(conv, ROLE_ASSISTANT);
 		if (begun)
 			*m = *begun;
-		m->number = 0; /* the index of messages has the shorter text */
+		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
 		m->stored = 0; /* stored as a new message: the session and its forks keep the cut one */
 		m->place = (struct text_at){ .first = first };
@@ -103,7 +103,7 @@ int conversation_ask(struct conversation *conv, const char *text, size_t n, cons
 	conversation_emit(conv, EVENT_QUESTION, 0);
 	EACH_COMPANION(conv, k, given)
 		k->ops->given(k->self, conv, &q, &conv->given);
-	rc = answer(conv, NULL, h, turn, e);
+	rc = answer_generate(conv, NULL, h, turn, e);
 	tokens_free(&conv->given);
 	conv->sampling.given = NULL;
 	conv->sampling.n_given = 0;
@@ -141,7 +141,7 @@ int conversation_regenerate(struct conversation *conv, const struct answer_hooks
 	*turn = (struct turn){ .stop = STOP_CANCEL };
 	rc = companions_again(conv, &old, 0, e);
 	if (!rc)
-		rc = answer(conv, NULL, h, turn, e);
+		rc = answer_generate(conv, NULL, h, turn, e);
 	if (had && !turn->answered)
 		*message_add(conv, ROLE_ASSISTANT) = old; /* no new answer: restore the old one */
 	else if (had)
@@ -157,12 +157,12 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
 	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the turn was stopped before its first token */
-		return answer(conv, NULL, h, turn, e);
+		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };
 	rc = companions_again(conv, &old, 1, e);
 	if (!rc)
-		rc = answer(conv, &old, h, turn, e);
+		rc = answer_generate(conv, &old, h, turn, e);
 	if (!turn->answered)
 		*message_add(conv, ROLE_ASSISTANT) = old;
 	return rc;

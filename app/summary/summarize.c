@@ -118,7 +118,7 @@ static void prompt_key(const struct maker *m, const struct str *prompt, int32_t 
 }
 
 /* Call the progress hook. Returns 0, or -1 with ERR_CANCELLED if the hook or a signal stops the summary. */
-static int report(struct maker *m, struct err *e)
+static int progress_report(struct maker *m, struct err *e)
 {
 	double each = m->made ? (m->last - m->began) / (double)m->made : 0,
 	       within = m->made ? now_seconds() - m->last : 0;
@@ -133,14 +133,14 @@ static int report(struct maker *m, struct err *e)
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
-/* Progress function of a prefill: cancels it if report() says to stop. */
+/* Progress function of a prefill: cancels it if progress_report() says to stop. */
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
 	struct err e = { 0 };
 
 	(void)done, (void)total;
-	if (report(m, &e) < 0)
+	if (progress_report(m, &e) < 0)
 		timeline_cancel(m->tl);
 }
 
@@ -206,12 +206,12 @@ static void cut_to_sentence(struct str *s)
 }
 
 /* 1 if the last RUNAWAY bytes occur earlier in the text. */
-static int runs_away(const struct str *s)
+static int answer_repeats(const struct str *s)
 {
 	return s->n > 2 * RUNAWAY && memmem(s->p, s->n - RUNAWAY, s->p + s->n - RUNAWAY, RUNAWAY) != NULL;
 }
 
-static void trim(struct str *s)
+static void text_trim(struct str *s)
 {
 	size_t from = 0;
 
@@ -250,7 +250,7 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 	m->sampling.answer = (int32_t)prompt;
 	if (most > m->ctx - (int32_t)prompt)
 		most = m->ctx - (int32_t)prompt;
-	while (n < most && (rc = report(m, e)) == 0) {
+	while (n < most && (rc = progress_report(m, e)) == 0) {
 		struct step_out step;
 
 		rc = timeline_step(m->tl, &m->sampling, &step, e);
@@ -260,7 +260,7 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 		}
 		n++;
 		add_piece(m, &think, step.id, out);
-		if (runs_away(out)) {
+		if (answer_repeats(out)) {
 			out->n -= RUNAWAY;
 			out->p[out->n] = 0;
 			break;
@@ -272,7 +272,7 @@ static int read_answer(struct maker *m, int32_t words, struct str *out, struct e
 		reasoning_end(&think, out);
 	else
 		cut_to_sentence(out);
-	trim(out);
+	text_trim(out);
 	reasoning_free(&think);
 	return rc < 0 ? -1 : 0;
 }
@@ -289,19 +289,19 @@ void summary_without(struct str *s, const char *instruction)
 		s->n = (size_t)(at - s->p);
 		*at = 0;
 	}
-	trim(s);
+	text_trim(s);
 }
 
 /* *out = the result of a prompt: the stored one, else the model's answer, which is then stored. */
-static int answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
+static int prompt_answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
 {
 	char key[SUMMARY_KEY];
 
 	prompt_key(m, prompt, words, key);
 	str_clear(out);
 	if (m->hooks->get && m->hooks->get(key, out, m->hooks->ud) > 0)
-		return report(m, e);
-	if (open_timeline(m, e) < 0 || report(m, e) < 0)
+		return progress_report(m, e);
+	if (open_timeline(m, e) < 0 || progress_report(m, e) < 0)
 		return -1;
 	sampling_seed(&m->sampling, m->o->seed_set ? m->o->seed : 0);
 	if (read_prompt(m, prompt, e) < 0 || read_answer(m, words, out, e) < 0)
@@ -453,7 +453,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 		m->at.part = i + 1;
 		section_prompt(m, &text[s[i].text], &s[i], n == 1, words, &prompt);
 		to->first = to->last = i;
-		rc = answer(m, &prompt, words, &to->text, e);
+		rc = prompt_answer(m, &prompt, words, &to->text, e);
 		if (!rc) {
 			m->out->done++;
 			if (n > 1)
@@ -488,7 +488,7 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 			p[i].text = (struct str){ 0 };
 		} else {
 			join_prompt(m, name, p + i, take, groups == 1, words, &prompt);
-			rc = answer(m, &prompt, words, &text, e);
+			rc = prompt_answer(m, &prompt, words, &text, e);
 			joined.text = text;
 			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
@@ -509,7 +509,7 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 }
 
 /* Run all levels and put the summary into m->out->text. */
-static int all_levels(struct maker *m, const struct summary_text *text, size_t n_text, struct err *e)
+static int levels_run(struct maker *m, const struct summary_text *text, size_t n_text, struct err *e)
 {
 	struct section *s = NULL;
 	struct part *p;
@@ -554,7 +554,7 @@ int summarize(struct engine *engine, const struct options *o, const struct summa
 	choose_sampling(&m);
 	rc = choose_sizes(&m, e);
 	if (!rc)
-		rc = all_levels(&m, text, n_text, e);
+		rc = levels_run(&m, text, n_text, e);
 	if (m.tl) {
 		signals_watch(NULL);
 		timeline_close(m.tl);

@@ -60,7 +60,8 @@ int summarize(struct engine *, const struct options *, const struct summary_text
               const struct summary_hooks *, struct summary *out, struct err *);
 
 /* Remove the instruction of the prompt from an answer, as small models may repeat it. An answer that begins with the
- * instruction loses only the instruction; otherwise the answer is cut before it. Blanks at both ends go, too. */
+ * instruction loses only the instruction; otherwise the answer is cut before it. Blanks at both ends are removed,
+ * too. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
