@@ -171,7 +171,7 @@ struct companion {
 };
 enum { COMPANIONS_MOST = 8 };
 
-struct answerer; /* conversation_private.h */
+struct answerer; /* functions of a model, in this process or on a server: conversation_private.h */
 struct conversation {
 	const struct answerer *by;      /* model in this process or on a server; NULL = no model is open */
 	const struct engine_info *info; /* properties of the model; for a server, as the server reports them */

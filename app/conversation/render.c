@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_LEAST = 230 }; /* tokens count as cached if at least 230 of 255 parts of their KV entries are kept */
+enum { KEPT_LEAST = 230 }; /* tokens count as cached if at least 230/255 (90 %) of their KV entries are kept */
 
 /* ---- the list of messages for the template ---- */
 

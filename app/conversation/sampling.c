@@ -12,7 +12,7 @@ static int model_reasons(const struct options *o, const struct engine_info *i)
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* A template that can only switch reasoning off is that of a model that reasons by default. */
+	/* If the template can only switch reasoning off, the model reasons by default. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 
