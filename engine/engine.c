@@ -436,15 +436,19 @@ void engine_render_add(const struct engine *e, struct rendered *r, const char *t
 int engine_tokenize(const struct engine *e, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *err)
 {
+	const struct vocab_info *v = vocab_info(e->vocab);
 	struct span all = { 0, len };
 	size_t start = out->n;
 
-	if ((flags & TOKENIZE_BOS) && e->info.bos >= 0)
-		tokens_add(out, e->info.bos);
-	if (!vocab_encode(e->vocab, text, len, &all, flags & TOKENIZE_SPECIAL ? 1 : 0, out, err))
-		return 0;
-	out->n = start;
-	return -1;
+	if ((flags & TOKENIZE_BOS) && (v->encoder ? v->add_bos : v->bos >= 0))
+		tokens_add(out, v->bos);
+	if (vocab_encode(e->vocab, text, len, &all, flags & TOKENIZE_SPECIAL ? 1 : 0, out, err)) {
+		out->n = start;
+		return -1;
+	}
+	if ((flags & TOKENIZE_BOS) && v->encoder && v->add_eos)
+		tokens_add(out, v->eos);
+	return 0;
 }
 
 size_t engine_piece(const struct engine *e, int32_t id, int with_special, char *buf, size_t cap)

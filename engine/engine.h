@@ -196,7 +196,8 @@ void engine_render_add(const struct engine *, struct rendered *, const char *tex
 /* ---- tokens ---- */
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
-/* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens become these tokens. */
+/* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens become these tokens. TOKENIZE_BOS: begin with
+ * BOS; with the vocabulary of an encoder: BOS and EOS around the text, as the file says. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
 /* Copy at most cap bytes of a token, maybe part of a UTF-8 character; return its full length. A control token has 0

@@ -84,12 +84,18 @@ uint64_t vocab_encoded(void)
 	return atomic_load_explicit(&encoded_bytes, memory_order_relaxed);
 }
 
-static int encode_run(struct encoder *e, const char *s, size_t n, int space)
+static int encode_run(struct encoder *e, const char *s, size_t n, int begins)
 {
 	if (!n)
 		return 0;
 	e->text = s;
-	return e->v->spm ? spm_encode(e, s, n, space && e->v->add_space) : bpe_encode(e, s, n);
+	switch (e->v->kind) {
+	case KIND_BPE: return bpe_encode(e, s, n);
+	case KIND_SPM: return spm_encode(e, s, n, begins && e->v->add_space);
+	case KIND_UNIGRAM: return unigram_encode(e, s, n, begins);
+	case KIND_WORDPIECE: break;
+	}
+	return wordpiece_encode(e, s, n);
 }
 
 int vocab_encode(const struct vocab *v, const char *text, size_t len, const struct span *special, size_t n_special,
@@ -148,6 +154,8 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 	free(e.heap);
 	free(e.seen);
 	free(e.run);
+	free(e.run_end);
+	free(e.cut);
 	return bad ? -1 : 0;
 }
 
@@ -159,7 +167,7 @@ int vocab_cuts(const struct vocab *v, const char *text, size_t len, size_t at)
 	int32_t cp;
 
 	if (!v->cuts || !at || at + 1 >= len ||
-	    (v->spm ? text[at] != ' ' || !v->words_apart : text[at] != ' ' && text[at] != '\n'))
+	    (v->marks ? text[at] != ' ' || !v->words_apart : text[at] != ' ' && text[at] != '\n'))
 		return 0;
 	from = utf8_prev(text, 0, at);
 	if (utf8_decode(text + from, at - from, &cp) != (int)(at - from) || !utf8_is_letter(cp))

@@ -1,8 +1,8 @@
 /* engine/token/token.h (private to engine/) - the tokenizer of a model: text <-> token ids.
  *
- * Two kinds, both loaded from GGUF metadata: SentencePiece BPE (tokenizer.ggml.model "llama" or "gemma4") and
- * byte-level BPE ("gpt2") with the pre-tokenizer named by tokenizer.ggml.pre. Encoding takes time linear in the text,
- * O(n log n) within one word, and does not recurse. Control tokens are recognised only inside byte ranges that the
+ * Four kinds, all loaded from GGUF metadata: SentencePiece BPE (tokenizer.ggml.model "llama" or "gemma4"), byte-level
+ * BPE ("gpt2") with the pre-tokenizer named by tokenizer.ggml.pre, and for encoders SentencePiece Unigram ("t5") and
+ * WordPiece ("bert"). Encoding takes time linear in the text, O(n log n) within one word, and does not recurse. Control tokens are recognised only inside byte ranges that the
  * caller trusts: the chat template's own text, never the text of a message. */
 #ifndef WEIR_TOKEN_H
 #define WEIR_TOKEN_H
@@ -16,7 +16,8 @@ struct vocab_info {
 	int32_t n;                       /* number of tokens; ids are 0..n-1 */
 	int32_t bos, eos, eot, unk, pad; /* ids of these tokens; -1 = none */
 	int add_bos, add_eos;            /* 1 = raw text needs BOS at its start, EOS at its end */
-	char model[16], pre[32];         /* names of the tokenizer and of the pre-tokenizer */
+	int encoder;             /* 1 = Unigram or WordPiece, whose models are encoders; [CLS] is BOS, [SEP] EOS */
+	char model[16], pre[32]; /* names of the tokenizer and of the pre-tokenizer */
 };
 
 /* Load and check the vocabulary. The file may be closed afterwards. pre: name of the pre-tokenizer, NULL = the one
@@ -37,8 +38,9 @@ struct span {
 int vocab_encode(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special,
                  struct tokens *out, struct err *);
 /* As vocab_encode(), and append to *ends the offset in the text at which each token ends, ascending, one entry per
- * token of *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. continues = 1: the text
- * follows other plain text, so SentencePiece adds no space before it. */
+ * token of *out. ends may be NULL. Bytes that the vocabulary lacks may belong to no token. An encoder's tokenizer
+ * normalises the text: two tokens may end at the same character, and spaces may belong to no token. continues = 1: the
+ * text follows other plain text, so SentencePiece adds no space before it. */
 struct token_ends {
 	uint32_t *at;
 	size_t n, cap;

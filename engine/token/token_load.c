@@ -134,14 +134,14 @@ static int load_types(struct loader *l)
 		int64_t type = TOKEN_NORMAL;
 		if (got)
 			type = gguf_array_int(l->types, (uint64_t)i);
-		else if (v->spm && token_byte(p, n) >= 0)
+		else if (v->marks && token_byte(p, n) >= 0)
 			type = TOKEN_BYTE;
 		/* Type 0 means undefined in the format; treat it as normal. */
 		if (type < 0 || type > TOKEN_BYTE)
 			return array_err(l, l->types, "token %d has type %lld, and must have 0 to %d", i,
 			                 (long long)type, TOKEN_BYTE);
 		v->type[i] = type ? (uint8_t)type : TOKEN_NORMAL;
-		if (type == TOKEN_BYTE && v->spm && token_byte(p, n) < 0)
+		if (type == TOKEN_BYTE && v->marks && token_byte(p, n) < 0)
 			return array_err(l, l->types,
 			                 "token %d is marked as a byte but its text '%.*s' is not of "
 			                 "the form <0xNN>",
@@ -159,13 +159,17 @@ static int load_scores(struct loader *l)
 	struct vocab *v = l->v;
 	const struct gguf_value *a;
 	int got = gguf_array(l->g, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)v->info.n, &a, l->err);
+	int ranks = v->kind == KIND_SPM && !v->merges;
 
 	if (got < 0)
 		return -1;
-	if (!got && !v->merges)
-		return gguf_err(l->g, l->err,
-		                "there is no 'tokenizer.ggml.scores', which tokenizer model 'llama' needs");
-	if (!v->merges) {
+	if (!got && (ranks || v->kind == KIND_UNIGRAM))
+		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.scores', which tokenizer model '%s' needs",
+		                v->info.model);
+	if (v->kind == KIND_UNIGRAM &&
+	    !(v->score = try_alloc((size_t)v->info.n, sizeof *v->score, "the scores of the vocabulary", l->err)))
+		return -1;
+	if (ranks) {
 		v->rank = try_alloc((size_t)v->info.n, sizeof *v->rank, "the scores of the vocabulary", l->err);
 		if (!v->rank)
 			return -1;
@@ -176,11 +180,15 @@ static int load_scores(struct loader *l)
 		memcpy(&f, a->data + 4 * (size_t)i, 4);
 		if (isnan(f))
 			return array_err(l, a, "the score of token %d is not a number", i);
+		if (v->score && isinf(f))
+			return array_err(l, a, "the score of token %d is infinite", i);
+		if (v->score)
+			v->score[i] = f;
 		f += 0.0f; /* -0 becomes 0, which must have an equal rank */
 		memcpy(&bits, &f, 4);
 		/* Map the float to an unsigned number of the same order; the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
-		if (!v->merges)
+		if (ranks)
 			v->rank[i] = ~bits;
 	}
 	return 0;
@@ -278,13 +286,13 @@ static void find_bytes(struct vocab *v)
 	for (int b = 0; b < 256; b++) {
 		char c[4];
 		v->byte_id[b] = -1;
-		if (!v->spm) {
+		if (!v->marks) {
 			int32_t id = vocab_lookup(v, c, (size_t)utf8_encode(byte_char((unsigned char)b), c));
 			v->byte_id[b] = id >= 0 && v->type[id] == TOKEN_NORMAL ? id : -1;
 		}
 	}
 	v->words_apart = 1;
-	for (int32_t i = v->info.n; v->spm && i-- > 0;) {
+	for (int32_t i = v->info.n; v->marks && i-- > 0;) {
 		const char *p = v->text + v->off[i];
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
@@ -341,9 +349,13 @@ static int find_specials(struct loader *l)
 		if (!is_special(v->type[i]) || !len || len > SPECIAL_BYTES_MAX)
 			continue;
 		for (uint32_t k = 0; k < len; k++) {
-			int mark = v->spm && len - k >= 3 && !memcmp(t + k, SPACE_MARK, 3);
+			int mark = v->marks && len - k >= 3 && !memcmp(t + k, SPACE_MARK, 3);
 			p[used++] = mark ? ' ' : t[k];
 			k += mark ? 2 : 0;
+		}
+		if (v->kind == KIND_WORDPIECE && used > 1 && p[0] == ' ') { /* the mark of a token that begins a word */
+			p++;
+			used--;
 		}
 		v->special[n++] = (struct special){ p, used, i, v->type[i] == TOKEN_USER };
 		for (uint32_t k = 1; v->type[i] == TOKEN_USER && k < used; k++)
@@ -367,9 +379,10 @@ static int find_specials(struct loader *l)
 
 /* ---- ids and flags named by the file ---- */
 
-static int read_id(struct loader *l, const char *key, int32_t *out)
+/* Set *out to the id that the file names; `otherwise` if it names none. */
+static int read_id(struct loader *l, const char *key, int32_t *out, int32_t otherwise)
 {
-	int64_t id = -1;
+	int64_t id = otherwise;
 	if (gguf_int(l->g, key, 0, l->v->info.n - 1, &id, l->err) < 0)
 		return -1;
 	*out = (int32_t)id;
@@ -418,6 +431,22 @@ static int load_marks(struct vocab *v)
 	return channels;
 }
 
+/* BERT's names: [CLS] is BOS, [SEP] is EOS. GGUF spells "seperator" so. */
+static int wordpiece_ids(struct loader *l)
+{
+	struct vocab_info *in = &l->v->info;
+
+	if (read_id(l, "tokenizer.ggml.cls_token_id", &in->bos, in->bos) ||
+	    read_id(l, "tokenizer.ggml.separator_token_id", &in->eos, in->eos) ||
+	    read_id(l, "tokenizer.ggml.seperator_token_id", &in->eos, in->eos))
+		return -1;
+	in->bos = in->bos < 0 ? vocab_lookup(l->v, "[CLS]", 5) : in->bos;
+	in->eos = in->eos < 0 ? vocab_lookup(l->v, "[SEP]", 5) : in->eos;
+	in->unk = in->unk < 0 ? vocab_lookup(l->v, "[UNK]", 5) : in->unk;
+	in->pad = in->pad < 0 ? vocab_lookup(l->v, "[PAD]", 5) : in->pad;
+	return 0;
+}
+
 static int load_ids(struct loader *l)
 {
 	/* Texts of the tokens that end a turn, of all model families. If the file names no EOT, the first text in the
@@ -434,7 +463,7 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* unused, but the ids must be in range */
+		/* unused, but for WordPiece's; the ids must be in range */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
@@ -446,16 +475,19 @@ static int load_ids(struct loader *l)
 
 	for (int i = 0; others[i]; i++) {
 		snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", others[i]);
-		if (read_id(l, key, &ignored))
+		if (read_id(l, key, &ignored, -1))
 			return -1;
 	}
-	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos) ||
-	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos) ||
-	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot) || read_id(l, "tokenizer.ggml.eom_token_id", &eom) ||
-	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk) ||
-	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad))
+	if (read_id(l, "tokenizer.ggml.bos_token_id", &in->bos, -1) ||
+	    read_id(l, "tokenizer.ggml.eos_token_id", &in->eos, -1) ||
+	    read_id(l, "tokenizer.ggml.eot_token_id", &in->eot, -1) ||
+	    read_id(l, "tokenizer.ggml.eom_token_id", &eom, -1) ||
+	    read_id(l, "tokenizer.ggml.unknown_token_id", &in->unk, -1) ||
+	    read_id(l, "tokenizer.ggml.padding_token_id", &in->pad, -1))
 		return -1;
-	if (!v->merges) {
+	if (v->kind == KIND_WORDPIECE && wordpiece_ids(l))
+		return -1;
+	if (v->kind == KIND_UNIGRAM || (v->kind == KIND_SPM && !v->merges)) {
 		/* Early files lack these keys; the texts are the same in every SentencePiece vocabulary. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
@@ -486,18 +518,21 @@ static int load_ids(struct loader *l)
 		if (v->end[i] == ends_channel)
 			v->end[i--] = v->end[--v->n_end];
 
-	flag = v->spm || v->pre->add_bos;
+	in->encoder = v->kind == KIND_UNIGRAM || v->kind == KIND_WORDPIECE;
+	flag = v->kind == KIND_BPE ? v->pre->add_bos : v->kind != KIND_UNIGRAM;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
-	in->add_bos = (flag || (v->spm && v->merges)) && in->bos >= 0; /* always for Gemma 4: some files are wrong */
-	flag = 0;
-	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0)
+	in->add_bos = (flag || (v->kind == KIND_SPM && v->merges)) &&
+	              in->bos >= 0; /* always for Gemma 4: some files are wrong */
+	flag = in->encoder;
+	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0 ||
+	    (v->kind == KIND_WORDPIECE && gguf_bool(l->g, "tokenizer.ggml.add_sep_token", &flag, l->err) < 0))
 		return -1;
 	in->add_eos = flag && in->eos >= 0;
-	flag = v->spm && !v->merges;
+	flag = v->marks && !v->merges;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_space_prefix", &flag, l->err) < 0)
 		return -1;
-	v->add_space = v->spm && flag;
+	v->add_space = v->marks && flag;
 	return 0;
 }
 
@@ -544,15 +579,20 @@ static int load_model(struct loader *l)
 	if (!got)
 		return gguf_err(l->g, l->err, "there is no 'tokenizer.ggml.model', so the file has no tokenizer");
 	if (view_is(name, "llama"))
-		l->v->spm = 1;
+		l->v->kind = KIND_SPM;
 	else if (view_is(name, "gemma4"))
-		l->v->spm = l->v->merges = 1;
+		l->v->kind = KIND_SPM, l->v->merges = 1;
 	else if (view_is(name, "gpt2"))
 		l->v->merges = 1;
+	else if (view_is(name, "t5"))
+		l->v->kind = KIND_UNIGRAM;
+	else if (view_is(name, "bert"))
+		l->v->kind = KIND_WORDPIECE;
 	else
 		return gguf_err(l->g, l->err,
-		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2, gemma4)",
+		                "tokenizer model '%.*s' is not supported (supported: llama, gpt2, gemma4, t5, bert)",
 		                SHOW(name.n, name.p));
+	l->v->marks = l->v->kind != KIND_BPE;
 	snprintf(l->v->info.model, sizeof l->v->info.model, "%.*s", (int)name.n, name.p);
 	return 0;
 }
@@ -583,8 +623,9 @@ int vocab_load(struct vocab **out, const struct gguf *g, const char *pre, struct
 	struct loader l = { xcalloc(1, sizeof *l.v), g, err, NULL };
 
 	draw_seed(l.v->seed);
-	if (load_model(&l) || (!l.v->spm && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) || load_types(&l) ||
-	    load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) || find_specials(&l)) {
+	if (load_model(&l) || (!l.v->marks && load_pre(&l, pre)) || load_texts(&l) || check_size(&l) ||
+	    load_types(&l) || load_scores(&l) || load_ids(&l) || (l.v->merges && load_merges(&l)) ||
+	    find_specials(&l) || load_encoder(l.v, g, err)) {
 		vocab_free(l.v);
 		return -1;
 	}
@@ -602,6 +643,12 @@ void vocab_free(struct vocab *v)
 	free(v->type);
 	free(v->by_text);
 	free(v->rank);
+	free(v->score);
+	free(v->trie.kid);
+	free(v->trie.id);
+	free(v->trie.label);
+	free(v->charsmap.unit);
+	free(v->charsmap.text);
 	free(v->pair);
 	free(v->special);
 	free(v->special_text);

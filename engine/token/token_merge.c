@@ -40,6 +40,35 @@ int run_reserve(struct encoder *e, size_t n)
 	return 0;
 }
 
+int run_grow(struct encoder *e, size_t n)
+{
+	size_t cap = MAX(2 * n, 256);
+	uint32_t *end = NULL;
+	char *run;
+
+	if (n <= e->cap_run)
+		return 0;
+	if (n > NORMAL_BYTES_MAX)
+		return err_set(e->err, ERR_FIT,
+		               "a text of over %d bytes after normalising is too long to encode at once",
+		               NORMAL_BYTES_MAX);
+	if (!(run = try_alloc(cap, 1, "the text to encode", e->err)) ||
+	    (e->ends && !(end = try_alloc(cap, sizeof *end, "the ends of tokens", e->err)))) {
+		free(run);
+		return -1;
+	}
+	if (e->cap_run)
+		memcpy(run, e->run, e->cap_run);
+	if (e->cap_run && e->ends)
+		memcpy(end, e->run_end, e->cap_run * sizeof *end);
+	free(e->run);
+	free(e->run_end);
+	e->run = run;
+	e->run_end = end;
+	e->cap_run = cap;
+	return 0;
+}
+
 static void rank_pair(struct encoder *e, const char *word, int32_t i, pair_fn *pair)
 {
 	struct symbol *a = &e->sym[i];
@@ -162,7 +191,7 @@ int merge_symbols(struct encoder *e, const char *word, pair_fn *pair)
 
 int has_unknown(const struct vocab *v)
 {
-	return v->info.unk >= 0 && (v->spm || v->type[v->info.unk] == TOKEN_UNKNOWN);
+	return v->info.unk >= 0 && (v->marks || v->type[v->info.unk] == TOKEN_UNKNOWN);
 }
 
 int encode_unknown(struct encoder *e, unsigned char byte)
@@ -173,7 +202,7 @@ int encode_unknown(struct encoder *e, unsigned char byte)
 		tokens_add(e->out, v->info.unk);
 		return 0;
 	}
-	if (v->spm || (byte >= ' ' && byte <= '~'))
+	if (v->marks || (byte >= ' ' && byte <= '~'))
 		return err_set(e->err, ERR_MODEL, "the vocabulary has no token for byte 0x%02x and no unknown token",
 		               byte);
 	return 0;

@@ -71,14 +71,14 @@ size_t vocab_piece(const struct vocab *v, int32_t id, int with_special, char *bu
 			piece_add(&p, s, n);
 		return p.n;
 	case TOKEN_BYTE:
-		if (v->spm) {
+		if (v->marks) {
 			char c = (char)token_byte(s, n);
 			piece_add(&p, &c, 1);
 			return p.n;
 		}
 		break;
 	case TOKEN_USER:
-		if (!v->spm) {
+		if (!v->marks) {
 			piece_add(&p, s, n);
 			return p.n;
 		}
@@ -87,9 +87,9 @@ size_t vocab_piece(const struct vocab *v, int32_t id, int with_special, char *bu
 	while (i < n) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(s + i, n - i, &cp);
-		int b = v->spm || cp < 0 ? -1 : char_byte(cp);
+		int b = v->marks || cp < 0 ? -1 : char_byte(cp);
 		char c = (char)b;
-		if (v->spm && cp == 0x2581)
+		if (v->marks && cp == 0x2581)
 			piece_add(&p, " ", 1);
 		else if (b >= 0)
 			piece_add(&p, &c, 1);
@@ -115,7 +115,7 @@ static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, pt
 	char piece[256];
 	size_t n = vocab_piece(e->v, id, 0, piece, sizeof piece);
 
-	if (!e->v->spm || n > sizeof piece)
+	if (!e->v->marks || n > sizeof piece)
 		return at + (ptrdiff_t)n;
 	for (size_t i = 0; i < n; i++)
 		at += piece[i] == ' ' && at >= 0 && to - at >= 3 && !memcmp(e->text + at, SPACE_MARK, 3) ? 3 : 1;
@@ -130,4 +130,10 @@ void note_ends(struct encoder *e, size_t out_at, ptrdiff_t from, size_t to)
 			from = (ptrdiff_t)to;
 		token_ends_add(e->ends, e->at + (size_t)from);
 	}
+}
+
+void run_note_ends(struct encoder *e, size_t out_at, size_t run_at)
+{
+	for (size_t i = out_at; e->ends && i < e->out->n; i++)
+		token_ends_add(e->ends, e->at + e->run_end[run_at - 1]);
 }

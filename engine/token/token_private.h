@@ -1,5 +1,4 @@
-/* engine/token/token_private.h (private to engine/token/) - the loaded vocabulary, its hash tables, and the two
- * encoders. */
+/* engine/token/token_private.h (private to engine/token/) - the loaded vocabulary, its tables, and the encoders. */
 #ifndef WEIR_TOKEN_PRIVATE_H
 #define WEIR_TOKEN_PRIVATE_H
 
@@ -27,6 +26,8 @@ enum {
 	MERGES_MAX = 10000000,
 	SPECIAL_BYTES_MAX = 256, /* longer special tokens are not recognised: bounds the work per byte of text */
 	TEXT_BYTES_MAX = 1 << 29,
+	NORMAL_BYTES_MAX = 1 << 30, /* a text after normalising */
+	PIECE_BYTES_MAX = 256,      /* a normal token of Unigram or WordPiece: bounds the work per byte of text */
 };
 
 #define NO_RANK UINT32_MAX
@@ -50,9 +51,31 @@ struct special {
 	int user; /* 1 = user-defined, matches everywhere; 0 = control or unknown token, matches in trusted ranges */
 };
 
+/* Prefix tree of the texts of the normal tokens (token_trie.c). Node 0 is the root. */
+struct trie {
+	uint32_t *kid;  /* [n + 1]: the children of node i are nodes kid[i]..kid[i + 1] - 1, with ascending labels */
+	int32_t *id;    /* [n]: the first token with exactly this text; -1 = none */
+	uint8_t *label; /* [n]: the last byte of the text */
+};
+
+/* SentencePiece's table of replacements (charsmap.c). */
+struct charsmap {
+	uint32_t *unit; /* [n_unit]: the trie of sources; n_unit = 0: no table */
+	char *text;     /* [n_text]: the replacements, each with a zero byte after it */
+	uint32_t n_unit, n_text;
+};
+
+enum vocab_kind {
+	KIND_BPE,       /* byte-level BPE */
+	KIND_SPM,       /* SentencePiece BPE */
+	KIND_UNIGRAM,   /* SentencePiece Unigram */
+	KIND_WORDPIECE, /* BERT's */
+};
+
 struct vocab {
 	struct vocab_info info;
-	int spm;                   /* 1: SentencePiece, 0: byte-level BPE */
+	enum vocab_kind kind;
+	int marks;                 /* 1: stored texts have a space mark for a space; 0: byte-level BPE */
 	int merges;                /* 1: the file lists the merges (pair[]); 0: the result's score decides (rank[]) */
 	char *text;                /* stored texts of all tokens, concatenated */
 	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
@@ -65,12 +88,23 @@ struct vocab {
 	int cuts;                  /* 1 = no user-defined token contains a blank after another character */
 
 	/* SentencePiece only. */
-	uint32_t *rank;  /* [n], if !merges: rank of a merge into token i; the highest score has the lowest rank */
+	uint32_t *
+		rank; /* [n], for BPE if !merges: rank of a merge into token i; the highest score has the lowest rank */
 	int add_space;   /* 1 = add a space before the text */
 	int words_apart; /* 1 = no token has a space mark after another character: words can be encoded separately */
 
 	/* Byte-level BPE only. */
 	const struct pretok *pre;
+
+	/* Unigram and WordPiece only. */
+	struct trie trie;
+	float *score;             /* Unigram: [n], finite */
+	double unknown_score;     /* Unigram: score of a character without a token */
+	struct charsmap charsmap; /* Unigram */
+	int trim;                 /* Unigram: 1 = drop spaces at both ends of the text, and after other spaces */
+	uint32_t word_node;       /* WordPiece: the space mark in the trie; 0 = no token begins with one */
+	int lowercase;            /* WordPiece: 1 = lower-case the text */
+	int strip_accents;        /* WordPiece: 1 = remove accents */
 
 	/* If merges. */
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
@@ -124,8 +158,12 @@ struct encoder {
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table of the run's words */
 	int use_seen;           /* 0 = the run is too short for that table */
-	char *run;              /* SentencePiece: the run with space marks; byte-level: one word in stored form */
+	char *run;              /* the run, normalised or with space marks; byte-level: one word in stored form */
 	size_t cap_run;
+	uint32_t
+		*run_end; /* Unigram and WordPiece, if ends: [cap_run], for each byte of run[], the end of its source */
+	struct cut *cut;  /* Unigram: the best cuts of a word */
+	size_t cap_cut;
 	struct token_ends *ends; /* where the ends of tokens are appended; NULL = nowhere */
 	const char *text;        /* the run */
 	size_t at;               /* offset of the run in the whole text */
@@ -144,11 +182,38 @@ int char_byte(int32_t cp);
  * begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* ---- token_spm.c, token_bpe.c ---- */
+/* Append an end for each token from index out_at on: the end of the source of byte run_at - 1 of e->run. */
+void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
-/* Append the ids of one run of plain text. space: add a space mark before the run. */
+/* ---- the encoders: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
+
+/* Append the ids of one run of plain text. space: add a space mark before the run. begins: the run is not in the
+ * middle of a text. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
+int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
+int wordpiece_encode(struct encoder *, const char *s, size_t n);
+/* Return the end of the word that begins at i: the next space mark after another character. */
+size_t spm_next_word(const char *s, size_t n, size_t i);
+
+/* ---- token_trie.c ---- */
+
+int trie_build(struct vocab *, struct err *);
+/* Return the child of a node by a byte, or 0. */
+uint32_t trie_step(const struct trie *, uint32_t node, char byte);
+
+/* ---- charsmap.c ---- */
+
+/* Load the bytes of a file. On error return -1; *wrong says what is wrong with unit *at of the trie, or is NULL if
+ * memory is exhausted. */
+int charsmap_load(struct charsmap *, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *);
+/* Return the length of the longest source that s[0..n) begins with, and set *to to its replacement; 0 = none. */
+size_t charsmap_match(const struct charsmap *, const char *s, size_t n, const char **to);
+
+/* ---- token_load_encoder.c ---- */
+
+/* Load what Unigram and WordPiece have beside the tokens: the prefix tree, the charsmap, flags. Token types are known. */
+int load_encoder(struct vocab *, const struct gguf *, struct err *);
 
 /* ---- token_merge.c ---- */
 
@@ -160,6 +225,8 @@ typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, co
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Reserve n bytes in e->run; the old content is lost. */
 int run_reserve(struct encoder *, size_t n);
+/* The same, and run_end[] with it; the old content is kept. */
+int run_grow(struct encoder *, size_t n);
 /* 1 if the vocabulary has an unknown token that is not a control token. */
 int has_unknown(const struct vocab *);
 /* Append the unknown token, for a byte without a token. If the vocabulary has none, return -1 with an error.

@@ -67,8 +67,7 @@ static int is_mark(const char *s, size_t n, size_t i)
 	return n - i >= 3 && !memcmp(s + i, SPACE_MARK, 3);
 }
 
-/* Return the end of the word that begins at i: the next space mark after another character. */
-static size_t next_word(const char *s, size_t n, size_t i)
+size_t spm_next_word(const char *s, size_t n, size_t i)
 {
 	while (is_mark(s, n, i))
 		i += 3;
@@ -124,7 +123,7 @@ int spm_encode(struct encoder *e, const char *s, size_t n, int space)
 		struct word_seen *slot;
 		size_t out_at = e->out->n;
 
-		end = next_word(run, len, i);
+		end = spm_next_word(run, len, i);
 		if (!seen_again(e, run, i, end - i, &slot)) {
 			if (spm_word(e, run + i, end - i))
 				return -1;

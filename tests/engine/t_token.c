@@ -721,14 +721,15 @@ static void refuse_made(struct made d, const char *words)
 
 TEST(refuses_other_tokenizers)
 {
-	static const char *const model[] = { "bert", "t5", "rwkv", "none", "plamo2", "LLAMA", "gpt2 ", "gpt\x1b" };
+	static const char *const model[] = { "BERT", "t6", "rwkv", "none", "plamo2", "LLAMA", "gpt2 ", "gpt\x1b" };
 	struct mk m = { 0 };
 
 	for (size_t i = 0; i < LEN(model); i++) {
 		char words[80];
 		snprintf(words, sizeof words, "tokenizer model '%s", i < 7 ? model[i] : "gpt\\x1b");
 		refuse_made((struct made){ .model = model[i] }, words);
-		refuse_made((struct made){ .model = model[i] }, "not supported (supported: llama, gpt2, gemma4)");
+		refuse_made((struct made){ .model = model[i] },
+		            "not supported (supported: llama, gpt2, gemma4, t5, bert)");
 	}
 	refuse_made((struct made){ .model = "" }, "there is no 'tokenizer.ggml.model'");
 	mk_string(&m, "tokenizer.ggml.model", "llama");

@@ -46,7 +46,7 @@ static void naive_word(const struct vocab *v, const char *s, size_t n, struct to
 	} *a = xmalloc((n + 1) * sizeof *a);
 	size_t k = 0;
 
-	if (!v->spm && v->pre->whole_words) {
+	if (!v->marks && v->pre->whole_words) {
 		char *t = xmalloc(2 * n);
 		size_t len = 0;
 		int32_t id;
@@ -62,13 +62,13 @@ static void naive_word(const struct vocab *v, const char *s, size_t n, struct to
 	}
 	for (size_t i = 0; i < n;) {
 		int32_t cp, id;
-		size_t len = v->spm ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
-		if (v->spm && cp < 0)
+		size_t len = v->marks ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
+		if (v->marks && cp < 0)
 			len = 1;
-		id = v->spm ? vocab_lookup(v, s + i, len) : v->byte_id[(unsigned char)s[i]];
-		if (v->spm && id >= 0 && v->type[id] != TOKEN_NORMAL)
+		id = v->marks ? vocab_lookup(v, s + i, len) : v->byte_id[(unsigned char)s[i]];
+		if (v->marks && id >= 0 && v->type[id] != TOKEN_NORMAL)
 			id = -1;
-		if (v->spm || id >= 0 || has_unknown(v)) {
+		if (v->marks || id >= 0 || has_unknown(v)) {
 			a[k].off = i;
 			a[k].len = len;
 			a[k++].id = id;
@@ -105,7 +105,7 @@ static void naive_word(const struct vocab *v, const char *s, size_t n, struct to
 		k--;
 	}
 	for (size_t i = 0; i < k; i++) {
-		int bytes = a[i].id < 0 && v->spm;
+		int bytes = a[i].id < 0 && v->marks;
 		for (size_t j = 0; bytes && j < a[i].len; j++)
 			bytes = v->byte_id[(unsigned char)s[a[i].off + j]] >= 0;
 		for (size_t j = 0; bytes && j < a[i].len; j++)
@@ -122,7 +122,7 @@ static void naive_run(const struct vocab *v, const char *s, size_t n, int space,
 
 	if (!n)
 		return;
-	if (v->spm) {
+	if (v->marks) {
 		if (space && v->add_space)
 			str_adds(&t, SPACE_MARK);
 		for (size_t i = 0; i < n; i++)
@@ -197,7 +197,18 @@ static void check_text(const struct vocab *v, struct input *in)
 		tokens_free(&got);
 		return;
 	}
-	naive_encode(v, t.p, t.n, vouched, &want);
+	if (v->info.encoder) { /* the same without the memory of words */
+		struct token_ends ends = { 0 };
+
+		if (vocab_encode_ends(v, t.p, t.n, span, n_span, 0, &want, &ends, &e) || ends.n != want.n)
+			abort();
+		for (size_t i = 0; i < ends.n; i++)
+			if (ends.at[i] > t.n || (i && ends.at[i] < ends.at[i - 1]))
+				abort();
+		free(ends.at);
+	} else {
+		naive_encode(v, t.p, t.n, vouched, &want);
+	}
 	if (got.n != want.n || (got.n && memcmp(got.id, want.id, got.n * sizeof *got.id)))
 		abort();
 	for (size_t i = 0; i < got.n; i++) {
@@ -214,14 +225,21 @@ static void check_text(const struct vocab *v, struct input *in)
 static void build(struct input *in, struct str *file)
 {
 	static const char *const pre[] = { "gpt-2", "smollm", "llama-bpe", "qwen2", "tekken", "gpt-4o" };
-	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3, merges = !spm || how & 128,
-		 n;
+	unsigned how = take(in), n_own = take(in) % 40, spm = how & 1, bytes = how >> 1 & 3;
+	unsigned encoder = !spm && how & 128, unigram = encoder && how & 8,
+		 merges = (!spm && !encoder) || (spm && how & 128), n;
 	struct mk m = { 0 };
 	struct view own[40];
 	unsigned type[40], n_merges;
 
+	spm |= encoder;
 	n = n_own + (bytes ? 256 : 0);
-	mk_string(&m, "tokenizer.ggml.model", !spm ? "gpt2" : merges ? "gemma4" : "llama");
+	mk_string(&m, "tokenizer.ggml.model",
+	          unigram   ? "t5"
+	          : encoder ? "bert"
+	          : !spm    ? "gpt2"
+	          : merges  ? "gemma4"
+	                    : "llama");
 	mk_string(&m, "tokenizer.ggml.pre", pre[take(in) % 6]);
 	mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, n);
 	for (unsigned i = 0; i < n_own; i++) {
@@ -263,6 +281,16 @@ static void build(struct input *in, struct str *file)
 			put_bytes(&m.kv, s.p, s.n);
 			str_free(&s);
 		}
+	}
+	if (unigram && how & 32) {
+		uint32_t n_unit = take(in);
+		struct view trie = take_bytes(in, 4 * n_unit), text = take_bytes(in, take(in));
+
+		mk_array(&m, "tokenizer.ggml.precompiled_charsmap", GGUF_U8, 4 + trie.n + text.n + 1);
+		put_u32(&m.kv, trie.n);
+		str_add(&m.kv, trie.p, trie.n);
+		str_add(&m.kv, text.p, text.n);
+		put_u8(&m.kv, 0);
 	}
 	if (how & 16)
 		mk_u32(&m, "tokenizer.ggml.unknown_token_id", take(in));

@@ -1,0 +1,155 @@
+/* engine/token/charsmap.c - the table of replacements by which a SentencePiece model normalises text ("precompiled
+ * charsmap"): texts that occur in the input, sources, each with the text that replaces it.
+ *
+ * The bytes in the file: a u32, the size of the trie in bytes; the trie; the replacements, each followed by a zero byte.
+ * The trie is the double array of the library Darts-clone, an array of u32 units. A unit has
+ *
+ *	bits 0..7, bit 31   label: the byte that leads to this unit; bit 31 is set in the value of a source only
+ *	bit 8               1 = a source ends here
+ *	bits 10..30         offset, shifted left by 8 more if bit 9 is set
+ *
+ * Unit i has the base i ^ offset (unit 0: offset). Its child by byte b is unit base ^ b, if the label of that unit is b.
+ * A source that ends at unit i has as its value, bits 0..30 of unit `base`, the place of its replacement. Subtrees may
+ * be shared. Anything may be in a hostile file, so charsmap_load() walks the trie once and refuses what could make a
+ * lookup leave the array or take long. */
+#include "engine/token/token_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
+
+static uint32_t label_of(uint32_t unit)
+{
+	return unit & 0x800000ffu;
+}
+
+static uint32_t offset_of(uint32_t unit)
+{
+	return unit >> 10 << ((unit & 1u << 9) >> 6);
+}
+
+static int is_end(uint32_t unit)
+{
+	return unit >> 8 & 1;
+}
+
+/* Check what the unit leads to. Return NULL, or what is wrong. */
+static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
+{
+	uint32_t value;
+
+	if (base >= m->n_unit)
+		return "points outside of the trie";
+	if (!is_end(unit))
+		return NULL;
+	value = m->unit[base] & 0x7fffffffu;
+	if (value >= m->n_text)
+		return "has a replacement outside of the table";
+	return strnlen(m->text + value, m->n_text - value) > REPLACEMENT_BYTES_MAX
+	               ? "has a replacement of over 256 bytes"
+	               : NULL;
+}
+
+/* Walk all of the trie, depth first, each base once. Return NULL, or what is wrong with unit *at. height[base]: 0 = not
+ * seen, ON_PATH, otherwise the length in bytes of the longest source's rest from there on, + 1. */
+static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
+{
+	enum { ON_PATH = UINT16_MAX };
+	struct {
+		uint32_t base, next, tallest;
+	} path[SOURCE_BYTES_MAX + 1];
+	uint32_t n = 1;
+	const char *wrong;
+
+	*at = 0;
+	path[0].base = offset_of(m->unit[0]);
+	path[0].next = 1;
+	path[0].tallest = 1;
+	if ((wrong = check_unit(m, m->unit[0] & ~(1u << 8), path[0].base)))
+		return wrong;
+	height[path[0].base] = ON_PATH;
+	while (n) {
+		uint32_t byte = path[n - 1].next++, i = path[n - 1].base ^ byte, base;
+
+		if (byte > 255) {
+			uint32_t tallest = path[--n].tallest;
+
+			height[path[n].base] = (uint16_t)tallest;
+			if (n)
+				path[n - 1].tallest = MAX(path[n - 1].tallest, tallest + 1);
+			continue;
+		}
+		if (i >= m->n_unit || label_of(m->unit[i]) != byte)
+			continue;
+		*at = i;
+		base = i ^ offset_of(m->unit[i]);
+		if ((wrong = check_unit(m, m->unit[i], base)))
+			return wrong;
+		if (height[base] == ON_PATH)
+			return "is part of a cycle";
+		if (n + MAX(height[base], 1u) - 1 > SOURCE_BYTES_MAX)
+			return "has a source of over 256 bytes";
+		if (height[base]) {
+			path[n - 1].tallest = MAX(path[n - 1].tallest, height[base] + 1u);
+			continue;
+		}
+		height[base] = ON_PATH;
+		path[n].base = base;
+		path[n].tallest = 1;
+		path[n++].next = 1;
+	}
+	return NULL;
+}
+
+static uint32_t load_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+int charsmap_load(struct charsmap *m, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *err)
+{
+	uint16_t *height;
+	uint32_t bytes = n >= 4 ? load_u32(p) : 0;
+
+	*at = 0;
+	*wrong = NULL;
+	if (n < 4 || bytes < 4 || bytes % 4 || bytes > n - 4 || n > INT32_MAX)
+		*wrong = "has no trie of a possible size";
+	else if (bytes == n - 4 || p[n - 1])
+		*wrong = "has replacements that do not end in a zero byte";
+	if (*wrong)
+		return -1;
+	m->n_unit = bytes / 4;
+	m->n_text = (uint32_t)(n - 4 - bytes);
+	if (!(m->unit = try_alloc(m->n_unit, sizeof *m->unit, "the charsmap", err)) ||
+	    !(m->text = try_alloc(m->n_text, 1, "the charsmap", err)) ||
+	    !(height = try_alloc(m->n_unit, sizeof *height, "the charsmap", err)))
+		return -1;
+	for (uint32_t i = 0; i < m->n_unit; i++)
+		m->unit[i] = load_u32(p + 4 + 4 * (size_t)i);
+	memcpy(m->text, p + 4 + bytes, m->n_text);
+	*wrong = check_trie(m, height, at);
+	free(height);
+	return *wrong ? -1 : 0;
+}
+
+size_t charsmap_match(const struct charsmap *m, const char *s, size_t n, const char **to)
+{
+	uint32_t base = m->n_unit ? offset_of(m->unit[0]) : 0;
+	size_t found = 0;
+
+	for (size_t k = 0; k < n && m->n_unit; k++) {
+		unsigned char c = (unsigned char)s[k];
+		uint32_t i = base ^ c;
+
+		if (!c || i >= m->n_unit || label_of(m->unit[i]) != c)
+			break;
+		base = i ^ offset_of(m->unit[i]);
+		if (is_end(m->unit[i])) {
+			*to = m->text + (m->unit[base] & 0x7fffffffu);
+			found = k + 1;
+		}
+	}
+	return found;
+}

@@ -1,0 +1,37 @@
+/* engine/token/unicode_data_bert.h (private to engine/token) - what BERT's basic tokenizer does with each code point. */
+#ifndef WEIR_UNICODE_DATA_BERT_H
+#define WEIR_UNICODE_DATA_BERT_H
+
+#include <stdint.h>
+
+enum bert_class {
+	BERT_KEEP,
+	BERT_DROP,      /* control, format and private characters, U+FFFD */
+	BERT_SPACE,     /* ends a word */
+	BERT_IDEOGRAPH, /* a word by itself: Chinese characters, also of Japanese */
+	BERT_PUNCT,     /* a word by itself */
+};
+
+/* Generated: ascending, first code point << 8 | class. */
+extern const uint32_t bert_class_run[];
+extern const uint32_t n_bert_class_run;
+
+/* `count` code points from `first` on, `step` apart, each replaced by itself + delta. delta = 0: removed. */
+struct bert_run {
+	int32_t first, count, step, delta;
+};
+/* A code point that becomes two or three, 0 at the end. */
+struct bert_long {
+	int32_t from, to[3];
+};
+/* A mapping of code points; both lists ascending. */
+struct bert_map {
+	const struct bert_run *run;
+	const struct bert_long *longer;
+	uint32_t n_run, n_longer;
+};
+/* Canonical decomposition without non-spacing marks; Hangul syllables, which decompose by a formula, are left out. */
+extern const struct bert_map bert_strip;
+extern const struct bert_map bert_lower;
+
+#endif
