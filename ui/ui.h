@@ -14,12 +14,6 @@ enum clean_flags {
 };
 #define CLEAN_MARKS_MAX 4 /* most combining marks on one base character */
 
-/* headings_expected(): 1 if '#' at the start of a line begins a heading, not a comment, in a file of that name.
- * heading_line(): level (1 to 6) of the heading in a line, with its words at line[*from], *len bytes; 0 = not a
- * heading. */
-int headings_expected(const char *name);
-int heading_line(const char *line, size_t n, size_t *from, size_t *len);
-
 /* ---- words that were not typed (untyped.c) ---- */
 
 /* Remember the words after an @ in text that enters the input line by a paste, an editor or a file.  Any thread. */

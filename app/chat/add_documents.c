@@ -117,7 +117,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 	return rc < 0 ? -1 : 0;
 }
 
-int chat_document(struct chat *c, const char *path_or_dash, struct err *e)
+/* Add a file, or standard input ("-"), as a document. Warnings about its text go to standard error. */
+static int path_add(struct chat *c, const char *path_or_dash, struct err *e)
 {
 	struct progress progress;
 	struct doc doc = { 0 };
@@ -160,7 +161,7 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	c->adding_several = 1;
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
 		*e = (struct err){ 0 };
-		if (chat_document(c, list->path[i], e) == 0)
+		if (path_add(c, list->path[i], e) == 0)
 			added++;
 		else if (++failed && e->code != ERR_CANCELLED)
 			say("%s", e->msg);
@@ -194,7 +195,7 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 
 	if (doc_find(what, &list, e) < 0)
 		return -1;
-	rc = list.n == 1 ? chat_document(c, list.path[0], e) : add_several(c, what, &list, e);
+	rc = list.n == 1 ? path_add(c, list.path[0], e) : add_several(c, what, &list, e);
 	doc_paths_free(&list);
 	return rc;
 }
@@ -323,7 +324,7 @@ int attach_files(struct chat *c, const struct str *text)
 		if (word.n)
 			unquote(word.p, &path);
 		if (path.n && stat(path.p, &st) == 0 && S_ISREG(st.st_mode) && may_attach(c, &word))
-			chat_document(c, path.p, &e);
+			path_add(c, path.p, &e);
 		at = end;
 	}
 	str_free(&word);

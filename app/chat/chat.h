@@ -152,8 +152,6 @@ int chat_no_sessions(const struct chat *, struct err *e);
 void chat_model_name(const struct chat *, struct str *out);
 /* Show the first line of weir: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);
-/* Add a file, or bytes in memory, as a document. Warnings about its text go to standard error. */
-int chat_document(struct chat *, const char *path_or_dash, struct err *);
 /* Add all files of a folder or pattern, and name each on standard error. 0 if at least one was added. */
 int chat_documents(struct chat *, const char *path_or_dash, struct err *);
 int chat_document_bytes(struct chat *, const char *name, const char *bytes, size_t n, struct err *);
@@ -222,7 +220,6 @@ int chat_variants(const struct chat *, size_t answer, size_t *number, size_t *co
  * hidden. */
 void chat_message(const struct chat *, const struct message *, struct str *out, struct str *note);
 int chat_hides(const struct chat *);
-int chat_never_thinks(const struct chat *);   /* 1 if the model is asked not to reason */
 int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoning at the head of an answer */
 
 /* ---- deleting (deferred_delete.c) ----

@@ -10,7 +10,8 @@ int chat_hides(const struct chat *c)
 	return !strcmp(how, "hide") || (c->interactive && strcmp(how, "show") != 0);
 }
 
-int chat_never_thinks(const struct chat *c)
+/* 1 if the model is asked not to reason. */
+static int never_thinks(const struct chat *c)
 {
 	return c->o.think && !strcmp(c->o.think, "off") && c->conv.info->think_switch;
 }
@@ -18,7 +19,7 @@ int chat_never_thinks(const struct chat *c)
 int chat_thinks_at_once(const struct chat *c)
 {
 	return c->o.think && !strcmp(c->o.think, "on") ? c->conv.info->asked_thinks_first
-	                                               : c->conv.info->thinks_first && !chat_never_thinks(c);
+	                                               : c->conv.info->thinks_first && !never_thinks(c);
 }
 
 void chat_message(const struct chat *c, const struct message *m, struct str *out, struct str *note)

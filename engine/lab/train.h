@@ -74,8 +74,6 @@ enum { LOGIT_ROWS = 128 }; /* rows of logits at a time */
 
 /* Check the model, load its weights and allocate all memory of training. */
 int train_model_load(struct trainer *, struct err *);
-/* Allocate n zeroed floats that the trainer owns; NULL and the error. */
-float *train_floats(struct trainer *, size_t n, struct err *);
 /* Return the name of a matrix in files, "attn_q". */
 const char *train_place_name(enum train_place);
 

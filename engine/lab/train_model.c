@@ -22,7 +22,8 @@ const char *train_place_name(enum train_place p)
 	return places[p].name;
 }
 
-float *train_floats(struct trainer *t, size_t n, struct err *err)
+/* Allocate n zeroed floats that the trainer owns; NULL and the error. */
+static float *train_floats(struct trainer *t, size_t n, struct err *err)
 {
 	float *v = try_alloc(n, sizeof *v, "training", err);
 

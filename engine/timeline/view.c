@@ -63,7 +63,8 @@ double *view_heat_row(struct view_work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-uint8_t view_part_byte(int64_t part, int64_t whole)
+/* Map part of whole to a byte: 0 = nothing, 255 = the whole, 1 .. 254 = a part. */
+static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
 
@@ -110,7 +111,7 @@ static void view_kept(struct view_work *w)
 			sum += w->kept[i][c];
 			most = w->kept[i][c] > w->kept[most][c] ? i : most;
 		}
-		v->kept[c] = view_part_byte(sum, (int64_t)view_column_tokens(v, c, v->n_tokens) * w->heads);
+		v->kept[c] = part_byte(sum, (int64_t)view_column_tokens(v, c, v->n_tokens) * w->heads);
 		v->where[c] = sum > 0 ? (uint8_t)most : VIEW_EVICTED;
 	}
 }
@@ -251,7 +252,7 @@ static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))
 		return 255;
-	return token < r->oldest ? 0 : view_part_byte(r->held[token & r->mask], r->heads);
+	return token < r->oldest ? 0 : part_byte(r->held[token & r->mask], r->heads);
 }
 
 void timeline_kept(struct timeline *tl, int32_t first, int32_t n, uint8_t *out)
@@ -283,7 +284,7 @@ void timeline_kept(struct timeline *tl, int32_t first, int32_t n, uint8_t *out)
 	count_held(&w, first, n, count);
 	if (!tl->e->be->ops->sync(tl->e->be))
 		for (int32_t i = 0; i < n; i++)
-			out[i] = view_part_byte(count[i], pairs);
+			out[i] = part_byte(count[i], pairs);
 	pthread_mutex_unlock(&tl->e->lock);
 	free(w.list);
 	free(count);

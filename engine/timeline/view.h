@@ -44,8 +44,6 @@ int view_piece_next(const struct view_work *, struct view_piece *);
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return the row [VIEW_COLS] of a layer. */
 double *view_heat_row(struct view_work *, int32_t layer);
-/* Map part of whole to a byte: 0 = nothing, 255 = the whole, 1 .. 254 = a part. */
-uint8_t view_part_byte(int64_t part, int64_t whole);
 /* Map x to a byte: 0 = nothing, 255 = most, 32 less for each halving, 1 at least. */
 uint8_t view_heat_byte(double x, double most);
 

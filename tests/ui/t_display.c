@@ -53,14 +53,14 @@ static void random_change(struct grid *g, int cells)
 TEST(themes)
 {
 	CHECK(!theme_find("pink", NULL));
-	CHECK_STR(theme_name(theme_find("", NULL)), "dusk");
-	CHECK_STR(theme_name(theme_find("", "15;0")), "dusk");
-	CHECK_STR(theme_name(theme_find("", "0;15")), "paper");
-	CHECK_STR(theme_name(theme_find("", "0;default;7")), "paper");
-	CHECK_STR(theme_name(theme_find("", "0;8")), "dusk");
-	CHECK_STR(theme_name(theme_find("", "0;default")), "dusk");
-	CHECK_STR(theme_name(theme_find("", "")), "dusk");
-	CHECK_STR(theme_name(theme_find("mono", "0;15")), "mono");
+	CHECK(theme_find("", NULL) == theme_find("dusk", NULL));
+	CHECK(theme_find("", "15;0") == theme_find("dusk", NULL));
+	CHECK(theme_find("", "0;15") == theme_find("paper", NULL));
+	CHECK(theme_find("", "0;default;7") == theme_find("paper", NULL));
+	CHECK(theme_find("", "0;8") == theme_find("dusk", NULL));
+	CHECK(theme_find("", "0;default") == theme_find("dusk", NULL));
+	CHECK(theme_find("", "") == theme_find("dusk", NULL));
+	CHECK(theme_find("mono", "0;15") == theme_find("mono", NULL));
 	for (size_t t = 0; theme_at(t); t++) {
 		const struct theme *theme = theme_find(theme_at(t), NULL);
 		int fixed = !strcmp(theme_at(t), "dusk") || !strcmp(theme_at(t), "paper");

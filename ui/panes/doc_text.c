@@ -195,7 +195,8 @@ static void clean_all(struct doc_text *d, int ascii)
 		str_adds(&d->text, "");
 }
 
-int headings_expected(const char *name)
+/* 1 if '#' at the start of a line begins a heading, not a comment, in a file of that name. */
+static int headings_expected(const char *name)
 {
 	static const char *const kind[] = { "md",   "markdown", "mkd", "txt", "text", "html", "htm",
 		                            "epub", "docx",     "odt", "odp", "ods",  "pdf",  "rtf" };
@@ -209,7 +210,8 @@ int headings_expected(const char *name)
 	return 0;
 }
 
-int heading_line(const char *s, size_t n, size_t *from, size_t *len)
+/* Level (1 to 6) of the heading in line s[0..n), with its words at s[*from], *len bytes; 0 = not a heading. */
+static int heading_line(const char *s, size_t n, size_t *from, size_t *len)
 {
 	size_t i = 0;
 	int level;

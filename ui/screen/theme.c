@@ -141,11 +141,6 @@ const struct theme *theme_find(const char *name, const char *colorfgbg)
 	return NULL;
 }
 
-const char *theme_name(const struct theme *t)
-{
-	return t->name;
-}
-
 const char *theme_at(size_t i)
 {
 	return i < THEMES ? themes[i].name : NULL;

@@ -15,7 +15,6 @@ struct theme;
 /* Find a theme by name.  "": paper if colorfgbg (variable COLORFGBG, or NULL) says light, else dusk.  NULL:
  * unknown name. */
 const struct theme *theme_find(const char *name, const char *colorfgbg);
-const char *theme_name(const struct theme *);
 const char *theme_at(size_t i); /* name of theme i; NULL past the end */
 /* Look of a style (with its STYLE_ flags) on background style `back`.  colours: of the terminal, 0 = none or not
  * wanted.  An unknown style looks like text. */
