@@ -96,6 +96,16 @@ struct tensor {
 	int32_t layout; /* how the backend repacked a weight; 0 = plain rows */
 };
 
+/* Rows row0 .. of an f32 tensor with plain layout, as an operand. Not for drop(). */
+static inline struct tensor tensor_rows(const struct tensor *t, int32_t row0)
+{
+	struct tensor view = *t;
+
+	view.data = (char *)t->data + (size_t)row0 * (size_t)t->cols * sizeof(float);
+	view.rows = t->rows - row0;
+	return view;
+}
+
 /* ---- arguments of operations ---- */
 
 /* One product: out = x W^T (+ bias), or out += x W^T (+ bias). The products of one call share x [n][w->cols]. */
@@ -254,6 +264,8 @@ struct attn_args {
 	/* The call's own tokens are in the last n slots of the last part. Causal mask: token i does not see the
 	 * last n - 1 - i of these slots; it sees all other slots of all parts. */
 	int32_t n_head, n_kv_head, head_dim, cap;
+	/* 1: no causal mask, as encoders need: every token sees all slots. Without window, blocks and probe. */
+	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	/* > 0: a token sees only the `window` slots that end with its own, counted through all parts in order; no
@@ -483,6 +495,10 @@ struct backend_ops {
 	 * f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
+	/* Layer normalisation of each row: out = (x - mean) / sqrt(variance + eps) * w + b. w and b are f32 [1][cols].
+	 * out may be x. */
+	void (*layernorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
+	                  const struct tensor *b, float eps, int32_t n);
 	/* y = a x + b y, f32 of the same cols. x may be y. If b is 0, the old y is not read. */
 	void (*axpby)(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 	/* Compute n_m products of the same x f32 [n][cols]. */
@@ -503,6 +519,8 @@ struct backend_ops {
 	/* x *= silu(gate), sigmoid(gate) or gelu(gate); f32 of the same cols, two tensors. gate may be
 	 * overwritten. */
 	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
+	/* x = gelu(x) = x / 2 (1 + erf(x / sqrt(2))), exact (not the tanh approximation); x f32. */
+	void (*gelu)(struct backend *, struct tensor *x, int32_t n);
 	/* out = x f32 [n][heads * head_dim], with the first `dims` dimensions of every head rotated. out may be x.
 	 * table f32 [n][dims]: cos and sin of each pair. Pair j is dimensions (j, j + dims / 2) if neox, else (2 j,
 	 * 2 j + 1). */
@@ -597,7 +615,7 @@ struct backend_options {
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
 /* Version of the tables and structs of this header, which a plugin shares with the program. Raise it with every
  * change. */
-enum { BACKEND_ABI = 20 };
+enum { BACKEND_ABI = 21 };
 
 /* ---- computations in host memory, whatever the backend ---- */
 

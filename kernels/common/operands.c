@@ -114,6 +114,7 @@ int attn_check(struct backend *be, const struct attn_args *a, int32_t n, int32_t
 	    (int64_t)a->n_head * a->head_dim <= INT32_MAX && kv_plane_ok(a->k, a->n_kv_head, a->cap, a->head_dim) &&
 	    kv_plane_ok(a->v, a->n_kv_head, a->cap, a->head_dim) && a->k->type == a->v->type && parts_ok(a, n, slots) &&
 	    a->softcap >= 0 && a->window >= 0 && (!a->window || !has_lists(a)) && (!a->blocks || blocks_ok(a, n)) &&
+	    (!a->bidirectional || (!a->window && !a->blocks && !a->probe)) &&
 	    (!a->sinks ||
 	     (a->sinks->data && a->sinks->type == DT_F32 && a->sinks->layout == PLAIN && a->sinks->cols == a->n_head)))
 		return 0;
@@ -420,6 +421,22 @@ int state_space_check(struct backend *be, const struct state_space *a, int32_t n
 	    shape_is(a->next, a->state->rows, a->head_dim) && a->state->data != a->next->data)
 		return 0;
 	return backend_fail(be, "internal: state_space of %d tokens got operands of the wrong shape", (int)n);
+}
+
+int layernorm_check(struct backend *be, const struct tensor *out, const struct tensor *x, const struct tensor *w,
+                    const struct tensor *b, int32_t n)
+{
+	if (f32_plain(out) && f32_plain(x) && out->cols == x->cols && n <= out->rows && n <= x->rows &&
+	    shape_is(w, 1, x->cols) && shape_is(b, 1, x->cols))
+		return 0;
+	return backend_fail(be, "internal: layernorm of %d rows got operands of the wrong shape", (int)n);
+}
+
+int gelu_check(struct backend *be, const struct tensor *x, int32_t n)
+{
+	if (f32_plain(x) && n <= x->rows)
+		return 0;
+	return backend_fail(be, "internal: gelu of %d rows got an operand of the wrong shape", (int)n);
 }
 
 int gate_check(struct backend *be, const struct tensor *x, const struct tensor *gate, int32_t n)

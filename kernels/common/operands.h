@@ -78,6 +78,9 @@ int columns_check(struct backend *, const struct tensor *out, const struct tenso
 int short_conv_check(struct backend *, const struct short_conv *, int32_t n);
 int delta_rule_check(struct backend *, const struct delta_rule *, int32_t n);
 int state_space_check(struct backend *, const struct state_space *, int32_t n);
+int layernorm_check(struct backend *, const struct tensor *out, const struct tensor *x, const struct tensor *w,
+                    const struct tensor *b, int32_t n);
+int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
 /* Check take_rows (n_out = n) and add_rows (n_out = 0): every row[i] must be within `most` rows. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,

@@ -70,7 +70,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 {
 	const struct attn_part *p = j->a->part + part;
 	int32_t t0 = j->t0 + tile * j->tokens, t1 = MIN(t0 + j->tokens, j->t1), n_q = 0;
-	int32_t last = part == j->a->n_part - 1, behind = 0;
+	int32_t last = part == j->a->n_part - 1 && !j->a->bidirectional, behind = 0;
 	size_t dim = (size_t)j->a->head_dim;
 
 	for (int32_t k = part + 1; k < j->a->n_part; k++)

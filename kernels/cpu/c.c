@@ -196,6 +196,26 @@ static void c_rmsnorm(float *out, const float *x, const float *w, int32_t n, flo
 		out[i] = (float)(x[i] * scale * w[i]);
 }
 
+static void c_layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
+{
+	double sum = 0, squares = 0, mean, scale;
+
+	for (int32_t i = 0; i < n; i++)
+		sum += (double)x[i];
+	mean = sum / n;
+	for (int32_t i = 0; i < n; i++)
+		squares += (x[i] - mean) * (x[i] - mean);
+	scale = 1.0 / sqrt(squares / n + eps);
+	for (int32_t i = 0; i < n; i++)
+		out[i] = (float)((x[i] - mean) * scale * w[i] + b[i]);
+}
+
+static void c_gelu(float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i++)
+		x[i] = (float)(x[i] * 0.5 * erfc(x[i] * -0.70710678118654752));
+}
+
 static void c_delta(const struct delta_tile *t)
 {
 	for (int32_t c = 0; c < t->cols; c++) {
@@ -484,6 +504,8 @@ const struct cpu_fns cpu_fns_c = {
 	.matmul_panels = c_matmul_panels,
 	.matmul_rows = c_matmul_rows,
 	.rmsnorm = c_rmsnorm,
+	.layernorm = c_layernorm,
+	.gelu = c_gelu,
 	.glu = c_glu,
 	.delta = c_delta,
 	.rope = c_rope,

@@ -109,7 +109,7 @@ void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, i
 struct row_job {
 	struct cpu *c;
 	float *out;
-	const float *x, *w;
+	const float *x, *w, *bias;
 	const struct tensor *table;
 	const int32_t *id;
 	int32_t n, cols, per_task;
@@ -139,6 +139,9 @@ void cpu_columns(struct backend *, struct tensor *out, const struct tensor *src,
 void cpu_embed(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
 void cpu_rmsnorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w, int32_t group,
                  float eps, int32_t n);
+void cpu_layernorm(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                   const struct tensor *b, float eps, int32_t n);
+void cpu_gelu(struct backend *, struct tensor *x, int32_t n);
 void cpu_axpby(struct backend *, struct tensor *y, float a, const struct tensor *x, float b, int32_t n);
 void cpu_short_conv(struct backend *, const struct short_conv *, int32_t n);
 void cpu_delta_rule(struct backend *, const struct delta_rule *, int32_t n);

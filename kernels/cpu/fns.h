@@ -138,6 +138,8 @@ struct cpu_fns {
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
 	void (*rmsnorm)(float *out, const float *x, const float *w, int32_t n, float eps);
+	void (*layernorm)(float *out, const float *x, const float *w, const float *b, int32_t n, float eps);
+	void (*gelu)(float *x, int32_t n);
 	/* gate = act(gate) * up (enum activation) */
 	void (*glu)(enum activation act, float *gate, const float *up, int32_t n);
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);

@@ -92,6 +92,52 @@ void cpu_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x,
 	cpu_run_rows(&j, rmsnorm_task);
 }
 
+static void layernorm_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+
+	(void)worker;
+	FOR_TASK_ROWS(i, j, task) {
+		size_t at = (size_t)i * (size_t)j->cols;
+
+		j->c->fns->layernorm(j->out + at, j->x + at, j->w, j->bias, j->cols, j->eps);
+	}
+}
+
+void cpu_layernorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                   const struct tensor *b, float eps, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be),
+		             .n = n,
+		             .cols = x->cols,
+		             .out = out->data,
+		             .x = x->data,
+		             .w = w->data,
+		             .bias = b->data,
+		             .eps = eps };
+
+	if (!be->failed && layernorm_check(be, out, x, w, b, n) == 0)
+		cpu_run_rows(&j, layernorm_task);
+}
+
+static void gelu_task(void *arg, int task, int worker)
+{
+	const struct row_job *j = arg;
+	size_t from = (size_t)task * (size_t)j->per_task, end = MIN(from + (size_t)j->per_task, (size_t)j->n);
+
+	(void)worker;
+	for (size_t i = from; i < end; i++)
+		j->c->fns->gelu(j->out + i * (size_t)j->cols, j->cols);
+}
+
+void cpu_gelu(struct backend *be, struct tensor *x, int32_t n)
+{
+	struct row_job j = { .c = cpu_of(be), .n = n, .cols = x->cols, .out = x->data };
+
+	if (!be->failed && gelu_check(be, x, n) == 0)
+		cpu_run_rows(&j, gelu_task);
+}
+
 static void axpby_task(void *arg, int task, int worker)
 {
 	const struct row_job *j = arg;

@@ -108,6 +108,59 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
+/* Sums of floats alone leave the mean off by their rounding. So the mean of what is left of x after subtracting `near`,
+ * the rounded mean, is subtracted too. */
+static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
+{
+	struct squares s = { { 0 }, { 0 } };
+	vec sum = vec_splat(0), left = vec_splat(0);
+	float near, rest, scale;
+	double mean;
+
+	for (int32_t i = 0; i < n; i += LANES)
+		sum = sum + vec_load_part(x + i, n - i);
+	near = vec_sum(sum) / (float)n;
+	for (int32_t i = 0; i < n; i += LANES) {
+		vec d = vec_load_or(vec_splat(near), x + i, n - i) - near;
+
+		left = left + d;
+		squares_add(&s, d);
+	}
+	rest = vec_sum(left) / (float)n;
+	mean = (double)rest;
+	scale = (float)(1.0 / sqrt(squares_sum(&s) / n - mean * mean + eps));
+	for (int32_t i = 0; i < n; i += LANES) {
+		vec d = vec_load_part(x + i, n - i) - near - rest;
+
+		vec_store_part(out + i, n - i,
+		               vec_fma(d * scale, vec_load_part(w + i, n - i), vec_load_part(b + i, n - i)));
+	}
+}
+
+/* erfc(t) for t >= 0 with a relative error of about 1e-6 for t < 3: u exp(-t^2 + P(u)), u = 1 / (1 + t / 2), with the polynomial of
+ * Press et al., Numerical Recipes, "erfcc". */
+INLINE vec vec_erfc(vec t)
+{
+	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
+		                      0.09678418f,  0.37409196f, 1.00002368f,  -1.26551223f };
+	vec u = 1.0f / (1.0f + 0.5f * t), p = vec_splat(0.17087277f);
+
+	UNROLL for (int i = 0; i < 9; i++) p = vec_fma(p, u, vec_splat(term[i]));
+	return u * vec_exp(p - t * t);
+}
+
+/* gelu(x) = x / 2 erfc(-x / sqrt(2)), and erfc(-t) = 2 - erfc(t). */
+static void gelu(float *x, int32_t n)
+{
+	for (int32_t i = 0; i < n; i += LANES) {
+		vec v = vec_load_part(x + i, n - i);
+		vec size = (vec)((vec_int)v & 0x7fffffff);
+		vec half = vec_erfc(vec_min(vec_splat(20), size * 0.70710678f)) * 0.5f;
+
+		vec_store_part(x + i, n - i, v * vec_select(vec_negative(v), half, 1.0f - half));
+	}
+}
+
 /* Update the columns of one vector (four = 1: of four vectors) from column c on. */
 INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 {

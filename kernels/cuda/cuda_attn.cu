@@ -152,7 +152,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
                        struct attn_shape shape)
 {
 	const struct attn_args *a = j->a;
-	int32_t col, read, partials = 0, end, cut = j->n - t1, groups = (a->n_part - 1) / ATTN_PARTS + 1;
+	int32_t col, read, partials = 0, end, cut = a->bidirectional ? 0 : j->n - t1,
+			   groups = (a->n_part - 1) / ATTN_PARTS + 1;
 	int64_t tiles;
 
 	p->a.n = t1 - t0;
@@ -170,7 +171,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 			int32_t cols = 0, col0 = col;
 
 			end = group_end(a, i);
-			p->a.last = end == a->n_part;
+			p->a.last = end == a->n_part && !a->bidirectional;
 			for (int32_t k = i; k < end; col += a->part[k++].n_slots)
 				cols += part_taken(p, a, k, col, cut).n;
 			if (cols <= 0)

@@ -1,6 +1,96 @@
-/* kernels/cuda/cuda_rows.cu - axpby, copy, columns, take_rows, add_rows: operations on rows of floats. 1 launch
- * each. */
+/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of floats.
+ * 1 launch each. */
 #include "kernels/cuda/cuda.cuh"
+
+/* ---- layer norms, GELU ---- */
+
+enum { NORM_THREADS = 256 };
+
+struct layernorm_args {
+	float *out;
+	const float *x, *w, *b;
+	int32_t cols;
+	float eps;
+};
+
+/* Return the sum of x over all threads of a block. part: one float per warp. For all threads of a block. */
+static __device__ float block_sum(float x, float *part)
+{
+	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
+
+	x = warp_sum(x);
+	__syncthreads();
+	if (lane == 0)
+		part[warp] = x;
+	__syncthreads();
+	return warp_sum(lane < (int)blockDim.x / WARP ? part[lane] : 0.0f);
+}
+
+/* A block per row. */
+__global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernorm_args a)
+{
+	SHARED(float, part, [WARP]);
+	const float *x = a.x + (size_t)blockIdx.x * (size_t)a.cols;
+	float *out = a.out + (size_t)blockIdx.x * (size_t)a.cols, sum = 0, squares = 0, left = 0, mean, scale;
+	int step = (int)blockDim.x;
+
+	for (int i = (int)threadIdx.x; i < a.cols; i += step)
+		sum += x[i];
+	mean = block_sum(sum, part) / (float)a.cols;
+	for (int i = (int)threadIdx.x; i < a.cols; i += step) {
+		float d = x[i] - mean;
+
+		left += d;
+		squares += d * d;
+	}
+	/* what the rounded mean is off by */
+	left = block_sum(left, part) / (float)a.cols;
+	squares = block_sum(squares, part) / (float)a.cols - left * left;
+	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));
+	for (int i = (int)threadIdx.x; i < a.cols; i += step)
+		out[i] = fmaf((x[i] - mean - left) * scale, a.w[i], a.b[i]);
+}
+
+void cuda_layernorm(struct backend *be, struct tensor *out, const struct tensor *x, const struct tensor *w,
+                    const struct tensor *b, float eps, int32_t n)
+{
+	struct layernorm_args a = {};
+	int32_t threads = MIN((x->cols + WARP - 1) / WARP * WARP, (int32_t)NORM_THREADS);
+
+	if (cuda_stopped(be) || layernorm_check(be, out, x, w, b, n) < 0 || n < 1)
+		return;
+	a.out = (float *)out->data;
+	a.x = (const float *)x->data;
+	a.w = (const float *)w->data;
+	a.b = (const float *)b->data;
+	a.cols = x->cols;
+	a.eps = eps;
+	cuda_launch(cuda_of(be), layernorm_kernel, (unsigned)n, 1, 1, (unsigned)threads, 0, a);
+}
+
+struct gelu_args {
+	float *x;
+	int64_t n;
+};
+
+__global__ void gelu_kernel(struct gelu_args a)
+{
+	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+		a.x[i] *= 0.5f * erfcf(a.x[i] * -0.70710678f);
+}
+
+void cuda_gelu(struct backend *be, struct tensor *x, int32_t n)
+{
+	struct gelu_args a = {};
+	unsigned blocks;
+
+	if (cuda_stopped(be) || gelu_check(be, x, n) < 0 || n < 1)
+		return;
+	a.x = (float *)x->data;
+	a.n = (int64_t)n * x->cols;
+	blocks = cuda_blocks(a.n, 256);
+	cuda_launch(cuda_of(be), gelu_kernel, MIN(blocks, 2048u), 1, 1, 256, 0, a);
+}
 
 /* ---- sums ---- */
 

@@ -303,6 +303,79 @@ TEST(cuda_rmsnorm)
 	finish(be);
 }
 
+static void layernorm_case(struct backend *be, int32_t n, int32_t cols, float size, int in_place)
+{
+	size_t all = (size_t)n * (size_t)cols;
+	float *x = randoms(all, -size, 2 * size), *w = randoms((size_t)cols, 0.5f, 2),
+	      *b = randoms((size_t)cols, -1, 1), *want = must_alloc(all * 4), *got;
+	struct tensor tx = guarded(be, n, cols, x), tw = tensor_new(be, DT_F32, 1, cols, w),
+		      tb = tensor_new(be, DT_F32, 1, cols, b), to = guarded(be, n, cols, NULL);
+
+	for (size_t at = 0; at < all; at += (size_t)cols) {
+		double mean = 0, squares = 0;
+
+		for (int32_t i = 0; i < cols; i++)
+			mean += (double)x[at + (size_t)i] / cols;
+		for (int32_t i = 0; i < cols; i++)
+			squares += (x[at + (size_t)i] - mean) * (x[at + (size_t)i] - mean);
+		for (int32_t i = 0; i < cols; i++)
+			want[at + (size_t)i] =
+				(float)((x[at + (size_t)i] - mean) / sqrt(squares / cols + 1e-5f) * w[i] + b[i]);
+	}
+	be->ops->layernorm(be, in_place ? &tx : &to, &tx, &tw, &tb, 1e-5f, n);
+	got = result(be, in_place ? &tx : &to, "layernorm");
+	CHECK_MSG(test_nmse(got, want, all) < 1e-12, "layernorm of %d x %d: %g", n, cols, test_nmse(got, want, all));
+	be->ops->drop(be, &tx);
+	be->ops->drop(be, &tw);
+	be->ops->drop(be, &tb);
+	be->ops->drop(be, &to);
+	free(x);
+	free(w);
+	free(b);
+	free(want);
+	free(got);
+}
+
+TEST(cuda_layernorm)
+{
+	static const int32_t shape[][2] = { { 1, 384 },  { 3, 1 },   { 5, 33 }, { 70, 1024 },
+		                            { 2, 4100 }, { 9, 256 }, { 4, 31 } };
+	struct backend *be = open_cuda();
+
+	for (size_t i = 0; i < LEN(shape); i++)
+		for (int in_place = 0; in_place < 2; in_place++) {
+			layernorm_case(be, shape[i][0], shape[i][1], 1.0f, in_place);
+			layernorm_case(be, shape[i][0], shape[i][1], 1e4f, in_place);
+		}
+	finish(be);
+}
+
+TEST(cuda_gelu)
+{
+	static const int32_t shape[][2] = { { 1, 1536 }, { 3, 1 }, { 5, 33 }, { 70, 1024 }, { 2, 4100 } };
+	struct backend *be = open_cuda();
+
+	for (size_t i = 0; i < LEN(shape); i++) {
+		int32_t n = shape[i][0], cols = shape[i][1];
+		size_t all = (size_t)n * (size_t)cols;
+		float *x = randoms(all, -9, 9), *got;
+		struct tensor tx = guarded(be, n, cols, x);
+
+		be->ops->gelu(be, &tx, n);
+		got = result(be, &tx, "gelu");
+		for (size_t k = 0; k < all; k++) {
+			double want = x[k] * 0.5 * erfc(-x[k] / sqrt(2.0));
+
+			CHECK_MSG(fabs(got[k] - want) < 1e-6 * fabs(want) + 1e-9, "gelu(%g) = %g, not %g", (double)x[k],
+			          (double)got[k], want);
+		}
+		be->ops->drop(be, &tx);
+		free(x);
+		free(got);
+	}
+	finish(be);
+}
+
 /* ---- rotations ---- */
 
 static void rope_double(float *out, const float *x, const float *table, int32_t n, int32_t cols, int32_t dim,
@@ -1151,6 +1224,10 @@ TEST(cuda_refuses_as_the_processor_does)
 		refused(b, "internal: rmsnorm got an operand of the wrong shape");
 		b->ops->rmsnorm(b, &x, &x, &w, 40, 1e-5f, 3);
 		refused(b, "internal: rmsnorm got an operand of the wrong shape");
+		b->ops->layernorm(b, &x, &x, &w, &w, 1e-5f, 1);
+		refused(b, "internal: layernorm of 1 rows got operands of the wrong shape");
+		b->ops->gelu(b, &x, 3);
+		refused(b, "internal: gelu of 3 rows got an operand of the wrong shape");
 		b->ops->axpby(b, &x, 1, &w, 1, 1);
 		refused(b, "internal: axpby got an operand of the wrong shape");
 		b->ops->rope(b, &x, &x, &w, 32, 40, 0, 1);

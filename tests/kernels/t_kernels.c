@@ -115,7 +115,7 @@ TEST(wrong_shapes_are_refused)
 	struct tensor x, w, out, small;
 	float zeros[64 * 8] = { 0 };
 
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 9; i++) {
 		be = open_level("c", 2);
 		x = tensor_new(be, DT_F32, 2, 64, NULL);
 		out = tensor_new(be, DT_F32, 2, 8, NULL);
@@ -127,6 +127,10 @@ TEST(wrong_shapes_are_refused)
 		case 2: be->ops->matmul(be, &(struct matmul){ .out = &out, .w = &w }, 1, &x, 3); break;
 		case 3: be->ops->embed(be, &x, &w, (int32_t[]){ 8 }, 1); break;
 		case 4: be->ops->rmsnorm(be, &x, &x, &small, 64, 1e-5f, 1); break;
+		case 5: be->ops->layernorm(be, &x, &x, &small, &small, 1e-5f, 1); break;
+		case 6: be->ops->layernorm(be, &small, &small, &small, &small, 1e-5f, 2); break;
+		case 7: be->ops->layernorm(be, &out, &x, &x, &x, 1e-5f, 1); break;
+		case 8: be->ops->gelu(be, &x, 3); break;
 		}
 		CHECK_MSG(be->ops->sync(be) < 0, "case %d", i);
 		be->ops->drop(be, &x);
@@ -244,6 +248,105 @@ TEST(rmsnorm_matches_double)
 			free(ref);
 			free(got);
 			free(again);
+		}
+}
+
+/* off: added to every value, so that the mean is far larger than the deviation. */
+TEST(layernorm_matches_double)
+{
+	static const struct {
+		int32_t cols, n;
+		float size, off;
+		double limit;
+	} shape[] = {
+		{ 384, 1, 3, 0, 1e-12 },    { 384, 130, 3, 1, 1e-12 },  { 7, 4, 1, 0, 1e-12 },
+		{ 1, 3, 1, 0, 1e-12 },      { 33, 5, 1e-4f, 0, 1e-12 }, { 100, 2, 1e4f, 0, 1e-12 },
+		{ 1024, 3, 1, 1000, 1e-8 }, { 61, 70, 2, -50, 1e-10 },
+	};
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < LEN(shape); s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t cols = shape[s].cols, n = shape[s].n;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *w, *b, *ref, *got, *again;
+			struct tensor tx, tw, tb, out;
+
+			if (!be)
+				continue;
+			x = random_floats(all, shape[s].off - shape[s].size, shape[s].off + shape[s].size);
+			w = random_floats((size_t)cols, 0.5f, 2);
+			b = random_floats((size_t)cols, -1, 1);
+			ref = must_alloc(all * 4);
+			for (size_t g = 0; g < all; g += (size_t)cols) {
+				double sum = 0, squares = 0;
+
+				for (int32_t j = 0; j < cols; j++)
+					sum += (double)x[g + (size_t)j];
+				for (int32_t j = 0; j < cols; j++)
+					squares += pow(x[g + (size_t)j] - sum / cols, 2);
+				for (int32_t j = 0; j < cols; j++)
+					ref[g + (size_t)j] = (float)((x[g + (size_t)j] - sum / cols) /
+					                                     sqrt(squares / cols + 1e-5f) * w[j] +
+					                             b[j]);
+			}
+			tx = tensor_new(be, DT_F32, n, cols, x);
+			tw = tensor_new(be, DT_F32, 1, cols, w);
+			tb = tensor_new(be, DT_F32, 1, cols, b);
+			out = guarded(be, n, cols);
+			be->ops->layernorm(be, &out, &tx, &tw, &tb, 1e-5f, n);
+			be->ops->layernorm(be, &tx, &tx, &tw, &tb, 1e-5f, n);
+			got = result(be, &out, "layernorm");
+			again = must_alloc(all * 4);
+			be->ops->read(be, &tx, 0, again, all * 4);
+			CHECK_MSG(test_nmse(got, ref, all) < shape[s].limit, "%s %dx%d: %g", levels[l], (int)n,
+			          (int)cols, test_nmse(got, ref, all));
+			CHECK(!memcmp(got, again, all * 4));
+			be->ops->drop(be, &tx);
+			be->ops->drop(be, &tw);
+			be->ops->drop(be, &tb);
+			finish(be);
+			free(x);
+			free(w);
+			free(b);
+			free(ref);
+			free(got);
+			free(again);
+		}
+}
+
+TEST(gelu_matches_double)
+{
+	static const int32_t cols_of[] = { 1536, 1, 7, 61, 16, 33 };
+
+	for (int l = 0; l < N_LEVELS; l++)
+		for (size_t s = 0; s < LEN(cols_of); s++) {
+			struct backend *be = open_level(levels[l], 2);
+			int32_t cols = cols_of[s], n = s ? 5 : 60;
+			size_t all = (size_t)n * (size_t)cols;
+			float *x, *got, special[] = { 0, -0.0f, INFINITY, NAN, 1e30f, -1e30f, 1e-30f };
+			struct tensor tx;
+
+			if (!be)
+				continue;
+			x = random_floats(all, -9, 9);
+			if (cols == 7)
+				memcpy(x, special, sizeof special);
+			tx = guarded(be, n, cols);
+			be->ops->write(be, &tx, 0, x, all * 4);
+			be->ops->gelu(be, &tx, n);
+			got = result(be, &tx, "gelu");
+			for (size_t i = 0; i < all; i++) {
+				double want = x[i] * 0.5 * erfc(-x[i] / sqrt(2.0));
+
+				CHECK_MSG(isnan(want) ? isnan(got[i])
+				                      : (float)want == got[i] ||
+				                                fabs(got[i] - want) < 2e-6 * fabs(want) + 1e-9,
+				          "%s gelu(%g) = %g, not %g", levels[l], (double)x[i], (double)got[i], want);
+			}
+			finish(be);
+			free(x);
+			free(got);
 		}
 }
 
