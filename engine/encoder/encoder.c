@@ -1,0 +1,189 @@
+/* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, pools.
+ *
+ * A layer, for the tokens of a batch x [n][n_embd]:
+ *
+ *     x = norm(x + attention(x))       x = norm(x + down(gelu(up(x)))) */
+#include "engine/encoder/encoder.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
+{
+	struct encoder *e = xcalloc(1, sizeof *e);
+	char msg[160];
+
+	*out = NULL;
+	if (gguf_open(&e->gguf, path, err)) {
+		encoder_close(e);
+		return -1;
+	}
+	if (backend_open(&e->be, device ? device : "auto", &(struct backend_options){ .threads = threads }, msg)) {
+		encoder_close(e);
+		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device ? device : "auto", msg);
+	}
+	if (encoder_load(e, err)) {
+		encoder_close(e);
+		return -1;
+	}
+	*out = e;
+	return 0;
+}
+
+void encoder_close(struct encoder *e)
+{
+	if (!e)
+		return;
+	if (e->be) {
+		encoder_release(e);
+		e->be->ops->close(e->be);
+	}
+	gguf_close(e->gguf);
+	free(e);
+}
+
+int32_t encoder_dims(const struct encoder *e)
+{
+	return e->n_embd;
+}
+
+int32_t encoder_longest(const struct encoder *e)
+{
+	return e->longest;
+}
+
+/* out = in W^T + bias, or out += in W^T + bias. */
+static void linear(struct encoder *e, const struct encoder_linear *m, struct tensor *out, const struct tensor *in,
+                   int accumulate, int32_t n)
+{
+	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->w, .bias = &m->b, .accumulate = accumulate },
+	                   1, in, n);
+}
+
+static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
+{
+	e->be->ops->layernorm(e->be, &e->x, &e->x, &w->w, &w->b, e->eps, n);
+}
+
+/* attn = attention among the n tokens of one text, which are rows row0 .. of the batch. */
+static void attend(struct encoder *e, int32_t row0, int32_t n)
+{
+	struct tensor q = tensor_rows(&e->q, row0), out = tensor_rows(&e->attn, row0);
+	int32_t dim = e->n_embd / e->n_head;
+
+	e->be->ops->attn(e->be,
+	                 &(struct attn_args){ .out = &out,
+	                                      .k = &e->k_plane,
+	                                      .v = &e->v_plane,
+	                                      .part = &(struct attn_part){ .q = &q, .slot0 = row0, .n_slots = n },
+	                                      .n_part = 1,
+	                                      .n_head = e->n_head,
+	                                      .n_kv_head = e->n_head,
+	                                      .head_dim = dim,
+	                                      .cap = e->batch,
+	                                      .bidirectional = 1,
+	                                      .scale = 1 / sqrtf((float)dim),
+	                                      .prompt = 1 },
+	                 n);
+}
+
+static void layer_run(struct encoder *e, const struct encoder_layer *l, const struct encoder_text *text, int32_t n_text,
+                      int32_t n)
+{
+	const struct backend_ops *op = e->be->ops;
+
+	op->matmul(e->be,
+	           (struct matmul[]){ { .out = &e->q, .w = &l->q.w, .bias = &l->q.b },
+	                              { .out = &e->k, .w = &l->k.w, .bias = &l->k.b },
+	                              { .out = &e->v, .w = &l->v.w, .bias = &l->v.b } },
+	           3, &e->x, n);
+	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
+	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
+	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
+		attend(e, row, text[i].n);
+	linear(e, &l->out, &e->x, &e->attn, 1, n);
+	norm(e, &l->attn_norm, n);
+	linear(e, &l->up, &e->hidden, &e->x, 0, n);
+	op->gelu(e->be, &e->hidden, n);
+	linear(e, &l->down, &e->x, &e->hidden, 1, n);
+	norm(e, &l->ffn_norm, n);
+}
+
+/* out [n_embd] = the pooled hidden states of n tokens, at length 1; zeros if they are all 0. */
+static void pool(const struct encoder *e, const float *x, int32_t n, float *out)
+{
+	int32_t first = e->pooling == POOL_LAST ? n - 1 : 0, end = e->pooling == POOL_FIRST ? 1 : n;
+	double squares = 0;
+
+	for (int32_t c = 0; c < e->n_embd; c++) {
+		double sum = 0;
+
+		for (int32_t i = first; i < end; i++)
+			sum += (double)x[(size_t)i * (size_t)e->n_embd + (size_t)c];
+		sum /= end - first;
+		squares += sum * sum;
+		out[c] = (float)sum;
+	}
+	for (int32_t c = 0; squares > 0 && c < e->n_embd; c++)
+		out[c] = (float)(out[c] / sqrt(squares));
+}
+
+/* Compute the vectors of texts that fit one batch. */
+static void batch_run(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n, float *out)
+{
+	const struct backend_ops *op = e->be->ops;
+	size_t dims = (size_t)e->n_embd;
+	const float *x = e->host;
+
+	for (int32_t i = 0, row = 0; i < n_text; i++)
+		for (int32_t k = 0; k < text[i].n; k++, row++) {
+			e->id[row] = text[i].id[k];
+			e->at[row] = k;
+		}
+	op->embed(e->be, &e->x, &e->embd, e->id, n);
+	op->take_rows(e->be, &e->attn, &e->position, e->at, n);
+	op->axpby(e->be, &e->x, 1, &e->attn, 1, n);
+	norm(e, &e->embd_norm, n);
+	for (int32_t i = 0; i < e->n_layer; i++)
+		layer_run(e, &e->layer[i], text, n_text, n);
+	op->read(e->be, &e->x, 0, e->host, (size_t)n * dims * sizeof *e->host);
+	for (int32_t i = 0; i < n_text; x += (size_t)text[i++].n * dims)
+		pool(e, x, text[i].n, out + (size_t)i * dims);
+}
+
+static int texts_check(const struct encoder *e, const struct encoder_text *text, int32_t n, struct err *err)
+{
+	for (int32_t i = 0; i < n; i++) {
+		if (text[i].n < 1)
+			return err_set(err, ERR_USAGE, "a text without tokens has no vector");
+		if (text[i].n > e->longest)
+			return err_set(err, ERR_FIT, "a text of %d tokens is longer than the %d that the encoder reads",
+			               text[i].n, e->longest);
+		for (int32_t k = 0; k < text[i].n; k++)
+			if (text[i].id[k] < 0 || text[i].id[k] >= e->n_vocab)
+				return err_set(err, ERR_USAGE, "token id %d is not within the encoder's vocabulary of %d",
+				               text[i].id[k], e->n_vocab);
+	}
+	return 0;
+}
+
+int encoder_embed(struct encoder *e, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
+                  struct err *err)
+{
+	int failed = texts_check(e, text, n, err);
+
+	e->be->cancel = cancel;
+	for (int32_t i = 0, end; i < n && !failed; i = end) {
+		int32_t tokens = 0;
+
+		for (end = i; end < n && tokens + text[end].n <= e->batch; end++)
+			tokens += text[end].n;
+		batch_run(e, text + i, end - i, tokens, out + (size_t)i * (size_t)e->n_embd);
+		if (e->be->ops->sync(e->be))
+			failed = err_set(err, ERR_FAIL, "cannot encode a text: %s", e->be->err);
+		else if (cancel && *cancel)
+			failed = err_set(err, ERR_CANCELLED, "stopped");
+	}
+	e->be->cancel = NULL;
+	return failed ? -1 : gguf_check_there(e->gguf, err);
+}

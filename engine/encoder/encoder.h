@@ -1,0 +1,49 @@
+/* engine/encoder/encoder.h (private to engine/) - a loaded encoder. */
+#ifndef WEIR_ENCODER_H
+#define WEIR_ENCODER_H
+
+#include "engine/encoder.h"
+#include "engine/gguf/gguf.h"
+#include "kernels/backend.h"
+
+enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, at least the longest text */
+
+enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST }; /* numbers in files */
+
+/* Layer norm: f32 [1][n_embd] each. */
+struct encoder_norm {
+	struct tensor w, b;
+};
+/* A matrix and its bias f32 [1][rows of the matrix]. */
+struct encoder_linear {
+	struct tensor w, b;
+};
+struct encoder_layer {
+	struct encoder_linear q, k, v, out; /* [n_embd][n_embd] */
+	struct encoder_norm attn_norm, ffn_norm;
+	struct encoder_linear up, down; /* [n_ff][n_embd], [n_embd][n_ff] */
+};
+
+struct encoder {
+	struct gguf *gguf;
+	struct backend *be;
+	int32_t n_layer, n_embd, n_ff, n_head, longest, n_vocab;
+	float eps;
+	enum pooling pooling;
+	struct tensor embd;     /* [n_vocab][n_embd], read by row */
+	struct tensor position; /* f32 [longest][n_embd]: position embeddings plus the embedding of token type 0 */
+	struct encoder_norm embd_norm;
+	struct encoder_layer *layer; /* [n_layer] */
+	/* Buffers, f32 [batch][n_embd]; hidden [batch][n_ff] */
+	int32_t batch;
+	struct tensor x, q, k, v, attn, hidden;
+	struct tensor k_plane, v_plane; /* f16 [n_head * batch][n_embd / n_head] */
+	int32_t *id, *at;               /* [batch] token ids and positions of a batch */
+	float *host;                    /* [batch][n_embd] last hidden states */
+};
+
+/* Read keys and bind weights of e->gguf; open e->be first. Return 0, or -1 with the error set; release in either case. */
+int encoder_load(struct encoder *, struct err *);
+void encoder_release(struct encoder *);
+
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Make models/bert.gguf, .ids and .vectors.f32: a tiny encoder with random weights, texts, and their vectors [pooling][text][EMBD].
+
+The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
+without a mask, GELU by erf, pooling, length 1. Mutants lack one property each; their cosine with the right vectors is printed.
+
+    pip install numpy gguf
+    python3 tests/vectors/make_encoder.py [OUT_DIR]
+    python3 tests/vectors/make_encoder.py --speed Q4_0 FILE     multilingual-e5-small's shape with random weights, for tests/measure/encode.c
+"""
+import math
+import os
+import sys
+
+import numpy as np
+from gguf import GGUFWriter, PoolingType
+
+LAYERS, EMBD, FF, HEADS, VOCAB, LONGEST, EPS = 2, 32, 64, 2, 60, 40, 1e-12
+LENGTHS = [1, 2, 7, 16, 33, 40, 5]
+POOLINGS = ("mean", "cls", "last")    # the file says mean; the numbers of the others follow it
+erf = np.vectorize(math.erf)
+
+
+def weights(rng):
+    w = {"token_embd.weight": rng.normal(size=(VOCAB, EMBD)), "position_embd.weight": rng.normal(size=(LONGEST, EMBD)) * 0.5,
+         "token_types.weight": rng.normal(size=(2, EMBD)) * 0.5}
+
+    def norm(name):
+        w[name + ".weight"], w[name + ".bias"] = 1 + 0.3 * rng.normal(size=EMBD), 0.3 * rng.normal(size=EMBD)
+
+    def linear(name, rows, cols):
+        w[name + ".weight"], w[name + ".bias"] = rng.normal(size=(rows, cols)) * 1.5 / cols ** .5, 0.3 * rng.normal(size=rows)
+
+    norm("token_embd_norm")
+    for i in range(LAYERS):
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            linear(f"blk.{i}.{name}", EMBD, EMBD)
+        linear(f"blk.{i}.ffn_up", FF, EMBD)
+        linear(f"blk.{i}.ffn_down", EMBD, FF)
+        norm(f"blk.{i}.attn_output_norm")
+        norm(f"blk.{i}.layer_output_norm")
+    return {k: v.astype(np.float32) for k, v in w.items()}
+
+
+def vector(w, ids, pooling, without=""):
+    w = {k: v.astype(np.float64) for k, v in w.items()}
+    dim, n = EMBD // HEADS, len(ids)
+
+    def linear(name, x):
+        return x @ w[name + ".weight"].T + w[name + ".bias"]
+
+    def norm(name, x):
+        d = x - x.mean(1, keepdims=True)
+        return d / np.sqrt((d * d).mean(1, keepdims=True) + EPS) * w[name + ".weight"] + w[name + ".bias"]
+
+    x = w["token_embd.weight"][ids] + (without != "positions") * w["position_embd.weight"][:n] + (without != "type") * w["token_types.weight"][0]
+    x = norm("token_embd_norm", x)
+    for i in range(LAYERS):
+        blk = f"blk.{i}."
+        q, k, v = (linear(blk + name, x).reshape(n, HEADS, dim).swapaxes(0, 1) for name in ("attn_q", "attn_k", "attn_v"))
+        s = q @ k.swapaxes(1, 2) / dim ** .5
+        if without == "both directions":
+            s = np.where(np.tri(n) > 0, s, -np.inf)
+        p = np.exp(s - s.max(2, keepdims=True))
+        p /= p.sum(2, keepdims=True)
+        x = norm(blk + "attn_output_norm", x + linear(blk + "attn_output", (p @ v).swapaxes(0, 1).reshape(n, EMBD)))
+        u = linear(blk + "ffn_up", x)
+        tanh = np.tanh(0.7978845608028654 * (u + 0.044715 * u ** 3))
+        u = u / 2 * (1 + (tanh if without == "erf" else erf(u / 2 ** .5)))
+        x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", u))
+    x = x.mean(0) if pooling == "mean" else x[0] if pooling == "cls" else x[-1]
+    return x / np.sqrt((x * x).sum())
+
+
+def main():
+    path = os.path.join(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"), "bert")
+    rng = np.random.default_rng(42)
+    w = weights(rng)
+    g = GGUFWriter(path + ".gguf", "bert")
+    g.add_block_count(LAYERS)
+    g.add_context_length(LONGEST)
+    g.add_embedding_length(EMBD)
+    g.add_feed_forward_length(FF)
+    g.add_head_count(HEADS)
+    g.add_layer_norm_eps(EPS)
+    g.add_causal_attention(False)
+    g.add_pooling_type(PoolingType.MEAN)
+    for name, value in w.items():
+        g.add_tensor(name, value)
+    g.write_header_to_file()
+    g.write_kv_data_to_file()
+    g.write_tensors_to_file()
+    g.close()
+    texts = [list(map(int, rng.integers(0, VOCAB, n))) for n in LENGTHS]
+    want = np.array([[vector(w, ids, pooling) for ids in texts] for pooling in POOLINGS])
+    want.astype("<f4").tofile(path + ".vectors.f32")
+    with open(path + ".ids", "w") as f:
+        f.writelines(" ".join(map(str, ids)) + "\n" for ids in texts)
+    for without in ("positions", "type", "both directions", "erf"):
+        other = np.array([[vector(w, ids, pooling, without) for ids in texts] for pooling in POOLINGS])
+        print(f"without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")
+
+
+if __name__ == "__main__":
+    main()
