@@ -161,7 +161,8 @@ static int texts_check(const struct encoder *e, const struct encoder_text *text,
 			               text[i].n, e->longest);
 		for (int32_t k = 0; k < text[i].n; k++)
 			if (text[i].id[k] < 0 || text[i].id[k] >= e->n_vocab)
-				return err_set(err, ERR_USAGE, "token id %d is not within the encoder's vocabulary of %d",
+				return err_set(err, ERR_USAGE,
+				               "token id %d is not within the encoder's vocabulary of %d",
 				               text[i].id[k], e->n_vocab);
 	}
 	return 0;

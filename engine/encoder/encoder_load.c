@@ -96,10 +96,10 @@ static const struct gguf_tensor *load_find(struct loader *l, const char *prefix,
 	if (t->type >= DT_COUNT)
 		l->failed = gguf_err(g, l->err, "tensor '%s' is of a type that encoders do not use", full);
 	else
-		l->failed = gguf_err(g, l->err,
-		                     "byte %llu: tensor '%s' has the shape %lld x %lld, and must have %d x %d",
-		                     (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1], cols,
-		                     rows ? rows : 1);
+		l->failed =
+			gguf_err(g, l->err, "byte %llu: tensor '%s' has the shape %lld x %lld, and must have %d x %d",
+		                 (unsigned long long)t->off, full, (long long)t->ne[0], (long long)t->ne[1], cols,
+		                 rows ? rows : 1);
 	return NULL;
 }
 
@@ -267,9 +267,9 @@ static void tensor_release(struct encoder *e, struct tensor *t)
 
 void encoder_release(struct encoder *e)
 {
-	struct tensor *const all[] = { &e->embd,        &e->position, &e->embd_norm.w, &e->embd_norm.b,
-		                       &e->x,           &e->q,        &e->k,           &e->v,
-		                       &e->attn,        &e->hidden,   &e->k_plane,     &e->v_plane };
+	struct tensor *const all[] = { &e->embd, &e->position, &e->embd_norm.w, &e->embd_norm.b,
+		                       &e->x,    &e->q,        &e->k,           &e->v,
+		                       &e->attn, &e->hidden,   &e->k_plane,     &e->v_plane };
 
 	for (size_t i = 0; i < LEN(all); i++)
 		tensor_release(e, all[i]);

@@ -41,7 +41,8 @@ static void texts_read(struct texts *t)
 static char *changed_file(const char *text, size_t at, uint32_t value)
 {
 	size_t n, length = strlen(text);
-	char *bytes = test_read(test_file("tests/vectors/models/bert.gguf"), &n), *path = strdup("/tmp/t_encoder.XXXXXX");
+	char *bytes = test_read(test_file("tests/vectors/models/bert.gguf"), &n),
+	     *path = strdup("/tmp/t_encoder.XXXXXX");
 	int fd = mkstemp(path);
 
 	for (size_t i = 0; i + length + at + 4 <= n; i++)
@@ -187,9 +188,11 @@ TEST(refuses_files_that_it_cannot_compute)
 		{ "bert.attention.head_count", 4, 3, "is 3, and must divide the embedding_length, 32" },
 		{ "bert.block_count", 4, 3, "tensor 'blk.2.attn_q.weight' is missing" },
 		{ "bert.block_count", 4, 1, "is not part of a bert model of 1 layers" },
-		{ "bert.context_length", 4, 41, "tensor 'position_embd.weight' has the shape 32 x 40, and must have 32 x 41" },
+		{ "bert.context_length", 4, 41,
+		  "tensor 'position_embd.weight' has the shape 32 x 40, and must have 32 x 41" },
 		{ "bert.feed_forward_length", 4, 65, "tensor 'blk.0.ffn_up.weight' has the shape" },
-		{ "bert.attention.layer_norm_epsilon", 4, 0x3f800000, "'bert.attention.layer_norm_epsilon' is out of range" },
+		{ "bert.attention.layer_norm_epsilon", 4, 0x3f800000,
+		  "'bert.attention.layer_norm_epsilon' is out of range" },
 	};
 
 	for (size_t i = 0; i < LEN(list); i++) {

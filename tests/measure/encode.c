@@ -53,7 +53,8 @@ static void timed_kv_put(struct backend *be, struct tensor *plane, const struct 
 
 int main(int argc, char **argv)
 {
-	int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2, texts = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 64,
+	int threads = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 2,
+	    texts = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 64,
 	    tokens = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 120;
 	struct encoder_text *text;
 	struct encoder *e;
@@ -96,7 +97,8 @@ int main(int argc, char **argv)
 		for (int i = 0; i < 5; i++)
 			sum += seconds[i];
 		seconds[5] = wall - sum;
-		printf("%.0f tokens/s wall, %.0f a second of processor time:", texts * tokens / wall, texts * tokens / cpu);
+		printf("%.0f tokens/s wall, %.0f a second of processor time:", texts * tokens / wall,
+		       texts * tokens / cpu);
 		for (int i = 0; i < 6; i++)
 			printf(" %s %.0f%%", names[i], 100 * seconds[i] / wall);
 		printf("\n");
