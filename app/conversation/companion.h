@@ -1,5 +1,5 @@
-/* app/conversation/companion.h - the second door of this room, for companions of a conversation: app/retrieval and
- * app/reader.
+/* app/conversation/companion.h - the header of app/conversation for rooms that add companions to a conversation:
+ * app/retrieval and app/reader. All others include conversation.h.
  *
  * A companion is a set of functions that the conversation calls at each question: to search before the question is
  * asked, to put text before the question, to observe the answer. Companions are called in the order in which they

@@ -206,7 +206,7 @@ struct conversation {
 	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
 	int prefix_known;         /* 1 = prefix is up to date */
 	int32_t pinned;           /* number of prefix tokens pinned in the cache; -1 = not pinned yet */
-	int grows;                /* 1 = the last message is a growing text, which the next question joins */
+	int grows; /* 1 = the last message is a text that is still being read; the next question is appended to it */
 	struct turn last;
 	uint64_t total_answer; /* tokens of all answers */
 	int outgrown;          /* 1 = the cache has evicted tokens, and a turn has reported it */

@@ -1,7 +1,7 @@
 /* engine/cache/cascade_shape.c - the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-enum { ROOM_MIN = 256 }; /* auto: the stream's least size, unless a quarter of the context is less */
+enum { ROOM_MIN = 256 }; /* size=auto: least slots behind the pinned prefix, unless a quarter of the context is less */
 
 static int32_t clamp(int32_t n, int32_t most)
 {

@@ -59,7 +59,8 @@ void recurrent_close(struct recurrent *);
 
 /* Begin a step. verifies: a VERIFY step of several tokens, of which only some may be committed. */
 void recurrent_begin(struct recurrent *, int verifies);
-/* Run an operation of a layer; the functions fill in its states. */
+/* Run an operation of a layer. The caller leaves `state` and `next` of the operation unset; these functions set
+ * them. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
 void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);

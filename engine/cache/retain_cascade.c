@@ -154,7 +154,7 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* VERIFY: tokens before probe_from do not count, as if each token were decoded alone. */
+	/* VERIFY: attention of tokens before probe_from adds no mass, as when each token is decoded alone. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)

@@ -14,7 +14,8 @@
 
 /* ---- rollback, pinning ---- */
 
-/* Return the last usable point at or before t tokens; -1 = none. */
+/* Return the index of the last saved state of the masses at or before t tokens that a rollback can continue from;
+ * -1 = none. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;

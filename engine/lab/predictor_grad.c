@@ -103,8 +103,8 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* Turn outer into the gradient by the sums of the second convolution, before the ReLU. g[i]: gradient by the
- * prediction of column i, divided by rows. */
+/* Turn outer into the gradient with respect to the sums of the second convolution, before the ReLU. g[i]: gradient with
+ * respect to the prediction of column i, divided by rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

@@ -109,7 +109,8 @@ void train_attention_back(struct trainer *, const struct train_acts *, int32_t f
 /* Compute y = w * x / rms(x); inv [rows] gets 1 / rms(x). */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* Add the gradient by x to dx; _weights: add the gradient by w to dw, for columns from .. to of n rows. */
+/* Add the gradient with respect to x to dx; _weights: add the gradient with respect to w to dw, for columns from .. to
+ * of n rows. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,
@@ -122,7 +123,7 @@ void train_glu(float *h, const float *gate, const float *up, size_t n);
 void train_glu_back(float *dgate, float *dup, const float *dh, const float *gate, const float *up, size_t n);
 /* Turn a row of n logits into weight * (softmax - onehot(id)), the gradient of the loss; return -ln p(id). */
 double train_cross_entropy(float *logits, int32_t n, int32_t id, float weight);
-/* Turn p[0 .. n) into its softmax; _back: turn d, the gradient by p, into scale * p * (d - sum(p * d)). */
+/* Turn p[0 .. n) into its softmax; _back: turn d, the gradient with respect to p, into scale * p * (d - sum(p * d)). */
 void train_softmax(float *p, int32_t n);
 void train_softmax_back(float *d, const float *p, int32_t n, float scale);
 

@@ -271,8 +271,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* Turn t->dx from the gradient by the layer's output into the gradient by its input; add the gradients of its
- * parameters. */
+/* Turn t->dx from the gradient with respect to the layer's output into the gradient with respect to its input; add the
+ * gradients of its parameters. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -304,8 +304,8 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Return the loss of rows from .. from + n. weight > 0: write the gradient by x_normed of these rows to dx, and add
- * the gradient of the output matrix. */
+/* Return the loss of rows from .. from + n. weight > 0: write the gradient with respect to x_normed of these rows to
+ * dx, and add the gradient of the output matrix. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;

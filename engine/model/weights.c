@@ -40,7 +40,7 @@ enum { PARTS = 3 };
 static const struct weight_def {
 	const char *name; /* name after "blk.LAYER." */
 	enum size cols;
-	/* the tensors of struct layer that get the rows, one after the other */
+	/* members of struct layer: the file tensor's rows are divided among them, in this order */
 	struct {
 		size_t at;      /* offset in struct layer */
 		enum size rows; /* SIZE_ONE: a norm or a bias */

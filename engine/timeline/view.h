@@ -1,5 +1,6 @@
-/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(): counts and sums by
- * column (engine_view.h). A place is 0 for pinned tokens, else the number of a ring. */
+/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(): counts and sums for
+ * each column of the picture (engine_view.h). A place says where a token is kept: 0 = in the pinned prefix, i = in
+ * ring buffer i of the cache. */
 #ifndef WEIR_VIEW_H
 #define WEIR_VIEW_H
 

@@ -133,8 +133,9 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Write the units: for every block, the residual planes of the columns that are wide in it, in the widths of
- * tiles. p has room for COLS_SET columns of each block and their padding. Returns the number of units. */
+/* Write the residual planes. A column with large values in a block is coded in two planes of bytes there. For each
+ * block the residual planes of such columns are written side by side in units; a unit has as many columns as a tile of
+ * the product. p has room for COLS_SET columns of each block and their padding. Returns the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {

@@ -581,8 +581,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* Offsets for prefetching the next span's rows, which are unknown for a list. Prefetch the first block of
-	 * a list, because no span before it has. */
+	/* Offsets of the rows after this span, for prefetching. For a list of slots these rows are unknown: the last
+	 * row's offset is repeated, and the first block of the span's own rows is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

@@ -30,8 +30,9 @@
 #include "kernels/cpu/simd_attn.h"
 
 #if defined(LANES) && PAIRS
-#define LOG2_E                                                                                                         \
-	1.44269504088896341f /* scores are exponents of 2 here; states and kept scores are in the level's unit (SCORE_UNIT) */
+/* In this file scores are exponents of 2. States of the softmax and scores written for a probe are converted to
+ * SCORE_UNIT, the unit of this CPU level. */
+#define LOG2_E 1.44269504088896341f
 
 enum {
 	KEY_BITS = 13,

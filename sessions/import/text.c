@@ -225,7 +225,8 @@ static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* Find the encoding of p[n], after its byte order mark (marked: that of UTF-8).  *c NULL: UTF-8.  -1: not text. */
+/* Find the encoding of p[0 .. n), which begins after the byte order mark, if any. marked: 1 = the mark was UTF-8's.
+ * Sets *c; NULL = UTF-8. Returns -1 if the bytes are no text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey_bytes(p, n);

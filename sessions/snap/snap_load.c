@@ -1,4 +1,5 @@
-/* sessions/snap/snap_load.c - restores a timeline: bit for bit from a head, or the longest prefix whose chunks exist.
+/* sessions/snap/snap_load.c - restores a timeline: bit for bit if the record of the whole timeline (a
+ * head, snap_private.h) exists, else the longest prefix of its tokens whose chunks exist.
  *
  * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline. A timeline that holds
  * tokens is emptied only after all that is to replace them has been read and verified once. This reads everything

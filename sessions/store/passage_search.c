@@ -119,7 +119,8 @@ struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* numbers (from 1) of the last word found in the passage, and of the last word found in its heading */
+	/* the last word of the question found in the passage, and in its heading: its index in the question from 1,
+	 * 0 = none; so a word counts once */
 	uint32_t has, headed;
 };
 struct search {

@@ -18,7 +18,8 @@ struct spans {
 	size_t n, cap;
 };
 
-/* Append styled text to a paragraph.  source: offset of text[n] in the clean text, or NO_SOURCE. */
+/* Append styled text to a paragraph.  source: offset in the message (as filtered for the
+ * terminal) at which `text` begins, or NO_SOURCE. */
 void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, unsigned style, uint32_t source);
 
 /* Find the line of p[at..end), at < end, that fits `width` columns: p[at..*stop), *cols columns wide.  Returns the
