@@ -4,7 +4,7 @@
  *     build/tests/measure/encode MODEL.gguf [THREADS [TEXTS [TOKENS]]]
  *
  * Texts are random token ids. The operations are timed by wrapping the backend's table, on the calling thread: run alone.
- * tests/measure/make_encoder.py makes files of random weights. */
+ * tests/vectors/make_encoder.py --speed makes files of random weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

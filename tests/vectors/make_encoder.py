@@ -13,7 +13,7 @@ import os
 import sys
 
 import numpy as np
-from gguf import GGUFWriter, PoolingType
+from gguf import GGMLQuantizationType, GGUFWriter, PoolingType, quants
 
 LAYERS, EMBD, FF, HEADS, VOCAB, LONGEST, EPS = 2, 32, 64, 2, 60, 40, 1e-12
 LENGTHS = [1, 2, 7, 16, 33, 40, 5]
@@ -72,7 +72,46 @@ def vector(w, ids, pooling, without=""):
     return x / np.sqrt((x * x).sum())
 
 
+def speed(kind, path):
+    layers, embd, ff, vocab, longest = 12, 384, 1536, 2000, 512
+    rng = np.random.default_rng(1)
+    g = GGUFWriter(path, "bert")
+    g.add_block_count(layers)
+    g.add_context_length(longest)
+    g.add_embedding_length(embd)
+    g.add_feed_forward_length(ff)
+    g.add_head_count(12)
+    g.add_layer_norm_eps(EPS)
+    g.add_pooling_type(PoolingType.MEAN)
+
+    def matrix(name, rows, cols):
+        kind_of = GGMLQuantizationType[kind]
+        value = (rng.normal(size=(rows, cols)) / cols ** .5).astype(np.float32)
+        g.add_tensor(name, quants.quantize(value, kind_of), raw_dtype=kind_of)
+
+    def vectors(name, weight):
+        g.add_tensor(name + ".weight", np.full(embd, weight, np.float32))
+        g.add_tensor(name + ".bias", np.zeros(embd, np.float32))
+
+    matrix("token_embd.weight", vocab, embd)
+    g.add_tensor("position_embd.weight", rng.normal(size=(longest, embd)).astype(np.float32))
+    vectors("token_embd_norm", 1)
+    for i in range(layers):
+        for name, rows, cols in (("attn_q", embd, embd), ("attn_k", embd, embd), ("attn_v", embd, embd), ("attn_output", embd, embd),
+                                 ("ffn_up", ff, embd), ("ffn_down", embd, ff)):
+            matrix(f"blk.{i}.{name}.weight", rows, cols)
+            g.add_tensor(f"blk.{i}.{name}.bias", np.zeros(rows, np.float32))
+        vectors(f"blk.{i}.attn_output_norm", 1)
+        vectors(f"blk.{i}.layer_output_norm", 1)
+    g.write_header_to_file()
+    g.write_kv_data_to_file()
+    g.write_tensors_to_file()
+    g.close()
+
+
 def main():
+    if len(sys.argv) > 3 and sys.argv[1] == "--speed":
+        return speed(sys.argv[2], sys.argv[3])
     path = os.path.join(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"), "bert")
     rng = np.random.default_rng(42)
     w = weights(rng)
