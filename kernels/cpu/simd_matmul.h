@@ -171,7 +171,7 @@ INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels,
                         int32_t ldo)
 {
 	const struct pack_format f = panel_format_of(type);
-	const int few = k->n > 1 && k->n <= COLS_AHEAD, one = COLS_AHEAD && one_column_ahead(f);
+	const int few = k->n > 1 && k->n <= COLS_AHEAD, one = COLS_AHEAD > 0 && one_column_ahead(f);
 	_Alignas(64) float result[COLS_RESULTS * PANEL];
 	float *lo = result + PANEL * k->lo_at;
 	size_t bytes = panel_bytes(type, k->blocks * 32);
