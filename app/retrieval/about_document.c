@@ -1,18 +1,18 @@
 /* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
  * document, which answers some of them (retrieval.h).
  *
- * "Who wrote it?" shares no word with a title page, and "Summarize this." with no sentence, so a search by words
- * fails. A question is about the whole document if each of its words is in one language's table below, and at least
- * one of them names a document or a property of one. Any other word asks for a detail: "What does the summary of
- * chapter 3 say about costs?". */
+ * A search by words fails for them: "Who wrote it?" shares no word with a title page. A question is about the whole
+ * document if each of its words is in the table of one language below, and at least one word names a document or a
+ * property of documents. A word that is not in the table asks for a detail: "costs" in "What does it say about
+ * costs?". */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 
-/* Lists of lower-case words separated by blanks; word* matches every word with that beginning. nothing: function
- * words and fillers; parts: parts of a text that may be asked for in general ("the results"). */
+/* Lists of lower-case words separated by blanks; "word*" matches every word with that prefix. nothing: function words
+ * and fillers. parts: parts of a text that may be asked for in general ("the results"). */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
 } languages[] = {
@@ -141,7 +141,7 @@ static const struct language {
 		" samen samenvat* samengevat overzicht ",
 	},
 };
-/* After these words a word for "document" names another one: "Which book did he write?" */
+/* After one of these words, "book" or "text" means another document: "Which book did he write?" */
 static const char which[] =
 	" which what any welche welches welchen welcher quel quelle qu\xc3\xa9 cu\xc3\xa1l quale che qual welk welke ";
 /* A number before one of these words is the length of a summary: "in 100 words". */
@@ -166,7 +166,8 @@ static int list_has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* Bytes of a Latin-1 punctuation mark, quotation mark or dash at s; 0: s begins otherwise. */
+/* Return the bytes of the punctuation mark (Latin-1, typographic quote or dash) at s, 0 if s begins with another
+ * character. */
 static size_t punctuation_bytes(const char *s, size_t n)
 {
 	if (n >= 2 && (unsigned char)s[0] == 0xc2)
@@ -174,8 +175,8 @@ static size_t punctuation_bytes(const char *s, size_t n)
 	return n >= 3 && (unsigned char)s[0] == 0xe2 && (unsigned char)s[1] == 0x80 ? 3 : 0;
 }
 
-/* Copy the next word of s[*at .. n), in lower case, and advance *at. 1; 0: no more word; -1: the word is too long
- * for the lists. */
+/* Copy the next word of s[*at .. n), in lower case, and advance *at. Returns 1; 0 at the end; -1 if the word is
+ * longer than any word of the lists. */
 static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 {
 	size_t i = *at, skip, len = 0;
@@ -195,7 +196,8 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	return len > 0;
 }
 
-/* Classify a question with the word lists of one language. *words: length of the summary that it asks for. */
+/* Classify a question with the word lists of one language. *words: length of the summary that the question asks
+ * for. */
 static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
@@ -227,7 +229,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 		else
 			return WHOLE_NOT;
 	}
-	/* A number at the end ("4.3.1") names a section. */
+	/* A number at the end names a section ("4.3.1"), so the question is not about the whole document. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
@@ -237,8 +239,8 @@ static enum whole_question question_classify(const struct language *l, const cha
 	                                     : WHOLE_NOT;
 }
 
-/* Replace a document's name in the question, with or without its file name extension, by blanks. 1 = replaced, 0 =
- * the question does not contain the name. */
+/* Overwrite a document's name in the question with blanks. The file name extension may be missing in the question. 1
+ * = overwritten, 0 = the question does not contain the name. */
 static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
@@ -283,8 +285,9 @@ enum whole_question asks_for_whole(const struct conversation *conv, const char *
 
 /* ---- the beginning of a document ----
  *
- * "Who wrote it?" is answered by the first lines of a document. "What is it about?" is answered by its abstract, else
- * by its first paragraph of prose, which may follow a licence, publisher's notes, and lists of names and chapters. */
+ * "Who wrote it?" is answered by the first lines of a document. "What is it about?" is answered by its abstract;
+ * without an abstract, by the first paragraph of prose, which may follow a licence, publisher's notes or a list of
+ * chapters. */
 
 enum {
 	/* sizes in bytes */
@@ -296,9 +299,10 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* bytes of the longest block that may be a heading */
+	HEADING_MOST = 80, /* a longer block is no heading */
 };
-/* Beginnings of headings: of sections that summarise a text (abstracts), and of front matter (beside). */
+/* Beginnings of headings. abstracts: of sections that summarise a text. beside: of front matter, whose text is
+ * skipped. */
 static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
 	                                 "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen",
 	                                 "resumo",   "riassunto",       "samenvatting",         NULL };
@@ -309,7 +313,7 @@ static const char *const beside[] = {
 	"notice",         "disclaimer",        "also by",       "other books", "inhalt",           "impressum",
 	"table des mati", "sommaire",          "\xc3\xadndice", "indice",      "inhoud",           NULL,
 };
-/* Words that only publishers' notes have. */
+/* A paragraph with one of these words is a publisher's note. */
 static const char *const imprint[] = {
 	"copyright",     "\xc2\xa9",   "all rights reserved", "isbn",        "gutenberg", "licence",    "license",
 	"permission to", "this ebook", "electronic text",     "transcriber", "proofread", "printed in", NULL,
@@ -349,8 +353,8 @@ static int is_prose(const char *p, size_t n, size_t least)
 	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
 }
 
-/* Return the begin of the first block of lines at or after byte `from`, and its end in *end. Blocks are separated by
- * blank lines. No block: n. */
+/* Return the start of the first block of lines at or after byte `from`, or n if there is none; *end: the block's end.
+ * Blocks are separated by blank lines. */
 static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 {
 	const char *blank;
@@ -362,8 +366,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* Find the abstract, else the first paragraph of prose: bytes *begin .. *end. *head: begin of its heading, or
- * *begin. 1 = found, 0 = not found. */
+/* Find the abstract, or without one the first paragraph of prose: bytes *begin .. *end. *head: start of its heading,
+ * or *begin if it has none. 1 = found, 0 = not found. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -398,8 +402,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* Find the title: the text after "Title: ", else the first line with a short second line. 1 = found, 0 = the text
- * begins without a title. */
+/* Find the title: the text after "Title: ", or else the first line, joined with the second line if that is short. 1 =
+ * found, 0 = the text begins without a title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
@@ -424,7 +428,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* Project Gutenberg: the text above this line is not part of the book. */
+	/* The licence above this line of Project Gutenberg's files is not part of the book. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;

@@ -1,19 +1,17 @@
-/* app/retrieval/answer_sources.c - the numbered list of an answer's sources, which is stored with it (retrieval.h).
+/* app/retrieval/answer_sources.c - makes the numbered list of an answer's sources, which is stored with the answer
+ * (retrieval.h).
  *
- *     found      passages that the search found for the question (sources.c)
- *     attended   passages that the answer attended to (evidence.c)
- *
- * Both are in one list. A found passage keeps its number and gets its share of attention; attended passages that the
- * search did not find get the next numbers. */
+ * The list has two kinds of passages: those that the search found for the question (sources.c), then those that the
+ * answer attended to and the search did not find (evidence.c). Both show their share of the answer's attention. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	FOUND_MOST = 3, /* most found passages in the list; more only if the model is sent more */
+	FOUND_MOST = 3, /* found passages that are listed if fewer are sent to the model */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
-	TEXT_MOST = 200, /* bytes shown of a passage that the search did not find */
+	TEXT_MOST = 200, /* bytes shown of a passage that only the attention found */
 };
 static const double ATTENDED_LEAST = 0.05; /* share of attention; smaller shares are noise */
 
@@ -31,7 +29,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Append a copy of *s to the list, with document name, place and text filled in from its byte ranges. */
+/* Append a copy of *s to the list. Document name, page, heading, lines and text are filled in from the byte
+ * ranges. */
 static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                         struct answer_sources *out)
 {
@@ -82,7 +81,8 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* without a good source none is sent, so none is marked as not sent */
+				   /* if the search found no good source, no source is sent: then do not mark them as
+				    * not sent */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -99,9 +99,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* 1 if the shares of the listed passages are comparable. They are not if the model has only one of the listed
- * passages beside passages of earlier questions, which the list lacks. A document read whole has all passages in the
- * context. */
+/* 1 if the attention shares of the listed passages can be compared. They cannot if only one of them is in the
+ * context: the attention may be on passages of earlier questions, which are not in the list. A document read whole
+ * has all its passages in the context. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

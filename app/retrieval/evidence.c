@@ -1,8 +1,8 @@
 /* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass
  * (retrieval.h).
  *
- * The engine sums the attention mass of each token while the answer is generated. The rendering maps tokens to bytes
- * of a document. */
+ * The engine sums the attention mass of each prompt token while the answer is generated. conv->rendered maps tokens
+ * to bytes of the prompt, so to bytes of a document. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,12 +10,10 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* Attention sinks, the first SINKS tokens, are skipped: they draw attention whatever they contain. A passage with
- * less than SHARE_LEAST of the documents' mass is no evidence.
- *
- * Every answer attends to the documents a little; the shares of so little mass are noise. So the documents must have
- * at least BESIDE_LEAST of the mass on the documents and the question's words together. Measured: 0.3 or more for
- * right answers about SQuAD paragraphs and for answers that repeat a document's words; below 0.19 for "What is the
+/* SINKS: the first tokens are skipped, because they draw attention whatever they contain (attention sinks).
+ * SHARE_LEAST: a passage with a smaller share of the documents' mass is no evidence. BESIDE_LEAST: least mass on the
+ * documents / mass on documents and question. Below it the shares are noise, because every answer attends to the
+ * documents a little. Measured: 0.3 or more for right answers about SQuAD paragraphs; below 0.19 for "What is the
  * capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
@@ -26,8 +24,8 @@ struct looked_at {
 	double weight;
 };
 
-/* Set end[k] to the byte of the document where its k-th token ends, for all its tokens in the prompt. Returns the
- * number of tokens. */
+/* Set end[k] to the byte of the document where its k-th token in the prompt ends. Returns the number of its
+ * tokens. */
 static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -57,8 +55,8 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes, and cut these again at page boundaries, because evidence
- * names its page. Returns their number; the caller frees *out. */
+/* Cut a document into the passages that the search indexes. Cut these again at page boundaries, because evidence is
+ * shown with one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
 	struct passage *whole, *part;
@@ -80,8 +78,8 @@ static size_t page_passages(const struct document *d, struct passage **out)
 	return made;
 }
 
-/* Add the passages of one document to best[BEST + 1], which keeps the passages with most mass. end[n_token]: see
- * tokens_in(). Returns the mass of all passages of the document. */
+/* Weigh the passages of one document by attention mass and keep the BEST heaviest in best[BEST + 1], whose last
+ * element is scratch space. end[n_token]: see tokens_in(). Returns the mass of all passages of the document. */
 static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
                            struct looked_at *best)
 {
@@ -96,7 +94,8 @@ static double add_document(const struct document *d, const size_t *end, const fl
 		struct looked_at *last = &best[BEST];
 
 		*last = (struct looked_at){ .d = d, .p = p[i] };
-		/* A token belongs to the passage where it ends: it may begin with the blank before the passage. */
+		/* A token belongs to the passage where it ends, because it may begin with the blank before the
+		 * passage. */
 		for (; token < n_token && body[token] <= p[i].to; token++)
 			if (body[token] > p[i].from)
 				last->weight += (double)weight[token];
@@ -108,7 +107,8 @@ static double add_document(const struct document *d, const size_t *end, const fl
 	return all;
 }
 
-/* Return the passage in best[] that overlaps the quotation, else best[BEST] as a new passage without mass. */
+/* Return the passage in best[] that overlaps the quotation. If none does, set best[BEST] to a new passage with mass 0
+ * and return that. */
 static struct looked_at *quoted_passage(const struct document *d, const struct quoted *q, struct looked_at *best)
 {
 	for (int i = 0; i < BEST; i++)
@@ -118,8 +118,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Add the mass on quotations of the last question's sources in message m's context to the quoted passages. Returns
- * that mass. */
+/* A document that is only searched is not in the prompt itself: its passages are quoted in a question's context. Add
+ * the mass on these quotations in the context of message m to the quoted passages. Returns the sum. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
@@ -141,8 +141,7 @@ static double add_quoted(const struct conversation *conv, const struct message *
 	return all;
 }
 
-/* Return the attention mass on the last question's own words, without its context and without text read before it in
- * the same message. */
+/* Return the attention mass on the words that the user typed as the last question. */
 static double mass_of_question(const struct conversation *conv, const float *weight, size_t n_token)
 {
 	const struct message *m;
@@ -162,7 +161,7 @@ static double mass_of_question(const struct conversation *conv, const float *wei
 	return all;
 }
 
-/* Start summing attention for the answer, if there are documents and the engine can. */
+/* Start summing attention for the answer, if there are documents and the engine supports it. */
 static void evidence_begin(void *self, struct conversation *conv, const struct answer_hooks *h)
 {
 	struct evidence_list *list = self;
@@ -171,7 +170,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* a growing document is the text of a message */
+		/* a document that still grows is the message itself */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

@@ -1,5 +1,5 @@
-/* app/retrieval/found.c - access to the states of this room's companions: sources, evidence and recalled turns of
- * the last question (retrieval.h). */
+/* app/retrieval/found.c - access to the sources, the evidence and the recalled turns of the last question, which are
+ * stored as states of companions (retrieval.h). */
 #include <stdlib.h>
 
 #include "app/retrieval/recall.h"

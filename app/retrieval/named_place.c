@@ -1,7 +1,8 @@
 /* app/retrieval/named_place.c - finds the page, chapter or section that a question names (retrieval_private.h).
  *
- * "What is on page 30?" shares no word with page 30, so a search by words fails; the document's marks locate the
- * page. A name is a word such as "page" or "chapter" followed by a number, "4.3.1" or "IV", or a form like "第3章". */
+ * "What is on page 30?" shares no word with page 30, so a search by words fails. Instead, the page and heading marks
+ * of the document are compared with the name. A name is a word such as "page" or "chapter" and a number, "4.3.1" or
+ * "IV", or a form like "第3章". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ struct place_name {
 	int page;
 	int word;
 	int part[PARTS], n;
-}; /* word: index into words[], -1: none */
+}; /* word: index into words[], or -1 */
 
 static const struct {
 	const char *word;
@@ -27,7 +28,7 @@ static const struct {
 	{ "chapitre", 0 }, { "annexe", 0 },  { "capítulo", 0 },  { "sección", 0 },  { "глава", 0 },
 	{ "главе", 0 },    { "раздел", 0 },  { "разделе", 0 },
 };
-/* Chinese and Japanese units, which follow the number. */
+/* Chinese and Japanese words for page and chapter, which follow the number. */
 static const struct {
 	const char *unit;
 	int page;
@@ -58,7 +59,7 @@ static int read_roman(const char *s, size_t n, int *value)
 	return (int)i;
 }
 
-/* Parse a number, "4.3.1" or "IV". Returns its length in bytes, 0 = no number. */
+/* Parse an Arabic, dotted or Roman number: "30", "4.3.1", "IV". Returns its length in bytes, 0 = no number. */
 static size_t read_number(const char *s, size_t n, struct place_name *out)
 {
 	size_t i = 0, first;
@@ -75,7 +76,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 			break;
 		i++;
 	}
-	/* "In this chapter I want" has no number. */
+	/* A lone "I" before a blank is the pronoun: "In this chapter I want". */
 	if (!out->n && (i = (size_t)read_roman(s, n, &value)) && !(i == 1 && i < n && s[i] == ' '))
 		out->part[out->n++] = value;
 	return out->n && (i == n || !(byte_is_letter(s[i]) || byte_is_digit(s[i]))) ? i
@@ -83,7 +84,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 	                                                                            : 0;
 }
 
-/* Parse a place name at s. 1 = parsed, 0 = no name. */
+/* Parse a name such as "page 30" or "chapter IV" at s. 1 = parsed, 0 = no name. */
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
 	*out = (struct place_name){ .word = -1 };
@@ -108,8 +109,8 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 	return 0;
 }
 
-/* 1 if a heading has the name: "4.3.1 Title", "CHAPTER IV", "第3章". If the heading and the question both have a word,
- * the words must be equal. */
+/* 1 if a heading has the number that the question names: "4.3.1 Title", "CHAPTER IV". If both the heading and the
+ * question have a word such as "chapter", the words must be equal. */
 static int heading_has(const char *text, const struct place_name *want)
 {
 	struct place_name has;
@@ -125,7 +126,7 @@ static int heading_has(const char *text, const struct place_name *want)
 	return has.word < 0 || want->word < 0 || has.word == want->word;
 }
 
-/* Return the end of page or section i: the begin of the next page, or of the next heading of the same or a higher
+/* Return the end of page or section i: where the next page begins, or the next heading of the same or a higher
  * level. */
 static size_t place_end(const struct document *d, size_t i)
 {
@@ -136,8 +137,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* Find the place with that name: 1 = found. If several places have the name, take the longest: a table of contents
- * lists names, too. */
+/* Find the page or section with that name: 1 = found. If several have the name, take the longest, because a table of
+ * contents lists the names, too. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0;
@@ -188,7 +189,8 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 	size_t from = 0, to = 0, found = 0;
 
 	for (size_t i = 0; i < n && !found; i++) {
-		/* Skip positions inside a word or a number. Chinese and Japanese write no blanks between words. */
+		/* A name does not begin inside a word or a number, except in Chinese and Japanese, which write no
+		 * blanks between words. */
 		if (i && (unsigned char)question[i] < 0xe3 &&
 		    ((byte_is_letter(question[i]) && byte_is_letter(question[i - 1])) ||
 		     (byte_is_digit(question[i]) && (byte_is_digit(question[i - 1]) || question[i - 1] == '.'))))
@@ -207,7 +209,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* Quote the text after the heading; of a page, its first text. */
+			/* For a section, quote the text after its heading line; for a page, quote its first text. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)
@@ -217,6 +219,6 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 				return 0;
 		}
 	}
-	/* If several documents have the place, it is ambiguous. */
+	/* If several documents have the page or section, the question is ambiguous. */
 	return found == 1;
 }

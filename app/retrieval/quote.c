@@ -1,9 +1,9 @@
-/* app/retrieval/quote.c - writes a question's context: passages of the documents, and the sentence that answers best
+/* app/retrieval/quote.c - writes a question's context: the text of the documents that is sent before the question
  * (retrieval.h).
  *
- * For a document read whole, the context is the document's best sentence. For a document that is only searched, the
- * context has the best passages, in document order, and then the best sentence. A passage that an earlier question
- * sent is not sent again while its KV entries are in the cache. */
+ * For a document whose whole text is in the prompt, the context is the sentence that answers best. For a document
+ * that is only searched, it is the best passages, in document order, and then that sentence. A passage sent with an
+ * earlier question is not sent again while its KV entries are in the cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	SHARE_OF_CTX = 3, /* passages of a question take at most 1/3 of the context size */
-	/* passages of a question take at most 1/2 of the free context, if the policy does not evict */
+	SHARE_OF_CTX = 3, /* the passages take at most 1 / SHARE_OF_CTX of the context size */
+	/* without eviction, they also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
-	PASSAGES = 3, /* passages of a question without --passages */
-	/* passages of a question to a small model without --passages: more distract it (tests/results.md) */
+	PASSAGES = 3, /* most passages of a question, unless --passages is given */
+	/* the same for a small model, which more passages distract (tests/results.md) */
 	PASSAGES_SMALL = 1,
 };
-static const uint64_t SMALL = 1000000000; /* parameters of a small model */
-/* A model with fewer parameters begins its answer with the best sentence, and the answer ends at the next line
- * break. Measured with the default model of 135 million parameters: 80 of 80 easy questions right, 67 in its own
- * words (tests/results/2026-11-28-answers.md). */
+static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is small */
+/* A model with fewer parameters is forced to begin its answer with the best sentence; the answer ends at the next
+ * line break. Measured with 135 million parameters on 80 easy questions: 80 right answers, against 67 without
+ * (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
 
 static const char *body_of(const struct conversation *conv, const struct source *s)
@@ -51,7 +51,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if the cache has all KV entries of bytes at .. at + n of a text that begins at `place`. */
+/* 1 if the cache has all KV entries of bytes at .. at + n of a text that begins at `place` in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -80,7 +80,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if the text was read as part of a growing message and is still in the cache. */
+/* 1 if the text was read as part of a message that arrived piece by piece, and is still in the cache. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -135,7 +135,7 @@ static size_t passages_most(const struct conversation *conv)
 	                                                              : PASSAGES;
 }
 
-/* Choose the best passages of documents that are not read whole. */
+/* Choose passages of documents that are only searched, the best first, while they fit into the context. */
 void sources_choose(struct conversation *conv)
 {
 	const struct sources *last = sources_of(conv);
@@ -185,7 +185,7 @@ int source_sent(const struct conversation *conv, const struct source *s)
 
 #define SAYS "The document says: \""
 
-/* Return the length of a list item's mark at the beginning of a sentence, "- " or "12. "; 0: no mark. */
+/* Return the length of the list marker at the beginning of a sentence, "- " or "12. "; 0 = no marker. */
 static size_t item_mark(const char *p, size_t n)
 {
 	size_t digits = 0, mark;
@@ -196,8 +196,8 @@ static size_t item_mark(const char *p, size_t n)
 	return mark && mark + 1 < n && p[mark] == ' ' ? mark + 1 : 0;
 }
 
-/* Append the best sentence for use within quotation marks: its double quotes become single quotes, and the mark of a
- * list item is dropped, because it distracts small models. */
+/* Append the best sentence for use within double quotes: double quotes in it become single quotes. A list marker is
+ * dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -212,7 +212,8 @@ static void quote_in_marks(const struct conversation *conv, const struct source 
 	str_free(&quote);
 }
 
-/* Append the best sentence of a source in the form that both the question and the answer use. */
+/* Append the best sentence of a source as 'The document says: "..."', for the context or as the forced beginning of
+ * an answer. */
 static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);
@@ -256,8 +257,8 @@ void question_context(struct conversation *conv, struct str *out)
 	str_adds(out, "\n\n");
 }
 
-/* 1 if the model is so small that its answers should begin with the quoted sentence, and its template lets an answer
- * begin with any text. */
+/* 1 if the model is so small that its answers should begin with the quoted sentence, and its template allows a forced
+ * beginning. */
 static int quotes_first(const struct conversation *conv)
 {
 	const struct engine_info *i = conv->info;

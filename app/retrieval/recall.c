@@ -1,36 +1,36 @@
 /* app/retrieval/recall.c - finds evicted turns of a conversation that a question asks about (retrieval.h).
  *
- * Turns are searched for the question's words (bm25 of a turn and of its best sentence). Sentences whose KV entries
- * are in the cache are skipped. The model then scores the best sentences: the question's log probability after the
- * sentence, minus its log probability without the sentence. Accepted sentences are quoted as text before the
- * question, at the end of the sequence; evicted KV entries are not restored. */
+ * Turns are searched for the question's words by bm25. Sentences that are still in the KV cache are skipped. The
+ * model scores the best sentences: log p(question after the sentence) - log p(question). Accepted sentences are
+ * quoted as text before the question; evicted KV entries are not restored. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/recall.h"
 
 enum {
-	CANDIDATES = 4,   /* most sentences that the model scores, one of each turn */
-	LOOKED_AT = 40,   /* most turns that are checked against the cache */
-	SHARED_LEAST = 2, /* least words that a candidate shares with the question */
+	CANDIDATES = 4,   /* most sentences that the model scores, at most one of each turn */
+	LOOKED_AT = 40,   /* most turns whose sentences are looked up in the cache */
+	SHARED_LEAST = 2, /* least number of words that a candidate shares with the question */
 	RECALLED_MOST = 3,
-	TOKENS_MOST = 150, /* tokens of all recalled turns */
-	BEST_BYTES = 500,  /* bytes of the sentence that was found */
+	TOKENS_MOST = 150, /* most tokens of all recalled turns */
+	BEST_BYTES = 500,  /* most bytes quoted of the sentence that was found */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* A candidate must have this share of the score of the best sentence that is in the cache. */
+/* The cache may already have the answer: a candidate needs this share of the score of the best cached sentence. */
 static const double CACHED_SHARE = 0.8;
-/* Least values of a candidate: COVERED_LEAST of the words (share of idf, 0 .. 1) and SCORE_LEAST (bm25). With log p
- * it is accepted if gain in nats + NATS_OF_COVERED * covered >= ACCEPTED. Measured with tests/measure/recall.py. */
+/* Least values of a candidate. covered: idf of shared words / idf of the question's words, 0 .. 1. score: bm25. A
+ * candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in nats. Measured
+ * with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* Limits without log p, if the model is too large to score candidates quickly. */
+/* Least covered and bm25 to accept a candidate if the model is too large to score it quickly. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
-static const double BESIDE_SHARE = 0.5; /* further turns need this share of the best turn's gain */
+static const double BESIDE_SHARE = 0.5; /* the second and later turns need this share of the best turn's gain */
 
 /* ---- the cache ---- */
 
-/* Find the tokens of bytes from .. to of a message: the index of the first in *first. Returns their number; 0 = they
- * are not in the sequence. */
+/* Find the tokens of bytes from .. to of a message. *first: index of the first token. Returns the number of tokens; 0
+ * = the message is not in the token sequence. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
@@ -39,7 +39,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* answers: the tokens as they were sampled */
+	if (m->id.n) { /* an answer keeps its sampled tokens */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
@@ -69,8 +69,8 @@ struct candidate {
 	double gain;
 };
 
-/* Choose the best turns whose found sentence is evicted and shares enough words with the question. Returns their
- * number. */
+/* Choose the best turns whose sentence is evicted and shares enough words with the question. Returns the number of
+ * candidates. */
 static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;
@@ -93,7 +93,8 @@ static int candidate_accepted_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Set the gain of the first candidates, as many as the model's size allows. Returns the number scored, or -1. */
+/* Let the model score the first candidates, as many as its speed allows, and set their gain. Returns the number
+ * scored, or -1. */
 static int candidates_score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                             struct err *e)
 {
@@ -120,7 +121,7 @@ static int by_gain(const void *a, const void *b)
 	return x->gain > y->gain ? -1 : x->gain < y->gain;
 }
 
-/* Keep the accepted candidates, the best first. Returns their number, or -1 = ERR_CANCELLED. */
+/* Keep the accepted candidates, the best first. Returns their number, or -1 = stopped by a signal (ERR_CANCELLED). */
 static int candidates_accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                              struct err *e)
 {
@@ -143,8 +144,8 @@ static int candidates_accept(struct conversation *conv, const char *question, si
 
 /* ---- quoting ---- */
 
-/* Append bytes from .. to of a text on one line. If longer than `most` bytes, the text is cut after a word and "
- * ..." is appended. */
+/* Append bytes from .. to of a text on one line. A quotation longer than `most` bytes is cut after a word and marked
+ * with " ...". */
 static void text_quote(const struct str *text, size_t from, size_t to, size_t most, struct str *out)
 {
 	size_t end = to;
@@ -161,8 +162,7 @@ static void text_quote(const struct str *text, size_t from, size_t to, size_t mo
 		str_adds(out, " ...");
 }
 
-/* Quote a turn: the sentence that was found, and the matching text of the other message of the turn (question or
- * answer). */
+/* Quote a turn: the sentence that was found, and the best sentence of the turn's other message, if it matches. */
 static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
@@ -184,7 +184,7 @@ static void add_quoted(const char *who, const struct str *text, struct str *out)
 	str_addf(out, "%s: \"", who);
 	from = out->n;
 	str_add(out, text->p, text->n);
-	for (size_t i = from; i < out->n; i++) /* double quotes inside become single quotes */
+	for (size_t i = from; i < out->n; i++) /* avoid double quotes inside the quotation */
 		if (out->p[i] == '"')
 			out->p[i] = '\'';
 	str_adds(out, "\"");
@@ -236,8 +236,8 @@ static int conversation_evicted(const struct conversation *conv)
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
-/* Search, choose, accept and quote; the result is r->last. *m is the search's memory, freed by the caller. Returns 0
- * or -1. */
+/* Search, choose, accept and quote turns into r->last. *m: memory of the search; the caller frees it. Returns 0 or
+ * -1. */
 static int turns_recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
                         struct err *e)
 {

@@ -11,8 +11,8 @@ enum {
 	RECALL_BEGINNING = 240,
 };
 
-/* Bytes from .. to of message `msg`: a sentence. score: its bm25; shared: number of words it shares with the
- * question; covered: their share of the idf sum of all question words, 0 .. 1. */
+/* A sentence: bytes from .. to of message number `msg`. score: its bm25. shared: number of words that it shares with
+ * the question. covered: idf of the shared words / idf of all question words, 0 .. 1. */
 struct best {
 	size_t msg, from, to;
 	double score, covered;
@@ -20,12 +20,12 @@ struct best {
 };
 struct turn_words {
 	size_t number; /* turn number, from 1 */
-	/* best sentence of the question, of the answer; score 0: no sentence has a question word */
+	/* best sentence of the question [0] and of the answer [1]; score 0: it shares no word with the question */
 	struct best best[2];
 	struct best tells;       /* the sentence to recall (find_telling); score 0: none */
 	size_t question, answer; /* message indexes; SIZE_MAX: no answer */
 	double score, words;
-	uint8_t count[RECALL_WORDS]; /* number of sentences with each word of the question */
+	uint8_t count[RECALL_WORDS]; /* number of the turn's sentences that have word i of the question */
 };
 struct numbered {
 	int64_t number;
@@ -34,10 +34,10 @@ struct numbered {
 struct memory {
 	struct turn_words *turn;
 	size_t n_turn;
-	size_t *turn_of; /* [n_msg] index into turn[]; SIZE_MAX: before the first question */
+	size_t *turn_of; /* [n_msg]: index into turn[]; SIZE_MAX: the message precedes the first question */
 	struct numbered *numbered;
 	size_t n_numbered;
-	double weight[RECALL_WORDS], whole; /* idf of each question word, and the sum of all idf */
+	double weight[RECALL_WORDS], whole; /* weight: idf of each question word; whole: sum of weight[] */
 };
 
 /* State of the recall companion. */
@@ -48,7 +48,8 @@ struct recall {
 	void *search_ud;
 };
 
-/* Search the messages and sort turn[], the best first. Returns 0 or -1; call memory_free() in both cases. */
+/* Search the messages for the words of the question and sort m->turn[], the best first. Returns 0 or -1; call
+ * memory_free() in both cases. */
 int memory_search(struct conversation *, const struct recall *, const char *question, size_t n, struct memory *,
                   struct err *);
 void memory_free(struct memory *);

@@ -1,7 +1,7 @@
 /* app/retrieval/recall_turns.c - searches the turns of a conversation for the words of a question (recall.h).
  *
- * The index has the sentences of all messages, each message once. A turn's score is its bm25 (Robertson and Zaragoza
- * 2009) plus half the bm25 of its best sentence. The idf of a word is counted over turns. */
+ * The index has the sentences of all messages; a repeated text is indexed once. The score of a turn is its bm25 plus
+ * half the bm25 of its best sentence. The idf of a word is computed from the number of turns that have the word. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "engine/base/base.h"
 #include "sessions/store/store.h"
 
-enum { WORD_BYTES = 6 }; /* average bytes of a word and its blank: estimates the words of a turn */
+enum { WORD_BYTES = 6 }; /* average bytes of a word and its blank, to estimate the number of words of a turn */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
 /* ---- messages and turns ---- */
@@ -39,7 +39,7 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Add the messages without an index number to the index; a message that still grows is skipped. */
+/* Add the messages that are not indexed yet to the index. A last message that still arrives is skipped. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -88,7 +88,7 @@ static void memory_open(const struct conversation *conv, struct memory *m)
 	qsort(m->numbered, m->n_numbered, sizeof *m->numbered, by_number);
 }
 
-/* Return the index in numbered[] of the first message with that text number; n_numbered: no message has the text. */
+/* Return the index in numbered[] of the first message with that text number, or n_numbered if no message has it. */
 static size_t find_text(const struct memory *m, int64_t number)
 {
 	size_t lo = 0, hi = m->n_numbered;
@@ -106,13 +106,15 @@ static size_t find_text(const struct memory *m, int64_t number)
 
 /* ---- bm25 ---- */
 
-/* bm25 factor of a word that occurs `count` times in a text of `words` words; mean: mean words of a text. */
+/* Return the bm25 factor of a word that occurs `count` times in a text of `words` words. mean: mean number of words
+ * of a text. */
 static double saturate(double count, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* Count the words of each turn, and set the idf of each word: the fewer turns have a word, the higher. */
+/* Count in how many sentences of each turn each question word occurs, and set the word's idf from the number of turns
+ * that have it. Bit w of asked: word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };
@@ -180,8 +182,8 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Choose the sentence to recall: the turn's best sentence. If that sentence is itself a question, take the answer's
- * best sentence instead, else the answer's beginning; the score of the question then counts half. */
+/* Choose the sentence to recall: the turn's best sentence. If it is itself a question, it tells nothing: then take
+ * the answer's best sentence, or the beginning of the answer, and count the question's score half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

@@ -1,23 +1,22 @@
 /* app/retrieval/rerank.c - scores passages by query likelihood (retrieval_private.h).
  *
  * Query likelihood is log p of the question after a passage (Sachan et al. 2022, "Improving passage retrieval with
- * zero-shot question generation"). It is computed on a short timeline of its own; the conversation's timeline is not
- * touched.
+ * zero-shot question generation"). It is computed on a short timeline (a token sequence with its own KV cache), so
+ * the conversation's timeline is not touched.
  *
- * The number of scored passages depends only on the model's size and the kind of processor, not on the clock. So a
- * question gets the same passages on a busy machine and with any number of threads. The only time limit is
- * SECONDS_MOST. */
+ * The number of scored passages depends on the model's size and the processor, not on the clock: a busy machine gives
+ * the same result. SECONDS_MOST is only a safety limit. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Most multiply-adds for one question: on a CPU with SIMD (about 0.4 s on two cores with AVX-512), on a device, and
- * in plain C. */
+/* Most multiply-adds for one question: MACS on a CPU with SIMD (about 0.4 s on two cores with AVX-512), MACS_DEVICE
+ * on a GPU, MACS_C in portable C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
 static const double SECONDS_MOST = 10; /* about 20 times the expected time */
-#define HEAD "Passage:"                /* prefix of all prompts, prefilled once */
+#define HEAD "Passage:"                /* first text of all prompts, prefilled only once */
 #define ASK  "\n\nQuestion:"
 
 void rerank_close(struct rerank *r)
@@ -62,7 +61,7 @@ static int likelihood(struct conversation *conv, const struct tokens *want, cons
 	return 0;
 }
 
-/* Set *out to the tokens of a prompt: head, the quote (NULL: none), ask. Returns 0 or -1. */
+/* Set *out to the tokens of a prompt: head, the quote (NULL: no quote), ask. Returns 0 or -1. */
 static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
@@ -85,7 +84,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 
 /* ---- all passages ---- */
 
-/* Most tokens that may be computed for a question, from the model's size and the kind of processor. */
+/* Return the most tokens that may be computed for a question with this model and processor. */
 static int32_t tokens_affordable(const struct conversation *conv)
 {
 	const struct engine_info *i = engine_info(conv->engine);
@@ -95,7 +94,7 @@ static int32_t tokens_affordable(const struct conversation *conv)
 	return n < INT32_MAX ? (int32_t)n : INT32_MAX;
 }
 
-/* rerank_gains() with the tokens of the question. */
+/* Do the work of rerank_gains(), for a question that is already tokenized. */
 static int passage_gains(struct conversation *conv, const struct tokens *question, const struct quote *quote, int count,
                          double *gain, int *scored, struct err *e)
 {
@@ -143,13 +142,13 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 	int rc;
 
 	*scored = 0;
-	if (!conv->engine) /* a server does not return the log p of a prompt */
+	if (!conv->engine) /* a server does not report log probabilities of a prompt */
 		return 0;
 	if (!r->tokens)
 		r->tokens = tokens_affordable(conv);
 	if (r->tokens <= 0)
 		return 0;
-	/* Without memory for the timeline the passages keep the order of the index. */
+	/* If memory is short, nothing is scored and the passages keep the order of the index. */
 	if (!r->tl && timeline_open(&r->tl, conv->engine, &o, &why) < 0) {
 		r->tl = NULL;
 		return 0;
@@ -166,7 +165,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* Only ERR_CANCELLED is returned; after other failures the passages keep the order of the index. */
+		/* Other failures are ignored: the passages then keep the order of the index. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}
 	tokens_free(&question);

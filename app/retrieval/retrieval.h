@@ -6,53 +6,56 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-struct indexed_text; /* a text to search, and the passages and sentences found in it: sessions/store/store.h */
+struct indexed_text; /* a text to search (sessions/store/store.h) */
 struct found_passage;
 struct found_sentence;
 
-/* Add the companions of retrieval to a conversation: recall, sources, evidence. Call once, after
- * conversation_open(). */
+/* Add the three companions of this folder (recall, sources, evidence) to a conversation. A companion is a table of
+ * callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
 void retrieval_join(struct conversation *);
 
-/* ---- parts of a growing text (sources.c) ---- */
+/* ---- parts of a long input that still arrives (sources.c) ---- */
 
-/* A growing text is indexed in parts of about 64 KiB, so that new text changes only the last part. Return the end of
- * the part that contains byte `at` of p[0 .. n). skipped: bytes of the text before p. */
+/* Return the end of the part that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
+ * parts of about 64 KiB, so that new text changes only the last part. skipped: bytes of the text that were dropped
+ * before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 /* ---- sources (sources.c, quote.c): the passages of the documents that answer a question ---- */
 
 enum { SOURCES_MOST = 10 };
 
-/* A passage that answers a question: bytes from .. to of the body of document `doc`. */
+/* A passage that answers a question: bytes from .. to of the text of document number `doc`. */
 struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
 	size_t title, title_end; /* byte range of the document's title, sent with the passage; 0, 0: no title */
 	double score;
-	/* score far below the best source's: not shown to the user, and sent to the model only with --passages N */
+	/* 1 if the score is far below the best source's. A weak source is not shown to the user. It is sent to the
+	 * model only with --passages N. */
 	int weak;
-	/* 1: the passage is sent with the question (the first source sends its best sentence in any case) */
+	/* 1 if the whole passage is sent with the question. The best sentence of the first source is always sent. */
 	int chosen;
 };
 struct sources {
 	struct source *at;
 	size_t n; /* distinct passages, the best first; filled even if found is 0 */
-	/* 1: a passage is good enough; 0: at[] has only the nearest passages, kept until the next question */
+	/* 1 if a passage is good enough to answer the question. 0: at[] has only the nearest passages. */
 	int found;
 	double seconds;
 };
 
-/* Find the passages of the documents that fit a question, the best first, into out[most]. Returns their number, or
+/* Find the passages of the documents that match a question, the best first, into out[most]. Returns their number, or
  * -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage *out, size_t most, void *ud, struct err *);
 /* Set the function that searches the documents; NULL: documents are not searched. */
 void sources_search_by(struct conversation *, search_fn *, void *ud);
 /* Find the passages that answer a question, which may refer to earlier messages. Adds no message and leaves the
- * conversation's timeline unchanged. signals_watch() has no timeline afterwards. Without documents or without a
- * search function, *out is empty. Returns 0 or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. */
+ * conversation's token sequence unchanged. Resets signals_watch(), so that Ctrl-C cancels no timeline afterwards.
+ * *out is empty if there are no documents or no search function. Returns 0 or -1 (ERR_CANCELLED: stopped by the
+ * user); after -1 *out is empty. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 void sources_free(struct sources *);
 /* Sources of the last question. */
@@ -61,41 +64,43 @@ const struct sources *sources_of(const struct conversation *);
 /* ---- the sources of an answer (answer_sources.c) ---- */
 
 enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
-/* List the sources of the last question for the user: all that are sent to the model, and the best few of the rest.
- * No sentence is listed twice. The caller frees *out with answer_sources_free(). */
+/* List the sources of the last question for the user: all sources that are sent to the model, and the best few of the
+ * others. No sentence is listed twice. The caller frees *out with answer_sources_free(). */
 void answer_sources_found(const struct conversation *, struct answer_sources *out);
-/* Return the index of the document that contains a source. SIZE_MAX: the document is gone or its text has changed. */
+/* Return the index of the document that contains a source, or SIZE_MAX if the document was removed or its text has
+ * changed. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* Append the place of a source: 'report.pdf, page 12, "Methods"'; for a text without pages with its lines: ', lines
- * 148-152'. */
+/* Append where a source is found: 'report.pdf, page 12, "Methods"'. For a text without pages the line numbers follow:
+ * ', lines 148-152'. */
 void answer_source_place(const struct answer_source *, struct str *out);
-/* Append one line for each source found by search: '[1] report.pdf, page 12, "Methods": "Its best sentence."'. */
+/* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
+ * sentence."'. */
 void answer_found_lines(const struct answer_sources *, struct str *out);
-/* Append the attention shares of the sources found by search, "attention: [1] 62 %, [2] 30 %", and one line for each
- * source with attention that the search did not find. */
+/* Append the attention shares of the sources that the search found, "attention: [1] 62 %, [2] 30 %". Then append one
+ * line for each passage that the answer attended to, but the search did not find. */
 void answer_attended_lines(const struct answer_sources *, struct str *out);
-/* Append the sources as JSON member "sources" (answer_sources_json), and read such a list back
- * (answer_sources_read): invalid sources, and more than ANSWER_SOURCES_MOST, are skipped. */
+/* Write the sources as JSON member "sources" (answer_sources_json), or parse that member's value
+ * (answer_sources_read). Invalid sources, and sources beyond ANSWER_SOURCES_MOST, are skipped. */
 void answer_sources_json(const struct answer_sources *, struct str *out);
 void answer_sources_read(struct jv list, struct answer_sources *out);
-/* Read the JSON object `stats` stored with a message into *to: the context of a question, or the sources of an
- * answer. */
+/* Parse the JSON object `stats` that the database stores with a message. For a question, set to->context (the text
+ * sent before it); for an answer, set to->sources. */
 void message_read_stats(int role, const char *stats, struct message *to);
-/* Append the data of message_read_stats() to an export: as members of a JSON object (json = 1), or as lines of text.
- * An export_more_fn (sessions/store/store.h). */
+/* Append the data that message_read_stats() reads to an exported message. json 1: as members of a JSON object; 0: as
+ * lines of text. Has the type export_more_fn (sessions/store/store.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
-/* Tell if a question asks about a document as a whole (about_document.c). WHOLE_TITLE, WHOLE_ABOUT: the beginning of
- * the document becomes the first source. WHOLE_POINTS: only if the search finds nothing. *doc: the document that the
- * question names, or SIZE_MAX. *words: the length of the summary that it asks for, or 0. */
+/* Classify a question about a document as a whole (about_document.c). WHOLE_TITLE, WHOLE_ABOUT: the beginning of the
+ * document becomes the first source. WHOLE_POINTS: it does so only if the search finds nothing. *doc: the document
+ * that the question names, or SIZE_MAX. *words: the length of the summary that the question asks for, or 0. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
                                    int32_t *words);
 
 /* ---- recall (recall.c): evicted turns that a question asks about ---- */
 
-/* An evicted turn recalled for a question. turn: its number, from 1; said, answered: sentences quoted from its
- * question and its answer, each on one line, or empty. */
+/* An evicted turn that a question asks about. turn: its number, from 1. said, answered: sentences quoted from the
+ * turn's question and from its answer, each on one line, or empty. */
 struct recalled {
 	size_t turn;
 	struct str said, answered;
@@ -106,21 +111,21 @@ struct recalls {
 	double seconds; /* seconds the search took */
 };
 
-/* Index the text of a message. *number identifies the text: equal texts get equal numbers. anew: first empty the
- * index. */
+/* Index the text of a message. *number: receives an identifier of the text; equal texts get equal numbers. anew: 1 =
+ * empty the index first. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
-/* Find the sentences of all indexed texts that share a word with the question; the caller frees *out. Bit i of
- * *words: word i of the question was searched for; 0: it is too common. */
+/* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
+ * is 1 if word i of the question was searched for, 0 if that word is too common. */
 typedef int find_sentences_fn(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                               uint64_t *words, void *ud, struct err *);
 /* Set the functions that index and search the messages; NULL: messages are not searched. */
 void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn *, void *ud);
-/* Turns recalled for the last question. Empty if nothing is evicted, --recall is off or no turn clearly fits. */
+/* Turns recalled for the last question. Empty if no turn is evicted, --recall is off or no turn clearly matches. */
 const struct recalls *recalls_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
 
-/* A passage that the last answer attended to: bytes from .. to of the body of document `doc`. */
+/* A passage that the last answer attended to: bytes from .. to of the text of document number `doc`. */
 struct evidence {
 	size_t doc, from, to;
 	double share; /* share of the attention mass on all passages of the documents, 0 .. 1 */
@@ -130,8 +135,8 @@ struct evidence_list {
 	struct evidence at[EVIDENCE_MOST]; /* passages with the largest shares, in descending order */
 	size_t n;
 	int attends;  /* 1: the engine sums attention for the current answer */
-	int compared; /* 1: several passages have attention mass, so their shares are comparable */
-	/* 1: hardly any attention mass is on the documents, so there is no evidence */
+	int compared; /* 1 if several passages have attention mass, so that their shares can be compared */
+	/* 1 if the answer hardly attended to the documents; then at[] is empty */
 	int unattended;
 };
 /* Evidence of the last answer; empty unless answer_hooks.evidence was set. */

@@ -8,7 +8,7 @@
 /* ---- companions ---- */
 
 extern const struct companion_ops recall_ops, sources_ops, evidence_ops;
-/* Create the state of recall_ops, which frees it (recall.c). */
+/* Create the state of recall_ops. recall_ops.free releases it (recall.c). */
 struct recall *recall_new(void);
 
 /* ---- sources.c ---- */
@@ -18,63 +18,62 @@ struct source_search {
 	struct sources last; /* sources of the last question */
 	search_fn *search;
 	void *search_ud;
-	/* state of rerank.c: its own timeline, and the most tokens it may compute for a question; 0: not known yet,
-	 * -1: none */
+	/* Timeline for scoring passages (rerank.c), and the most tokens that may be computed for one question. tokens
+	 * 0: not computed yet; -1: scoring is too slow with this model. */
 	struct rerank {
 		struct timeline *tl;
 		int32_t tokens;
 	} rerank;
 };
 struct source_search *search_of(const struct conversation *);
-/* Forget sources and evidence of the last question. */
+/* Forget the sources and the evidence of the last question. */
 void sources_forget(struct conversation *);
 
-/* Find the page, chapter or section that a question names (named_place.c). 1 = exactly one document has the place:
- * *out is the beginning of the place, *end its last byte + 1. Otherwise 0. */
+/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has it:
+ * *out is then a passage at its beginning, *end its last byte + 1. Otherwise returns 0. */
 int named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* Return the end of body[from .. to) shortened to at most `most` bytes: after the last sentence that fits, else the
- * last line, else the last whole character. */
+/* Return where to cut body[from .. to) to have at most `most` bytes: after the last sentence that fits; without a
+ * sentence end, after the last line; without a line end, after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, with the sentence that answers such a question best. 0 if the document is
- * empty, else 1 (about_document.c). */
+/* Set *out to the beginning of document i, and its quote to the sentence that answers this kind of question best. 0
+ * if the document is empty, else 1 (about_document.c). */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
 /* ---- answer_sources.c ---- */
 
-/* Add the evidence of the answer to its sources: evidence in a listed passage adds its share, other evidence becomes
- * another source. */
+/* Add the evidence of the answer to its list of sources. Evidence in a listed passage adds to that passage's share;
+ * other evidence becomes a new source. */
 void answer_sources_attended(const struct conversation *, struct answer_sources *);
 /* Restore the sources of the last question from the sources stored with its answer. 1 = restored; 0 = the answer has
- * none, or a document is missing. */
+ * no sources, or a document is missing. */
 int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* ---- quote.c ---- */
 
-/* Append the place of bytes [from, to) of document i's body: 'report.pdf, page 12, "Methods"'. */
+/* Append where bytes [from, to) of document i are: 'report.pdf, page 12, "Methods"'. */
 void source_place(const struct conversation *, size_t i, size_t from, size_t to, struct str *out);
 /* Append the best sentence of a source, on one line. */
 void source_quote(const struct conversation *, const struct source *, struct str *out);
-/* 1 if the model has the source in its context: the passage, or its best sentence. */
+/* 1 if the model has the source in its context: the whole passage, or its best sentence. */
 int source_sent(const struct conversation *, const struct source *);
-/* Choose the passages that are sent with the question: sets source.chosen. */
+/* Choose the passages that are sent with the question, and set their `chosen`. */
 void sources_choose(struct conversation *);
-/* Choose the passages that `context`, or the context of an earlier question, already has. */
+/* Set `chosen` of the passages that were already sent: in `context`, or in the context of an earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
-/* Append the text that precedes the question: the chosen passages, then the best sentence. */
+/* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
-/* Append the tokens that the answer must begin with: the best sentence, quoted, for models with few parameters; else
- * none. */
+/* Append the tokens that the answer is forced to begin with: the quoted best sentence, for models with few
+ * parameters. Larger models get none. */
 void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
-/* 1 if a question's context has passages or a sentence found by search. */
+/* 1 if a question's context has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
 /* Append JSON member "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);
 
 /* Append the text on one line: each run of white space becomes one blank. */
 void text_on_one_line(const char *p, size_t n, struct str *out);
-/* A quotation of a source in a question's context: bytes from .. to of the body of document `doc`, quoted at bytes
- * at .. at + n of the context. context_quotes() finds the quotations of the last question's sources and returns
- * their number. */
+/* A quotation of a source in a question's context: bytes from .. to of document `doc` are quoted at bytes at .. at +
+ * n of the context. */
 struct quoted {
 	size_t doc, from, to, at, n;
 };
@@ -85,7 +84,7 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
-/* 1 if the text is a question that a sentence can answer; "Write a poem about plum cake." is not. */
+/* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */
 int question_asks(const char *text, size_t n);
 
 /* ---- recall.c ---- */
@@ -99,12 +98,12 @@ struct quote {
 	const char *p;
 	size_t n;
 };
-/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. Only the first
- * *scored quotes are scored, as many as the model's size allows; 0 if the model is too large or memory is short. -1
- * = ERR_CANCELLED, stopped by a signal. */
+/* Score quotes by query likelihood: gain[i] = log p(question | quote i) - log p(question), in nats. *scored: number
+ * of quotes scored, from the first; a large model scores fewer, and none if memory is short. -1 = stopped by a signal
+ * (ERR_CANCELLED). */
 int rerank_gains(struct conversation *, const char *question, size_t n, const struct quote *, int count, double *gain,
                  int *scored, struct err *);
-/* Close the timeline of rerank.c. Call before the model is closed. */
+/* Free the timeline of rerank.c. Call before the model is closed. */
 void rerank_close(struct rerank *);
 
 #endif

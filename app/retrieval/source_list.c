@@ -1,4 +1,4 @@
-/* app/retrieval/source_list.c - formats the list of an answer's sources as text and JSON, and parses the JSON
+/* app/retrieval/source_list.c - formats the list of an answer's sources as text or JSON, and parses the JSON
  * (retrieval.h). */
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	BEGINNING_MOST = 80, /* bytes shown of a passage without a share of attention */
-	STORED_MOST = 4000,  /* most bytes of each string that is read back */
+	BEGINNING_MOST = 80, /* bytes shown of a passage that only the attention found, if its share is unknown */
+	STORED_MOST = 4000,  /* a longer JSON string is ignored */
 };
 
 void answer_source_place(const struct answer_source *s, struct str *out)
@@ -119,8 +119,8 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 	json_close(out, ']');
 }
 
-/* Return a copy of a JSON string, or of a number's digits; NULL = another type, or too long. The caller frees the
- * copy. */
+/* Return a copy of a JSON string, or of a number's digits; NULL if the value has another type or is too long. The
+ * caller frees the copy. */
 static char *read_text(struct jv v)
 {
 	struct str s = { 0 };

@@ -1,9 +1,9 @@
 /* app/retrieval/sources.c - finds the passages of the documents that answer a question (retrieval.h).
  *
- * The index returns candidates by bm25. The model then scores each candidate's best sentence and its neighbours by
- * query likelihood (rerank.c), for as many candidates as the model's size allows. The limits for a good passage were
- * calibrated with tests/measure/sources on one half of its questions. A page or section that the question names is
- * found without the index (named_place.c). */
+ * The index returns candidates by bm25. The model then scores the best sentence of each candidate by query likelihood
+ * (rerank.c), for as many candidates as the model's size allows. The constants below were tuned with
+ * tests/measure/sources on one half of its questions. A page or section that the question names is found without the
+ * index (named_place.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,35 +13,35 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-static const double NAT = 1.8; /* bm25 points that one nat of query likelihood is worth */
-/* A passage is good if, with log p: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the idf of the
- * question's words, gain: nats); without log p: covered >= COVERED_LEAST. */
+static const double NAT = 1.8; /* one nat of query likelihood counts as many bm25 points */
+/* covered: idf of the question's words in the passage / idf of all its words. gain: query likelihood in nats. A
+ * passage that the model has scored is good if covered + GAIN_SHARE * gain >= FOUND_LEAST. A passage without gain is
+ * good if covered >= COVERED_LEAST. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4;
 
-/* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
- * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
+/* A passage below this share of the best score is weak. Measured on the second and third passages for SQuAD and
+ * HotpotQA: 0 to 3 % of the right ones are weak, and up to 70 % of the wrong ones
  * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* Most bm25 points that words of the last turn add to a passage, as a multiple of the bm25 of a word in only one
- * sentence of the documents. LEAN only orders equal passages; LEAN_REFERS is for questions that refer to earlier
- * messages ("he", "that"). A passage with such a word of the question itself has 1.75 times that bm25. */
+/* Most bm25 points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN is so small that
+ * it only orders equal passages. LEAN_REFERS is for questions that refer to earlier messages ("he", "that"). */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of the points for the last turn, as a share of the best passage's bm25 */
+/* upper limit of these points, as a share of the best passage's bm25 */
 static const double LEAN_MOST = 0.75;
 
 enum {
 	BEFORE_MOST = 400,
-	WINDOW = 300,   /* bytes of a text that the model scores */
-	LOOKED_AT = 64, /* most passages that are read from the index */
+	WINDOW = 300,   /* bytes of a passage that the model scores */
+	LOOKED_AT = 64, /* most passages that the index returns */
 	LEANING = 2,    /* passages with words of the last turn that the model scores in addition */
 	SENTENCE_BYTES = 100,
-	BEGINNINGS = 3, /* documents whose beginnings are used, if the question names none */
+	BEGINNINGS = 3, /* documents whose beginnings are used, if the question names no document */
 };
 
 /* ---- the last turn ---- */
 
-/* Append at most `most` bytes of a text, in whole characters. */
+/* Append the first bytes of a text, at most `most`, in whole characters. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
 	if (n > most)
@@ -50,7 +50,8 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Append the question and the last turn to *out. 1 = done, 0 = there is no earlier turn. */
+/* Append the question and the beginnings of the last turn's messages to *out. 1 = appended, 0 = there is no earlier
+ * turn. */
 static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
 	size_t i = conv->n_msg;
@@ -62,7 +63,7 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 	    !memcmp(conv->msg[i - 1].text.p, question, n))
 		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* text that was read is no turn */
+		if (!conv->msg[k].read) { /* text that was read from a file or pipe is no turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
@@ -71,7 +72,8 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 
 /* ---- the order ---- */
 
-/* score: bm25, plus the points for the last turn. gain: query likelihood in nats, if judged. */
+/* score: bm25, plus the points for words of the last turn. gain: query likelihood in nats, if judged (scored by the
+ * model). */
 struct candidate {
 	struct found_passage found;
 	double score, gain;
@@ -97,7 +99,7 @@ static int by_score(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the text of a passage that the model scores: the best sentence, extended on both sides to WINDOW bytes. */
+/* Return the part of a passage that the model scores: the best sentence and the text around it, WINDOW bytes. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f)
 {
 	const char *body = d->text.p + d->body;
@@ -156,7 +158,8 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* Find the passages of the documents that have words of the question, the best first. Returns their number, or -1. */
+/* Find the passages of the documents that have words of the question, the best first. A document that still grows is
+ * searched in parts (text_part_end). Returns the number of passages, or -1. */
 static int documents_search(const struct conversation *conv, const char *words, size_t n_words,
                             struct found_passage *out, size_t most, struct err *e)
 {
@@ -210,7 +213,7 @@ static const struct found_passage *same_place(const struct found_passage *f, con
 	return NULL;
 }
 
-/* Estimate the bm25 of a word in only one sentence of the documents. */
+/* Estimate the bm25 of a word that only one sentence of the documents has. */
 static double rarest_word(const struct conversation *conv)
 {
 	double sentences = 1;
@@ -220,9 +223,9 @@ static double rarest_word(const struct conversation *conv)
 	return log(1 + sentences);
 }
 
-/* Add passages with the words of both the question and the last turn to c[count]. own: passages with the question's
- * own words, of which c[] has the best. Words of the last turn add less than one word of the question. Returns the
- * new number of candidates, the best first, or -1. */
+/* Add passages for the question together with the last turn (words) to c[count]. own: passages found for the question
+ * alone. Words of the last turn add fewer points than one word of the question. Returns the new number of candidates,
+ * the best first, or -1. */
 static int candidates_lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
                            const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {
@@ -234,8 +237,8 @@ static int candidates_lean(struct conversation *conv, const char *question, size
 
 	if (n_with < 0)
 		return -1;
-	/* A passage without a question word ranks below the best passage with one, unless the question has only
-	 * function words: "And why?". */
+	/* Keep passages without a question word below the best passage with one. A question with only function words,
+	 * "And why?", is an exception. */
 	if (n_own && own[0].score > rarest_word(conv) / 2 && worth > LEAN_MOST * own[0].score)
 		worth = LEAN_MOST * own[0].score;
 	for (int i = 0; i < n_with && i < SOURCES_MOST; i++) {
@@ -248,7 +251,7 @@ static int candidates_lean(struct conversation *conv, const char *question, size
 			continue;
 		c[all] = (struct candidate){ .found = f ? *f : with[i], .score = f ? f->score : 0 };
 		if (!f)
-			c[all].found.covered = 0; /* share covered by the question's own words */
+			c[all].found.covered = 0; /* its question words are unknown */
 		all++;
 	}
 	for (int i = 0; i < all; i++) {
@@ -261,8 +264,8 @@ static int candidates_lean(struct conversation *conv, const char *question, size
 	for (int i = 0; i < all && most > 0; i++)
 		c[i].score += worth * added[i] / most;
 	qsort(c, (size_t)all, sizeof *c, by_score);
-	/* The model also scores up to LEANING new passages whose score without log p exceeds that of the last scored
-	 * passage. */
+	/* Let the model also score up to LEANING new passages that come before the last scored passage in the order
+	 * of c[].score. */
 	for (first = judged; judged && first < all && first < judged + LEANING && c[first].score > c[judged - 1].score;
 	     first++)
 		;
@@ -272,7 +275,7 @@ static int candidates_lean(struct conversation *conv, const char *question, size
 	return all;
 }
 
-/* Insert `first` as the best source, and remove overlapping sources. */
+/* Insert `first` as the best source, and remove the sources that overlap it. */
 static void put_first(struct source first, struct sources *out)
 {
 	size_t kept = 1;
@@ -291,8 +294,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* Put the place that the question names first, unless the best source is already inside that place: "What does
- * chapter 5 say of matrices?". 1 = the question names a place. */
+/* Put the page or section that the question names first, unless the best source is already inside it. 1 = the
+ * question names one. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -319,8 +322,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* A document read whole can be summarised without a quoted beginning. A growing text that lost its
-		 * beginning (skipped) has none. */
+		/* Skip the beginning if the model has the whole document to summarise, or if a growing document has
+		 * already dropped its beginning. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -360,7 +363,8 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 		const struct found_passage *f = &c[i].found;
 		double score = candidate_total(&c[i]);
 
-		if (i && score > out->at[i - 1].score) /* passages that are not scored rank below the scored ones */
+		/* passages that the model has not scored rank below the scored ones */
+		if (i && score > out->at[i - 1].score)
 			score = out->at[i - 1].score;
 		out->at[out->n++] = (struct source){
 			.doc = f->text,
@@ -369,7 +373,7 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 			.quote = f->quote,
 			.quote_end = f->quote_end,
 			.score = score,
-			/* Passages that are not scored have only the index's score. */
+			/* compare scores of the same kind: with query likelihood, or bm25 alone */
 			.weak = i && (c[i].judged ? candidate_total(&c[i]) < WEAK_BELOW * candidate_total(&c[0])
 			                          : n_own && c[i].score < WEAK_BELOW * own[0].score),
 		};
@@ -382,8 +386,9 @@ int conversation_sources(struct conversation *conv, const char *question, size_t
 
 /* ---- companion ---- */
 
-/* Find the passages that answer the question. context: the context that the question was sent with earlier, or NULL.
- * Returns 0; 1 = no passage is good enough and no document is read whole; -1 = error. */
+/* Find the passages that answer the question. context: the context that the question was sent with, if it is asked
+ * again; NULL: a new question. Returns 0; 1 if no passage is good enough and no document is read whole; -1 on
+ * error. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -396,10 +401,10 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		return -1;
 	for (size_t i = 0; i < conv->n_doc; i++)
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
-	if (signals_stopped()) /* stopped while no timeline was watched */
+	if (signals_stopped()) /* Ctrl-C while no timeline was watched */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
-		return 1; /* the nearest passages stay in s->last */
+		return 1; /* keep the nearest passages, which are shown to the user */
 	if (!s->last.found) {
 		sources_free(&s->last);
 		return 0;
@@ -433,9 +438,9 @@ static void sources_given(void *self, const struct conversation *conv, const str
 	quotation_given(conv, q->text, q->n, out);
 }
 
-/* Report the sources of the last question again, for an answer that is regenerated or continued (goes_on). After
- * resume or undo they are restored from the old answer, else searched for again. The question keeps its context, so
- * a failed search only leaves the sources unnamed. */
+/* Report the sources of the last question again, for an answer that is regenerated or continued (goes_on). After a
+ * resume or undo they are taken from the old answer, or searched for. A failed search is no error, because the
+ * question's context is already stored: only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
@@ -445,7 +450,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* sources of a question without an answer */
+	else if (!s->last.found) /* left from a question without an answer */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)
@@ -461,7 +466,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 	return rc < 0 && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 }
 
-/* Store the sources with the answer, unless a continued answer has sources already. */
+/* Store the sources with the answer, unless it is a continued answer that already has them. */
 static void sources_began(void *self, struct conversation *conv, struct message *answer)
 {
 	(void)self;
@@ -489,7 +494,7 @@ static void sources_json(void *self, const struct conversation *conv, struct str
 {
 	(void)self;
 	passages_json(conv, out);
-	recalled_json(conv, out); /* JSON members: passages, then recalled turns */
+	recalled_json(conv, out); /* this companion also writes the recalled turns, after the passages */
 }
 
 static void sources_close(void *self)
