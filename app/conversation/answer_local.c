@@ -1,4 +1,5 @@
-/* app/conversation/answer_local.c - the answerer for a model in this process (conversation_private.h). */
+/* app/conversation/answer_local.c - the answerer (interface to a model) for a model in this process
+ * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
 
@@ -16,8 +17,8 @@ int local_open(struct conversation *conv, const struct options *o, struct err *e
 	if (model_open(&conv->engine, o, MODEL_RUN, e) < 0)
 		return -1;
 	info = engine_info(conv->engine);
-	/* Refuse an unsupported template here, before the user types a question. A model without a template is a base
-	 * model: it continues plain text. */
+	/* Refuse an unsupported chat template now, before the user types a question. A model without any template is
+	 * a base model, which continues plain text. */
 	if (!info->template_name[0] && info->has_template) {
 		err_set(e, ERR_MODEL, "%s", info->template_error);
 		local_close(conv);
@@ -67,7 +68,7 @@ void local_close(struct conversation *conv)
 
 /* ---- a turn ---- */
 
-/* Append the text of a token to the message and pass it to the text hook. Returns 0, or -1 = stop the turn. */
+/* Append the text of a token to the message and pass it to the text hook. Returns 0, or -1 to stop the turn. */
 static int piece_emit(struct conversation *conv, struct message *m, int32_t id, const struct answer_hooks *h,
                       struct err *e)
 {
@@ -76,8 +77,8 @@ static int piece_emit(struct conversation *conv, struct message *m, int32_t id, 
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
-/* Append the tokens of an answer to continue: the sampled ones, or, if another model wrote it, the tokens of its
- * text. */
+/* Append the tokens of an answer that will be continued: its sampled tokens, or, if another model wrote it, the
+ * tokens of its text. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
@@ -112,8 +113,8 @@ static int32_t local_read(struct conversation *conv, const struct message *begun
 	return (int32_t)(n - n_begun);
 }
 
-/* 1 if the token ends the channel of the answer, which ends the turn. Otherwise the token's text is parsed by *r, to
- * know the current channel. */
+/* 1 if the token ends the answer of a model that writes channels (reasoning and answer, with marks). *r parses the
+ * text of each token to know the current channel. */
 static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -131,8 +132,8 @@ static int token_ends_answer(const struct conversation *conv, struct reasoning *
 	return ends;
 }
 
-/* 1 if the token has a line break and follows the forced first tokens (conv->given): an answer that begins with a
- * forced quotation ends with its paragraph. */
+/* 1 if the token has a line break and follows the forced first tokens (conv->given), which are a quotation: such an
+ * answer ends with its paragraph. */
 static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
@@ -160,7 +161,7 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* An evicting cache never fills: without a limit, a model that repeats itself would never stop. */
+	/* An evicting cache never fills, so limit the answer: a model that repeats itself would never stop. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -178,8 +179,8 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
-		/* Measure at tokens 0, 1, 2, 4, 8, ...: each measurement covers some of the layers, and the figures
-		 * change little after the first tokens. */
+		/* Measure at tokens 0, 1, 2, 4, 8, ...: that is cheap, and the figures change little after the first
+		 * tokens. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
@@ -224,7 +225,7 @@ static void local_measure(struct conversation *conv, struct turn *turn)
 	timeline_attention_read(conv->tl, &turn->read);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
-	/* The first token is sampled from the prompt's logits and needs no decode. */
+	/* The first token is sampled from the prompt's logits, so it costs no decode. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
 	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;

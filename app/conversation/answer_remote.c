@@ -1,8 +1,9 @@
-/* app/conversation/answer_remote.c - the answerer for a model on a server (conversation_private.h).
+/* app/conversation/answer_remote.c - the answerer (interface to a model) for a model on a server
+ * (conversation_private.h).
  *
- * Each request has the whole conversation as text. If the conversation exceeds the server's context, the oldest turns
- * are left out of the request. These turns stay left out in later requests, so that the beginning of the request
- * stays the same and the server can reuse its cache. */
+ * Each request has the whole conversation as text. If that exceeds the server's context, the oldest turns are left
+ * out. Later requests leave out the same turns, so that all requests begin alike and the server can reuse its KV
+ * cache. */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
 
@@ -16,7 +17,8 @@ enum {
 	SHARE_OF_ANSWER = 4, /* without -n, 1/4 of the context is reserved for the answer */
 	AROUND = 16,         /* most tokens of the template per message */
 	BEFORE = 64,         /* most tokens of the template before the first message */
-	TRIES = 8,           /* most repetitions of a request that the server refused as too long */
+	/* most times that a request is shortened and sent again because the server refused it as too long */
+	TRIES = 8,
 };
 
 /* ---- opening ---- */
@@ -41,7 +43,7 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* 1 if the running work was stopped. Outside of work signals_stopped() reports a stop of earlier work. */
+/* 1 if the user stopped the current work. Outside of work, signals_stopped() still reports an earlier stop. */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();
@@ -59,8 +61,8 @@ void model_server_options(const struct options *o, struct remote_options *to)
 		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
-	/* With --remote, --model on the command line names the server's model. A model in the config file or the
-	 * environment is a local file: ignore it. */
+	/* With --remote, the command line's --model names a model of the server. In the config file or the
+	 * environment, the setting names a local file: ignore it. */
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 
@@ -119,7 +121,8 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 		remote_models(conv->served.remote, out);
 }
 
-/* Context in tokens: the server's, or -c if that is smaller or the server's is unknown; 0 = unknown. */
+/* Return the context size in tokens: the server's; or the value of -c, if it is smaller or the server reports none. 0
+ * = unknown. */
 static int32_t context_limit(const struct conversation *conv)
 {
 	int32_t ctx = remote_info(conv->served.remote)->ctx;
@@ -150,9 +153,9 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 	l->n++;
 }
 
-/* Append a message: a question with its passages (first: and the whole documents), or an answer without its
- * reasoning. A question that follows a question without an answer is joined to it: the server's template may refuse
- * two in a row. */
+/* Append a message: a question with its passages, or an answer without its reasoning. first: 1 = put the whole
+ * documents before it. A question that follows an unanswered question is joined to it, because some templates refuse
+ * two questions in a row. */
 static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
@@ -175,8 +178,8 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* List of the system prompt, the messages from index `from` on, and begun, the answer to continue (NULL = none). Free
- * it with list_free(). */
+/* Make the list of messages to send: the system prompt, the messages from index `from` on, and begun, the answer to
+ * continue (may be NULL). Free it with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
 	struct list l = {
@@ -195,7 +198,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Index of the first message of the turn after the turn at `from`; n_msg = none. */
+/* Return the index of the first message of the turn that follows the turn at `from`, or n_msg. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -203,7 +206,7 @@ static size_t next_turn(const struct conversation *conv, size_t from)
 	return from;
 }
 
-/* Index of the question to answer, which is always sent; 0 if there is no question. */
+/* Return the index of the last question, which is always sent, or 0 if there is none. */
 static size_t last_question(const struct conversation *conv)
 {
 	size_t i = conv->n_msg;
@@ -213,7 +216,7 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Upper bound of the list's tokens: each token of a text has at least one byte. */
+/* Return an upper bound of the list's number of tokens: its bytes, because a token has at least one byte of text. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -223,8 +226,8 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Number of tokens of the messages from `from` on. The server counts, unless the upper bound is at most `enough`:
- * then an estimate suffices. */
+/* Return the number of tokens of the messages from index `from` on. Asking the server to count costs a request: if at
+ * most `enough` tokens are possible, an estimate suffices. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -241,8 +244,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns until about `most` of n tokens are left, or only the last question. Tokens of a
- * turn are estimated by its share of the bytes. */
+/* The messages to send have n tokens. Leave out more of the oldest turns until about `most` tokens remain, or only
+ * the last question. A turn's tokens are estimated from its bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -259,8 +262,9 @@ static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 	}
 }
 
-/* Set served.left_out so that the request and its answer fit the context. refused: the server has just refused the
- * request, so do not add turns again. Returns 0, or -1 with ERR_FIT if the last question alone does not fit. */
+/* Set served.left_out so that the request and its answer fit the context. refused: 1 = the server has just refused
+ * the request, so do not send more turns than before. Returns 0, or -1 with ERR_FIT if the last question alone does
+ * not fit. */
 static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = context_limit(conv), answer, n;
@@ -296,7 +300,7 @@ struct wait {
 	int told;
 };
 
-/* Progress of a request that waits. why: the reason of a retry, shown once; NULL = no retry. */
+/* Report progress while a request waits. why: the reason of a retry, shown once; NULL = no retry. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -307,7 +311,7 @@ static void request_waiting(int32_t done, int32_t total, const char *why, void *
 		w->h->progress(done, total, w->h->progress_ud);
 }
 
-/* Send the request. Returns 0 once the server has begun to answer, or -1. */
+/* Send the request. Returns 0 as soon as the server begins to answer, or -1. */
 static int request_send(struct conversation *conv, const struct message *begun, const struct answer_hooks *h,
                         struct err *e)
 {
@@ -350,8 +354,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* Leave out half of the turns. The server's error may also have told its context size, which
-		 * request_fit() uses. */
+		/* Leave out half of the turns. If the server's error named its context size, request_fit() uses
+		 * it. */
 		turns_leave_out(conv, 2, 1);
 		if (request_fit(conv, begun, 1, e) < 0)
 			return -1;
@@ -373,7 +377,8 @@ static int32_t piece_hash(const char *p, size_t n)
 	return (int32_t)(h & INT32_MAX);
 }
 
-/* Handle the piece that was appended to the last message at byte `from`. Returns 1 = stop the answer, 0, or -1. */
+/* Handle the text of the server's stream that was appended to the last message at byte `from`. Returns 1 to stop the
+ * answer, 0 to go on, or -1. */
 static int piece_take(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
@@ -388,7 +393,7 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* Stop a server that ignores the limit: each piece has at least one token. */
+	/* A server may ignore the limit. Each piece of its stream has at least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -422,7 +427,7 @@ static int served_generate(struct conversation *conv, int ids, double start, con
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* Set the figures of the turn: the server's, or measured here if the server does not report them. */
+/* Set the figures of the turn: as the server reports them, otherwise as measured here. */
 static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
@@ -494,7 +499,7 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count all documents before an empty question, without the messages: old turns can be left out. */
+		/* Count the documents alone, before an empty question: messages of old turns could be left out. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

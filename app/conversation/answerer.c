@@ -1,4 +1,4 @@
-/* app/conversation/answerer.c - functions that a model in this process and a model on a server share
+/* app/conversation/answerer.c - functions that serve both a model in this process and a model on a server
  * (conversation_private.h). */
 #include "app/conversation/conversation_private.h"
 
@@ -12,7 +12,7 @@ void conversation_stats(const struct conversation *conv, struct timeline_stats *
 	conv->by->stats(conv, out);
 }
 
-enum { CTX_ASSUMED = 4096 }; /* assumed context, in tokens, of a server that does not report it */
+enum { CTX_ASSUMED = 4096 }; /* tokens; for a server that does not report its context size */
 
 size_t conversation_context_size(const struct conversation *conv)
 {

@@ -1,4 +1,4 @@
-/* app/conversation/cached_tokens.c - counts the tokens of the conversation that are cached and those evicted
+/* app/conversation/cached_tokens.c - counts the conversation's cached tokens and its evicted tokens
  * (conversation.h). */
 #include "app/conversation/conversation_private.h"
 
@@ -8,7 +8,7 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* The rings do not count the last token until the next step: while no token is evicted, use n_tokens. */
+	/* The cache counts the last token only at the next step. n_tokens is exact while no token is evicted. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
 }
@@ -21,7 +21,7 @@ int32_t conversation_cached_tokens(const struct conversation *conv, const struct
 
 	if (conv->n_msg)
 		return undone < cached ? cached - undone : 0;
-	/* Without messages the conversation is its prefix (system prompt and documents), which is never evicted. */
+	/* Without messages, the conversation is only system prompt and documents, which are never evicted. */
 	if (!conv->tl || !conv->prefix_known)
 		return 0;
 	had = timeline_tokens(conv->tl, &n);

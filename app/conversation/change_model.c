@@ -1,9 +1,9 @@
 /* app/conversation/change_model.c - changes the model of a conversation (conversation.h).
  *
- * Messages are kept. Answers keep their sampled token ids if the ids spell the same text in the new model's
- * vocabulary. The KV cache is recomputed. Two models are never in memory at once: first the new file is opened
- * without its weights to check that its template is known and that the conversation fits; then the old model is
- * closed and the new one opened. If opening the new model fails, the old model is opened again. */
+ * Messages are kept, and the KV cache is recomputed. Answers keep their sampled token ids if these spell the same
+ * text in the new model's vocabulary. Two models are never in memory at once. First the new file is opened without
+ * its weights, to check its chat template and that the conversation fits. Then the old model is closed and the new
+ * one opened; if that fails, the old model is opened again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Set the number of token ids to 0 in each answer whose ids spell another text in the new model's vocabulary.
- * was[n_msg]: the numbers before, for ids_show(). */
+/* Hide the token ids (set their number to 0) of each answer whose ids spell another text in the new model's
+ * vocabulary. was[n_msg] receives the numbers, for ids_show() to restore. */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -51,7 +51,7 @@ static void ids_show(struct conversation *conv, const size_t *was)
 		conv->msg[i].id.n = was[i];
 }
 
-/* 0, or -1 if the model has a chat template that is not supported. */
+/* Returns 0, or -1 if the model's chat template is not supported. */
 static int template_ok(const struct engine *engine, struct err *e)
 {
 	const struct engine_info *info = engine_info(engine);
@@ -91,7 +91,7 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	return 0;
 }
 
-/* Open the model of the options and a timeline. Returns 0, or -1 with both closed. */
+/* Open the model of the options and a timeline for it. Returns 0, or -1 with both closed. */
 static int model_open_with(struct conversation *conv, const struct options *o, struct err *e)
 {
 	struct options with = *o;
@@ -122,8 +122,7 @@ static void forget_model(struct conversation *conv)
 	conv->last = (struct turn){ .stop = STOP_LENGTH };
 }
 
-/* Change to a model on a server. Answers keep their sampled token ids, as the user may change back to the old
- * model. */
+/* Change to a model on a server. Answers keep their token ids, because the user may change back to the old model. */
 static int32_t change_to_server(struct conversation *conv, const struct options *next, struct err *e)
 {
 	const struct answerer *by = conv->by;

@@ -1,9 +1,8 @@
-/* app/conversation/companion.h - the header of app/conversation for rooms that add companions to a conversation:
- * app/retrieval and app/reader. All others include conversation.h.
+/* app/conversation/companion.h - interface for companions of a conversation (app/retrieval, app/reader).
  *
- * A companion is a set of functions that the conversation calls at each question: to search before the question is
+ * A companion is a table of functions that the conversation calls at each question: to search before the question is
  * asked, to put text before the question, to observe the answer. Companions are called in the order in which they
- * were added; functions that are NULL are skipped. `self` is the companion's own state.
+ * were added; functions that are NULL are skipped. `self` is the companion's own state. Order of the calls:
  *
  *     conversation_ask()     before -> context -> (question added) -> given -> begin -> began -> ended
  *     regenerate, continue   again -> begin -> began -> ended */
@@ -18,7 +17,7 @@ struct question {
 	const struct answer_hooks *hooks;
 };
 
-/* Changes of a conversation, for companions whose state depends on it. */
+/* Changes that companions are told of, because their state depends on the conversation. */
 enum companion_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
@@ -26,30 +25,32 @@ enum companion_change {
 	CHANGE_DOCUMENTS, /* indices or texts of documents change or have just changed */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	CHANGE_CLOSED,    /* the growing last message ends: a question has joined it, or it will be removed */
-	CHANGE_REOPENED,  /* the last message grows again; the question that had joined it will be removed */
+	/* the last message, a text read from a stream, ends: a question was appended, or it will be removed */
+	CHANGE_CLOSED,
+	CHANGE_REOPENED, /* that message continues to be read: the question appended to it will be removed */
 };
 
 struct companion_ops {
 	const char *name;
-	/* Prepare a question. Returns 0; 1 = no source answers it, so do not ask the model (STOP_NOT_FOUND); -1 with
-	 * ERR_CANCELLED, ... */
+	/* Prepare a question. Returns 0 to ask it; 1 if the documents do not answer it, so that the model is not
+	 * asked (STOP_NOT_FOUND); -1 on error or ERR_CANCELLED. */
 	int (*before)(void *self, struct conversation *, const struct question *, struct err *);
 	/* Append the text that is rendered before the question. */
 	void (*context)(void *self, struct conversation *, struct str *out);
 	/* Append the tokens that the answer must begin with. */
 	void (*given)(void *self, const struct conversation *, const struct question *, struct tokens *out);
 	/* Prepare to regenerate (goes_on 0) or continue (goes_on 1) an answer. old: the last answer, already removed
-	 * from the messages; empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
+	 * from the messages, or empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
 	int (*again)(void *self, struct conversation *, const struct message *old, int goes_on, struct err *);
 	/* Called before the prompt is prefilled. */
 	void (*begin)(void *self, struct conversation *, const struct answer_hooks *);
-	/* Called after the prompt is prefilled. answer: the new last message; empty, or the text that is
-	 * continued. */
+	/* Called after the prompt is prefilled. answer: the new last message, which is empty or has the text to
+	 * continue. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
-	/* Called at the end of the turn. answer: NULL = the turn ended before the answer began. */
+	/* Called at the end of the turn. answer: NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
-	/* Prefill the rest of the growing last message. Returns the number of tokens prefilled, or -1. */
+	/* If the last message is being read from a stream, prefill its text that is not prefilled yet. Returns the
+	 * number of tokens prefilled, or -1. */
 	int32_t (*prefill)(void *self, struct conversation *, timeline_progress_fn *, void *ud, struct err *);
 	void (*changed)(void *self, struct conversation *, enum companion_change);
 	/* Append members to the object of conversation_json(). */
@@ -57,27 +58,28 @@ struct companion_ops {
 	void (*free)(void *self);
 };
 
-/* Add a companion. conversation_close() frees its state with ops->free(), before the model is closed. */
+/* Add a companion. conversation_close() calls ops->free(self) before it closes the model. */
 void companion_add(struct conversation *, const struct companion_ops *, void *self);
 /* State of the companion with that name; NULL = not added. */
 void *companion_find(const struct conversation *, const char *name);
 
 /* ---- functions for companions ---- */
 
-/* Send an event to the observers. i: see enum conversation_event_what. */
+/* Send an event to the observers. i: as enum conversation_event_what says. */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
 /* Send EVENT_NOTICE to the observers: one sentence for the user. */
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Context size in tokens; an assumed size if the server does not report it. */
+/* Return the context size in tokens; a constant if the server does not report its size. */
 size_t conversation_context_size(const struct conversation *);
 /* Number of tokens of a text on its own. */
 size_t conversation_count(const struct conversation *, const char *text, size_t n);
 /* 1 if the cache has at least 90 % of the KV entries of tokens [first, first + n). */
 int tokens_cached(const struct conversation *, int32_t first, int32_t n);
-/* Append the tokens of the conversation up to byte `bytes` of the growing last message, without an end of message. */
+/* Append the tokens of the conversation up to byte `bytes` of the last message, which is still being read: its
+ * end-of-message token is left out. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
-/* Pin the prefix (system prompt and documents) at the beginning of *want in the cache. -1 with ERR_FIT if the prefix
- * does not fit. */
+/* Pin the prefix (system prompt and documents), which *want begins with, so that the cache never evicts it. -1 with
+ * ERR_FIT if the prefix does not fit. */
 int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
 /* Append the JSON members "page" and "heading". */
 void document_place_json(const struct document_place *, struct str *out);

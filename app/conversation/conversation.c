@@ -1,4 +1,4 @@
-/* app/conversation/conversation.c - opening, closing and emptying a conversation, and its settings
+/* app/conversation/conversation.c - opens, closes and empties a conversation, and changes its settings
  * (conversation.h). */
 #include "app/conversation/conversation_private.h"
 #include "app/models/models.h"
@@ -32,7 +32,7 @@ void conversation_sampling(struct conversation *conv, int reseed)
 void conversation_options_changed(struct conversation *conv, int reseed)
 {
 	conversation_sampling(conv, reseed);
-	conv->prefix_known = 0; /* some templates switch reasoning on or off in the system prompt */
+	conv->prefix_known = 0; /* some templates write the setting for reasoning into the system prompt */
 	if (strcmp(conv->docs, conv->o->docs) != 0) {
 		conv->docs = conv->o->docs;
 		documents_choose(conv);
@@ -81,8 +81,8 @@ int32_t conversation_change_policy(struct conversation *conv, const char *where,
 	} else if (why.code != ERR_FIT) {
 		return err_set(e, why.code, "%s", why.msg);
 	} else {
-		/* Memory does not suffice for both caches: close the old cache, then open the new one. If that fails,
-		 * open the old one again, empty. */
+		/* There is no memory for both caches: close the old one first. If the new one cannot be opened, open
+		 * the old one again, empty. */
 		timeline_close(conv->tl);
 		conv->tl = NULL;
 		conv->pinned = -1;

@@ -1,12 +1,12 @@
 /* app/conversation/conversation.h - a conversation: its messages and the loop that answers.
  *
- * Turn: a question and its answer. Every turn renders the whole conversation to tokens, and timeline_sync() reuses
- * the common prefix of these tokens and the KV cache. So undo, regenerate and a new system prompt only edit the list
- * of messages. Answers keep their sampled token ids, which are rendered verbatim: tokenizing the text again could
- * give other tokens, which would not match the cache.
+ * A turn is a question and its answer. Every turn renders the whole conversation to tokens, and timeline_sync()
+ * reuses the KV cache of their common prefix. So undo, regenerate and a new system prompt only edit the list of
+ * messages. Answers keep their sampled token ids: tokenizing the text again could give other tokens, which are not in
+ * the cache.
  *
- * Prefix: system prompt and whole documents, the beginning of every rendering. Growing message: a text that is read
- * from a stream and prefilled as it arrives, until a question joins it. */
+ * The prefix is the system prompt and the whole documents, with which every rendering begins. A growing message is a
+ * text read from a stream (a pipe or file) and prefilled as it arrives; the next question is appended to it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
 
@@ -16,30 +16,31 @@
 
 struct remote;
 
-/* Place of a text in the newest rendering of the conversation. first: index of its first token, -1 = not rendered;
- * byte: offset of its first byte in the rendered text. */
+/* Where a text is in the newest rendering of the conversation to tokens. first: index of its first token, or -1 if it
+ * is not rendered. byte: offset of its first byte in the rendered text. */
 struct text_at {
 	int32_t first;
 	size_t byte;
 };
 
-struct doc; /* an imported file: its text, marks (pages, headings) and origin; sessions/import/import.h */
+struct doc; /* an imported file: text, page and heading marks, origin (sessions/import/import.h) */
 struct mark;
 struct doc_origin;
 struct undone; /* an entry of the redo stack: conversation_private.h */
 
-/* A source of an answer: a passage of a document. The source is stored with the answer and may outlive the document,
- * so it has copies of everything that is displayed. */
+/* A source of an answer: a passage of a document. It is stored with the answer and may outlive the document, so it
+ * has copies of all that is displayed. */
 struct answer_source {
-	char *doc, *page, *heading; /* document's name; page and heading of the passage, NULL = none */
+	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
 	size_t line, last_line;     /* first and last line, from 1; 0 = the document has pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
-	size_t quote, quote_end;    /* byte range of the quote: the best sentence, or the beginning if found is 0 */
-	char *text;                 /* the quote on one line */
-	int found;    /* 1 = found by the search, displayed above the answer; 0 = found by the answer's attention */
+	/* byte range of the quote: the best sentence; the passage's beginning if found is 0 */
+	size_t quote, quote_end;
+	char *text;   /* the quote on one line */
+	int found;    /* 1 = the search found it before the answer; 0 = only the answer's attention did */
 	double score; /* score of the search */
 	int sent;     /* 1 = the passage was in the prompt */
-	double share; /* share of the answer's attention on documents, 0 .. 1; < 0 = unknown or the only passage */
+	double share; /* share of the answer's attention on documents, 0 .. 1; < 0 = not known, or not comparable */
 };
 struct answer_sources {
 	struct answer_source *at;
@@ -49,45 +50,46 @@ struct answer_sources {
 struct message {
 	enum chat_role role;
 	struct str text;
-	struct str context;            /* question: quoted passages of documents, rendered before the text */
+	struct str context;            /* of a question: quoted passages of documents, rendered before the text */
 	struct tokens id;              /* answer: the sampled tokens */
 	struct answer_sources sources; /* answer: its sources (app/retrieval/answer_sources.c) */
 	struct text_at place;          /* place of text */
 	struct text_at context_place;
 	int64_t stored;  /* row id in the store; 0 = not stored */
-	int64_t number;  /* id in the index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
+	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* A growing message: text = `read` bytes of the stream, then, once a question has joined it, a blank line,
-	 * `quoted` bytes of passages, and the question. Other messages: both are 0. */
+	/* For a growing message (a text read from a stream), text = `read` bytes of the stream. After a question is
+	 * appended, text = `read` bytes, a blank line, `quoted` bytes of passages, the question. Other messages: both
+	 * are 0. */
 	size_t read;
 	size_t quoted;
 };
 
-/* A document of the conversation. text: its name, then the file's text (body), as rendered before the first
- * question. */
+/* A document of the conversation. text: the document's name, then the file's text (body), as the model reads them. */
 struct document {
 	char *name; /* name without control characters */
-	int whole;  /* 1 = the text is prefilled before the first question; 0 = questions are sent with passages */
+	/* 1 = the whole text is prefilled before the first question; 0 = questions are sent with passages of it */
+	int whole;
 	struct str text;
 	size_t body, n_body; /* offset and number of the file's own bytes in text */
-	size_t tokens;       /* tokens of text; an estimate if the document is far too long to be prefilled */
+	size_t tokens;       /* number of tokens of text; estimated if the text is much longer than the context */
 	struct text_at place;
 	size_t at;      /* number of messages when the document was added */
 	uint64_t bytes; /* size of the file */
 	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* enum doc_type */
 	struct mark *mark;
-	size_t n_mark;             /* number of marks: pages and headings, at byte offsets from body */
+	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
 	struct doc_origin *origin; /* the file; never NULL, maybe empty */
-	struct document *before;   /* the replaced version, kept until the next answer; NULL = none */
+	struct document *before;   /* the version that this one replaced, kept until the next answer; NULL = none */
 	size_t replaced;           /* number of messages when that version was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
-	/* 1 = the text that a growing message has so far: searched by questions, stored only with the message */
+	/* 1 = the text is that of a growing message: questions search it, but it is stored only with the message */
 	int grows;
-	size_t skipped, lines; /* grows: bytes and lines of the stream before body, no part of the search */
+	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
 };
 
-/* Page and heading of a passage as printed in the document: "12" or "xii"; "Methods". NULL = none. */
+/* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document. NULL = none. */
 struct document_place {
 	const char *page, *heading;
 };
@@ -97,17 +99,18 @@ enum answer_stop { STOP_EOS, STOP_LENGTH, STOP_CANCEL, STOP_NOT_FOUND, STOP_LOOP
 /* What one turn did. */
 struct turn {
 	enum answer_stop stop;
-	int answered; /* 1 = the prompt was prefilled and an answer exists, maybe empty */
+	int answered; /* 1 = the prompt was prefilled and there is an answer, maybe an empty one */
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
-	int32_t recomputed; /* cached tokens prefilled again: the cache cannot roll back over evicted tokens */
-	int outgrown;       /* 1 = the cache evicted tokens for the first time */
-	int loop;           /* STOP_LOOP: period of the loop in tokens */
-	/* Server: number of first messages that were not sent, set only if it grew in this turn; else 0. */
+	/* cached tokens that had to be prefilled again, because rollback cannot restore evicted entries */
+	int32_t recomputed;
+	int outgrown; /* 1 = the cache evicted tokens for the first time */
+	int loop;     /* STOP_LOOP: period of the loop in tokens */
+	/* For a model on a server: number of oldest messages that were not sent, if it grew in this turn; else 0. */
 	size_t left_out;
 	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
-	int estimated; /* 1 = prompt_tokens is an estimate: the server did not report the number */
+	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
 	double ttft_s, prefill_tps, decode_tps;
-	int32_t drafted, accepted; /* speculative decoding: draft tokens computed; draft tokens accepted */
+	int32_t drafted, accepted; /* numbers of draft tokens of speculative decoding */
 	struct attention_read read;
 };
 
@@ -120,22 +123,22 @@ enum conversation_event_what {
 	EVENT_QUESTION,           /* the last message is a new question: an answer follows */
 	EVENT_QUESTION_WITHDRAWN, /* the new question was removed: its prompt was not prefilled */
 	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed: regenerate begins */
-	EVENT_ANSWER_BEGAN,       /* the last message is an answer: empty, or the beginning that /continue extends */
+	EVENT_ANSWER_BEGAN,       /* the last message is an answer: empty, or the text that /continue extends */
 	EVENT_ANSWER_GREW,        /* the answer has one more token */
 	EVENT_ANSWER_ENDED,       /* the answer is complete; turn: its figures */
 	EVENT_UNDONE,             /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,             /* undone messages were restored at the end */
 	EVENT_CLEARED,            /* all messages were removed */
-	EVENT_RETURNED,           /* growing message i continues: the turns asked meanwhile were removed */
-	EVENT_TEXT_GREW,          /* the last message, a growing one, has new text from byte i on */
+	EVENT_RETURNED,           /* growing message i is read further: the turns after it were removed */
+	EVENT_TEXT_GREW,          /* the last message, a growing one, has new text at byte i */
 	EVENT_DOCUMENT_ADDED,     /* document i, the last one, was added */
 	EVENT_DOCUMENT_DROPPED,   /* document i is about to be removed */
-	EVENT_DOCUMENT_PUT_BACK,  /* document i was restored at its index, or replaced by another version */
+	EVENT_DOCUMENT_PUT_BACK,  /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,           /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,       /* a chunk was prefilled */
-	EVENT_PREFILL_ENDED,      /* a prefill was stopped, or completed without an answer to follow */
+	EVENT_PREFILL_ENDED,      /* a prefill was stopped, or ended without an answer to follow */
 	EVENT_NOTICE,             /* text: a sentence for the user */
-	EVENT_OPENING,            /* i = 1: allocating the KV cache; i = 0: allocation finished or failed */
+	EVENT_OPENING,            /* allocation of the KV cache: i = 1: begins; i = 0: ended or failed */
 	EVENT_RECALLED,           /* evicted turns were found for the question that is asked */
 	EVENT_SOURCES,            /* passages of documents were found for the question that is asked */
 };
@@ -155,44 +158,46 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Called before a prompt is prefilled: load saved KV entries of *want into the timeline, which has the first
-	 * `same` tokens already. */
+	/* Called before a prompt is prefilled. Loads saved KV entries of *want into the timeline, which already has
+	 * those of the first `same` tokens. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* Find the stored turn that an earlier run undid after the last message. 1: out = question and answer, which
-	 * the caller frees; 0 = none; -1 on error. */
+	/* Find the turn that followed the last message in an earlier run and was undone. Returns 1 if found (out =
+	 * question and answer, which the caller frees), 0 if there is none, or -1. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
 
-struct companion_ops; /* functions of a companion, which is called at each question: companion.h */
+struct companion_ops; /* functions that the conversation calls at each question (companion.h) */
 struct companion {
 	const struct companion_ops *ops;
 	void *self;
 };
 enum { COMPANIONS_MOST = 8 };
 
-struct answerer; /* functions of a model, in this process or on a server: conversation_private.h */
+struct answerer; /* functions of a model in this process or on a server (conversation_private.h) */
 struct conversation {
-	const struct answerer *by;      /* model in this process or on a server; NULL = no model is open */
-	const struct engine_info *info; /* properties of the model; for a server, as the server reports them */
+	const struct answerer *by;      /* the model's functions; NULL = no model is open */
+	const struct engine_info *info; /* properties of the model, for a server as far as it reports them */
 	struct engine *engine;          /* NULL if the model is on a server */
 	struct timeline *tl;            /* NULL if the model is on a server */
 	struct served {                 /* state of a model on a server (answer_remote.c) */
 		struct remote *remote;
 		struct engine_info info;
-		size_t left_out;        /* number of first messages that are not sent: they do not fit the context */
+		/* number of oldest messages that are not sent, because they do not fit the context */
+		size_t left_out;
 		int32_t tokens;         /* tokens of the last prompt and its answer */
 		int counted;            /* 1 = the server counted these tokens; 0 = an estimate */
 		int32_t reused, answer; /* cached prompt tokens and answer tokens of the last turn */
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	struct sampling sampling;       /* settings of sampled.s, and the rng state, which continues over turns */
+	/* sampling settings, and the state of the random generator, which continues over turns */
+	struct sampling sampling;
 	struct tokens given;            /* forced first tokens of the answer */
 	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
 	struct str system;
 	int has_system;
-	char *kv; /* cache policy set during the conversation; NULL = policy of the options */
+	char *kv; /* cache policy set during the conversation; NULL = as in the options */
 	struct message *msg;
 	size_t n_msg, cap_msg;
 	struct document *doc;
@@ -205,11 +210,11 @@ struct conversation {
 	unsigned rendered_flags;  /* enum render_flags used for rendered */
 	struct tokens prefix;     /* tokens before the first question: system prompt and documents */
 	int prefix_known;         /* 1 = prefix is up to date */
-	int32_t pinned;           /* number of prefix tokens pinned in the cache; -1 = not pinned yet */
-	int grows; /* 1 = the last message is a text that is still being read; the next question is appended to it */
+	int32_t pinned;           /* number of prefix tokens that the cache never evicts; -1 = not pinned yet */
+	int grows; /* 1 = the last message is still being read from a stream; the next question is appended to it */
 	struct turn last;
 	uint64_t total_answer; /* tokens of all answers */
-	int outgrown;          /* 1 = the cache has evicted tokens, and a turn has reported it */
+	int outgrown;          /* 1 = the cache has evicted tokens, and the user was told */
 	struct companion companion[COMPANIONS_MOST];
 	int n_companion;
 	struct observer observer[OBSERVERS_MOST];
@@ -217,77 +222,78 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or a model on a server. observer: added first, as opening emits notices; may
- * be NULL. Returns 0, or -1 with nothing left open. */
+/* Open the model and a timeline for it, or connect to a server. observer: receives events from the start, as opening
+ * emits notices; may be NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
 int conversation_is_open(const struct conversation *);
-/* Tokens, context and speeds. For a server only the known fields are set; ctx 0 = unknown. */
+/* Set the numbers of tokens, the context size and speeds. For a server, fields that it does not report are 0. */
 void conversation_stats(const struct conversation *, struct timeline_stats *);
-/* Append the names of the server's models, one per line; no change if the model is in this process. */
+/* Append the names of the server's models, one per line; append nothing if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* Returns 0 if the model is in this process. Else -1, and the error says that `what` ("/stream") needs such a
+/* Return 0 if the model is in this process. Otherwise -1, with the error that `what` (as "/stream") needs a local
  * model. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
-/* Apply the sampling options and the model's recommended settings. reseed: seed the rng, too. */
+/* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
-/* *out = sampling settings for this model: each is the user's, else the model file's, else the model family's, else
- * the default. engine NULL: the server chooses settings that the user has not set. */
+/* Set *out to the sampling settings for this model. Each is the first that is given: by the user, the model file, the
+ * model family, a default. engine NULL: a setting that the user has not given is left to the server. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
-/* Append the value of a setting, as "0.6"; sampling_show: with its origin, as "0.6 (family: Qwen3)". */
+/* Append the value of a setting, as "0.6". sampling_show: with its origin, as "0.6 (family: Qwen3)". */
 void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
 void sampling_show(const struct sampling_choice *, enum sampling_setting, struct str *out);
 /* Append all settings in effect, as "temp 0.5 (yours); top-k 40, top-p 0.9, min-p 0.05 (default)". */
 void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
-/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1. After
- * -1 the old policy is in force; if the old cache cannot be allocated again, no model is open. where: name of the
- * setting in error sentences. */
+/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer. On error
+ * returns -1 and keeps the old policy; if its cache cannot be allocated again, no model is open. where: name of the
+ * setting, for error messages. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
-/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1.
- * After -1 the old model is open; if the old model cannot be opened again, no model is open. */
+/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. On error
+ * returns -1 with the old model open; if that cannot be opened again, no model is open. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
 
 /* ---- documents (documents.c) ---- */
 
-/* Add a document. --docs says whether the document is prefilled whole before the first question or searched for
- * passages. Returns 0; 1 if the conversation has the same document already; -1 with ERR_FIT if --docs whole is set
- * and the document does not fit. */
+/* Add a document. --docs decides whether it is prefilled whole before the first question, or searched. Returns 0; 1
+ * if the conversation already has the same document; -1 with ERR_FIT if --docs is "whole" and the document does not
+ * fit. */
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
-/* Add a stored document of an earlier run, which was added when there were `at` messages. No event is emitted. */
+/* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Page and heading of bytes [from, to) of a document's body: of the first byte that is not blank. If no heading
- * precedes that byte: the first heading within the range. */
+/* Find the page and heading of bytes [from, to) of a document's body, for the first byte that is not blank. If no
+ * heading precedes that byte, take the first heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
-/* Index of the document imported from file `path`; SIZE_MAX = none. */
+/* Return the index of the document that was imported from file `path`, or SIZE_MAX. */
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Undo the replacement of a document, if no message has followed it. 1: the name is appended; 0 = nothing to undo; -1
- * = the old version does not fit. */
+/* Undo the replacement of a document, if no message has been added since. Returns 1 (the document's name is
+ * appended), 0 if there is nothing to undo, or -1 if the old version does not fit. */
 int conversation_undo_replaced(struct conversation *, struct str *name, struct err *);
-/* Undo adding the last document, if no message has followed it. 1: the name is appended; 0 = nothing to undo. */
+/* Undo adding the last document, if no message has been added since. Returns 1 (its name is appended), or 0 if there
+ * is nothing to undo. */
 int conversation_drop_last_document(struct conversation *, struct str *name);
-/* Drop document i onto the redo stack and append its name to *name (may be NULL). The next turn recomputes what
- * followed the document. */
+/* Remove document i to the redo stack and append its name to *name (may be NULL). The next turn recomputes the tokens
+ * that followed the document. */
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
 /* Free all documents, without an event. */
 void conversation_drop_documents(struct conversation *);
 
-/* ---- a growing text: a stream that is still being read (app/reader) ---- */
+/* ---- a growing message: a text still being read from a stream (app/reader) ---- */
 
 /* Offset of the question in the text of a user's message. */
 static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Set the document with the growing text read so far, which questions search, in place of the previous one; NULL
- * removes the document. skipped, lines: bytes and lines of the stream before the document's body. */
+/* Make the text of a growing message searchable: set the document that has the text read so far, replacing the
+ * previous one. NULL removes it. skipped, lines: bytes and lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */
@@ -300,54 +306,55 @@ struct answer_hooks {
 	void *progress_ud;
 	int without_documents; /* do not search the documents for this question */
 	int stop_loops;        /* stop an answer that repeats itself: STOP_LOOP */
-	int evidence;          /* measure the answer's attention on the documents (app/retrieval/evidence.c) */
+	int evidence;          /* 1 = measure the answer's attention on the documents (app/retrieval/evidence.c) */
 };
 /* Number of tokens in the cache that are not evicted. */
 int32_t tokens_in_cache(const struct timeline_stats *);
-/* Append what a bounded cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part". 0 = nothing was
- * evicted. */
+/* Append what the cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part" (in part: in some layers or
+ * heads). Returns 0 if nothing was evicted. */
 int describe_evicted(const struct timeline_stats *, struct str *out);
-/* Append the tokens of the whole conversation to *out; reply_head: with the template's head of an answer at the
- * end. */
+/* Append the tokens of the whole conversation to *out. reply_head: 1 = append the tokens with which the template
+ * begins an answer. */
 int conversation_render(struct conversation *, int reply_head, struct tokens *out, struct err *);
-/* Prefill documents and messages ahead of the next question. Returns the number of tokens computed, or -1; after
- * ERR_CANCELLED the next turn prefills the rest. */
+/* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or -1.
+ * After ERR_CANCELLED the next turn completes the prefill. */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
 /* Ask a question: append it and generate the answer, whose text is passed to hooks->text token by token. A turn that
- * is stopped keeps the answer so far; a turn that is stopped before the prompt is prefilled removes the question.
- * Returns 0, or -1 with ERR_CANCELLED, ERR_FIT, ...; *turn is set in either case. Call this and the next two
- * functions between signals_work(1) and signals_work(0): otherwise a signal that arrives while no timeline runs is
- * lost. */
+ * is stopped keeps the answer so far; if the prompt is not prefilled yet, the question is removed. Returns 0, or -1
+ * with ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases.
+ *
+ * Call this and the next two functions between signals_work(1) and signals_work(0): otherwise a signal that arrives
+ * while no timeline runs is lost. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
-/* Replace the last answer by a new one. ERR_USAGE if there is no question. A stop before the new answer begins keeps
- * the old one. */
+/* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept.
+ * ERR_USAGE if there is no question. */
 int conversation_regenerate(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Continue the last answer, which was stopped or cut. turn->answer_tokens: number of new tokens; 0 = the answer is
- * unchanged. */
+/* Continue the last answer, which was stopped or cut. turn->answer_tokens: number of new tokens; 0 = nothing was
+ * added. */
 int conversation_continue(struct conversation *, const struct answer_hooks *, struct turn *, struct err *);
-/* Add an observer (at most OBSERVERS_MOST). conversation_ignore: remove an observer. */
+/* Add an observer (at most OBSERVERS_MOST), or remove one (conversation_ignore). */
 void conversation_observe(struct conversation *, observer_fn *, void *ud);
 void conversation_ignore(struct conversation *, observer_fn *, void *ud);
-/* Apply changed options and emit EVENT_SETTINGS. reseed: seed the sampler, too. */
+/* Apply changed options and emit EVENT_SETTINGS. reseed: 1 = also seed the random generator. */
 void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids, without an event. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns; returns the number of turns undone. If a question had joined a growing message, undoing that
- * turn removes the question and answer and leaves the growing text, which a further undo removes. */
+/* Undo the last n turns. Returns the number of turns undone. If the question was appended to a growing message, only
+ * question and answer are removed; the next undo removes the message's text. */
 size_t conversation_undo(struct conversation *, size_t n);
-/* Redo the last undone turn or dropped document; if the redo stack is empty, the turn that an earlier run undid.
- * Returns 1 (a document's name is appended to *name), 0 = nothing to redo, as after a new answer, or -1. */
+/* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run undid.
+ * Returns 1 (for a document, its name is appended), 0 if there is nothing to redo, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
-/* Number of cached tokens that belong to the conversation. The cache may have further tokens, of undone or cleared
- * messages, until the next question replaces them. */
+/* Return the number of cached tokens that belong to the conversation. Until the next question, the cache may also
+ * have tokens of undone or cleared messages. */
 int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
-/* Empty the redo stack and free the replaced versions of documents. */
+/* Empty the redo stack and free the versions of documents that were replaced. */
 void undo_forget(struct conversation *);
-/* Remove the messages from index `from` on, without an event or a redo; the next question updates the cache. */
+/* Remove the messages from index `from` on, without an event or a redo. The next question updates the KV cache. */
 void conversation_cut(struct conversation *, size_t from);
-/* Remove all messages, keep the documents, and emit EVENT_CLEARED. conversation_empty: remove the documents, too. */
+/* Remove all messages and emit EVENT_CLEARED; documents are kept. conversation_empty: also removes the documents. */
 void conversation_clear(struct conversation *);
 void conversation_empty(struct conversation *);
 void message_free(struct message *);
@@ -358,19 +365,18 @@ void conversation_system(struct conversation *, const char *text);
 /* The last message if it is an answer, else NULL. */
 const struct message *conversation_answer(const struct conversation *);
 
-/* Append the turn as the JSON object of -p --json, with a newline. session: name of the session; "" = none. */
+/* Append the turn as the JSON object that -p --json prints, with a newline. session: name of the session, or "". */
 void conversation_json(const struct conversation *, const struct turn *, const char *session, struct str *out);
 
 /* ---- reasoning (reasoning.c) ----
  *
- * Models that reason first enclose the reasoning in marks (reasoning_mark_at()), as <think> ... </think>, and then
- * write the answer. Only an opening mark at the beginning of the text counts; later marks are part of the answer.
- * Exception: reasoning_unopened(). Reply head: the end of the prompt, which begins the answer; in some templates it
- * has the opening mark. */
+ * Models that reason first write the reasoning between marks such as <think> ... </think>, and then the answer. An
+ * opening mark counts only at the beginning of the text; later ones are part of the answer. Some templates end the
+ * prompt with the opening mark, so that the text has only the closing one. */
 
 /* State of the parser for a text that arrives in pieces. Initialize to zero, then set `first`. */
 struct reasoning {
-	int first; /* 1 = the prompt's reply head ends with the opening mark */
+	int first; /* 1 = the prompt ends with the opening mark */
 	enum {
 		REASONING_BEGIN,
 		REASONING_CHANNEL,
@@ -379,34 +385,33 @@ struct reasoning {
 		REASONING_MARGIN,
 		REASONING_AFTER
 	} at;
-	int mark;        /* index of the opening mark (reasoning_mark_at()); -1 = opened by the reply head */
-	struct str held; /* bytes not parsed yet: a possible mark, or leading blanks */
+	int mark;        /* index of the opening mark (reasoning_mark_at()); -1 = the prompt has it */
+	struct str held; /* bytes that may be part of a mark, or leading blanks: not parsed yet */
 	size_t blanks;   /* REASONING_BEGIN: number of leading blanks in held */
 	size_t words;    /* words of the reasoning so far */
 	int in_word;     /* 1 = the last byte of reasoning was part of a word */
 };
 void reasoning_free(struct reasoning *);
-/* Parse the next piece, cut anywhere, and append the bytes of the answer, without reasoning, to *out. */
+/* Parse the next piece of the text, cut anywhere. Append its bytes that belong to the answer, not the reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
-/* End of the text: append held bytes that belong to the answer to *out. */
+/* Finish the text: append the held bytes that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
 /* Append "reasoned for 312 words first"; no change if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);
-/* Number of bytes of reasoning, with its marks, at the beginning of a complete answer; also finds reasoning without
- * an opening mark. */
+/* Return the number of bytes of reasoning, with its marks, at the beginning of a complete answer. Reasoning without
+ * an opening mark is found, too. */
 size_t reasoning_length(const char *text, size_t n);
-/* Find reasoning without an opening mark: a server's template may open the reasoning in the prompt, so that the
- * answer has only the closing mark. Returns the number of bytes up to the end of that mark; 0 = no closing mark that
- * ends reasoning (marks quoted in prose or code do not count). whole: the text is complete. *seen: state between
- * calls on a growing text, 0 at first. */
+/* Find reasoning without an opening mark, which a server's template may have put into the prompt. Returns the number
+ * of bytes up to the end of the closing mark; 0 = no closing mark ends reasoning (a mark quoted in prose or code does
+ * not). whole: 1 = the text is complete. *seen: state between calls for a text that grows, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* 1 = the text has a closing mark before any opening mark; -1 = an opening mark precedes the closing mark; 0 = no
- * closing mark. */
+/* Find the first mark of the text: 1 = a closing mark; -1 = an opening mark, and a closing mark follows; 0 = the text
+ * has no closing mark. */
 int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */
 
-/* *out = connection settings of the server that the options name, and its model if the options name one. */
+/* Set *out to the connection settings of the server, and the server's model, if the options name one. */
 struct remote_options;
 void model_server_options(const struct options *, struct remote_options *);
 

@@ -1,4 +1,4 @@
-/* app/conversation/conversation_private.h - inside app/conversation/: what its files share. */
+/* app/conversation/conversation_private.h - declarations shared by the files of app/conversation/. */
 #ifndef WEIR_CONVERSATION_PRIVATE_H
 #define WEIR_CONVERSATION_PRIVATE_H
 
@@ -6,32 +6,30 @@
 
 /* ---- the answerer ----
  *
- * The functions of a model that a conversation needs, for a model in this process (answer_local.c) or on a server
- * (answer_remote.c). */
+ * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages) and then `begun`, the beginning of an answer to continue, or NULL.
-	 * Returns the index of the answer's first token, or -1. Sets turn->answered and the prompt's figures in
-	 * *turn. */
+	/* Prefill the prompt (all messages), then `begun`, the answer to continue (may be NULL). Returns the index of
+	 * the answer's first token, or -1. Sets turn->answered and the prompt's figures in *turn. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the answer into the last message. ids: 1 = store the sampled token ids, too; 0 = another model
-	 * wrote the beginning, so store the text alone. start: time at which the turn began. Returns 0 or -1; sets
+	/* Generate the answer into the last message. ids: 1 = also store the sampled token ids; 0 = store only the
+	 * text, because another model wrote the beginning. start: time at which the turn began. Returns 0 or -1; sets
 	 * turn->stop. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Called before read() and after generate(): between begin() and end() a signal stops the turn. */
+	/* Called before read() and after generate(). In between, a signal stops the turn. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
 	/* Set the speeds and counts of a finished turn. */
 	void (*measure)(struct conversation *, struct turn *);
-	/* Prefill ahead of the next question. Returns the number of tokens computed, or -1. */
+	/* Prefill before the next question is asked. Returns the number of tokens computed, or -1. */
 	int32_t (*prefill)(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
 	void (*stats)(const struct conversation *, struct timeline_stats *);
 	/* Number of tokens of a text on its own. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
-	/* Check that the conversation fits the context with document d prefilled whole and `room` tokens to spare.
-	 * Sets d->tokens. Returns 0, or -1 with ERR_FIT, ... */
+	/* Check that the conversation with all of document d fits the context, with `room` tokens left free. Sets
+	 * d->tokens. Returns 0, or -1 with ERR_FIT, ... */
 	int (*document_fits)(struct conversation *, struct document *d, size_t room, struct err *);
 };
 extern const struct answerer answerer_local, answerer_remote;
@@ -39,17 +37,17 @@ extern const struct answerer answerer_local, answerer_remote;
 /* answer_local.c: open the model and its timeline. Returns 0, or -1 with nothing left open. */
 int local_open(struct conversation *, const struct options *, struct err *);
 void local_close(struct conversation *);
-/* answer_remote.c: connect to the server that the options name, and answer with its model. The caller closes a model
- * in this process. */
+/* answer_remote.c: connect to the server that the options name and use its model. A local model must be closed by the
+ * caller. */
 int served_open(struct conversation *, const struct options *, struct err *);
-/* Refuse options of the command line that work only with a model in this process. Returns 0, or -1 with ERR_USAGE. */
+/* Refuse command line options that need a local model. Returns 0, or -1 with ERR_USAGE. */
 int served_check_options(const struct options *, struct err *);
 void served_close(struct conversation *);
 
 /* ---- companions ----
  *
- * EACH_COMPANION(c, k, fn) runs the next statement for each companion k of conversation c whose function fn is
- * set. */
+ * EACH_COMPANION(c, k, fn) runs the following statement for each companion k of conversation c that has the function
+ * fn. */
 
 #define EACH_COMPANION(c, k, fn)                                                                                       \
 	for (const struct companion *k = (c)->companion; k < (c)->companion + (c)->n_companion; k++)                   \
@@ -62,26 +60,26 @@ void companions_free(struct conversation *);
 
 /* ---- messages.c ---- */
 
-/* Append an empty message; the pointer is valid until the next message is added. */
+/* Append an empty message. The pointer is valid until the next message is added. */
 struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Set the places of all documents and messages from conv->rendered. */
+/* Set `place` (token and byte positions) of all documents and messages from conv->rendered. */
 void place_all(struct conversation *);
-/* Number of tokens of document i: as rendered in conv->rendered, else of its text on its own. */
+/* Return the number of tokens of document i: those in conv->rendered; if it is not rendered, those of its text
+ * alone. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Prefill: make the timeline's sequence equal to the rendered conversation, then the head of an answer (if
- * reply_head), then begun, the first tokens of that answer (NULL = none). Returns the number of tokens reused, or -1.
- * *n: tokens of the sequence. *again: cached tokens that were prefilled again, because the cache cannot roll back
- * over evicted tokens. */
+/* Prefill: make the timeline's sequence equal to the rendered conversation, the template's beginning of an answer (if
+ * reply_head), and begun, the first tokens of an answer (may be NULL). Returns the number of tokens reused, or -1.
+ * *n: tokens of the sequence. *again: cached tokens that were prefilled again, because the cache could not roll
+ * back. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 
 /* ---- document.c: one document ---- */
 
-/* Make a document from an imported file. at: number of messages. The caller frees the document with
- * document_free(). */
+/* Make a document from an imported file. at: number of messages so far. The caller frees it with document_free(). */
 struct document document_make(const struct doc *, size_t at);
 void document_free(struct document *);
 /* Free the version that the document replaced, if any. */
@@ -89,48 +87,50 @@ void document_forget_before(struct document *);
 
 /* ---- documents.c: the documents of a conversation ---- */
 
-/* Choose again which documents are prefilled whole, after a change of the model or --docs. */
+/* Decide anew which documents are prefilled whole. Call after a change of the model or of --docs. */
 void documents_choose(struct conversation *);
 /* Insert a copy of a dropped document at index i and emit EVENT_DOCUMENT_PUT_BACK. Returns 0, or -1 with no change if
  * the document does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Keep *old, the version that document i has just replaced, in document i; takes ownership of *old. */
+/* Store *old, the version that document i has replaced, in document i, which then owns it. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
-/* Replace document i by *document, and move the replaced one to *old. Returns 0, or -1 with no change if the new one
+/* Replace document i by *document, and move the old document to *old. Returns 0, or -1 with no change if the new one
  * does not fit. */
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
 
-/* An entry of the redo stack: the messages of a turn (n_msg > 0), or a document (n_msg = 0). */
+/* An entry of the redo stack: the messages of a turn (n_msg > 0) or a document (n_msg = 0). */
 struct undone {
 	struct message *msg;
 	size_t n_msg;
 	struct document doc;
 	size_t doc_at; /* index of the document */
-	int replaces;  /* 1 = redo replaces the document at this index; 0 = redo inserts the document */
+	int replaces;  /* 1 = redo replaces the document at doc_at; 0 = redo inserts the document there */
 };
 
-/* Move the messages from index `from` on onto the redo stack. undo_keep_document: copy document i onto it; the caller
+/* Move the messages from index `from` on to the redo stack. undo_keep_document: copy document i to it; the caller
  * removes the document from the list. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
-/* Number of tokens at the end of the cache that belong to undone turns. */
+/* Return the number of tokens at the end of the cache that belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
-void undo_uncached(struct conversation *); /* the cache has no tokens of undone turns, after timeline_sync() */
-/* Move a version of document i, whose replacement was undone, onto the redo stack. */
+/* Note that the cache has no tokens of undone turns any more. Call after timeline_sync(). */
+void undo_uncached(struct conversation *);
+/* Move a version of document i to the redo stack, after its replacement was undone. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */
 
 enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tokens */
-/* State of the loop detection of one answer; all zero at first. */
+/* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
-	/* tokens added; run[p]: number of last tokens that each equal the token p positions before */
+	/* n: number of tokens added. run[p]: number of last tokens that each equal the token p positions earlier. */
 	int n, run[LOOP_PERIOD + 1];
 };
-/* Add a token of the answer. Returns the period, in tokens, of the loop at the end of the answer; 0 = no loop. */
+/* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no
+ * loop. */
 int loop_add(struct loop_watch *, int32_t id);
 
 #endif

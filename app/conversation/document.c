@@ -1,4 +1,5 @@
-/* app/conversation/document.c - one document: its text as rendered, its pages and headings (conversation.h). */
+/* app/conversation/document.c - one document: makes its text for the model, and finds pages and headings
+ * (conversation.h). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +7,7 @@
 #include "ui/text/text.h"
 #include "engine/base/json.h"
 
-/* Copy of the document's name without control characters; the caller frees it. */
+/* Return a copy of the document's name without control characters. The caller frees it. */
 static char *clean_name(const struct doc *in)
 {
 	const char *name = in->name ? in->name : "";

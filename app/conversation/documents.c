@@ -1,22 +1,22 @@
-/* app/conversation/documents.c - the documents of a conversation (conversation.h).
+/* app/conversation/documents.c - adds, replaces and removes the documents of a conversation (conversation.h).
  *
- * Whole documents: a document that fits the context is prefilled whole, with its name, before the first question.
- * System prompt and whole documents form the prefix of the sequence, which is prefilled once and may be pinned in the
- * cache. A document that is added later joins the prefix, and the messages after the prefix are recomputed.
+ * A document that fits the context is prefilled whole, before the first question. System prompt and whole documents
+ * are the prefix of the token sequence; it is prefilled once and may be pinned in the cache. A document added later
+ * extends the prefix, and the messages after the prefix are recomputed.
  *
- * Searched documents: a document that does not fit is not prefilled. Each question is sent with the passages that the
- * search finds (app/retrieval). If a folder of files does not fit, all of its files are searched: the first files are
- * no more relevant than the others and would fill the context. */
+ * A document that does not fit is searched: each question is sent with the passages that the search finds
+ * (app/retrieval). If a folder of files does not fit, all of its files are searched, because the first files are no
+ * more relevant than the other files. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/conversation/conversation_private.h"
 
 enum {
-	ROOM_MIN = 32,       /* tokens of a question and its answer that must fit beside the documents */
+	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
 	BYTES_HOPELESS =
-		16, /* a text with more bytes per token of the context is searched without counting its tokens */
+		16, /* a text with more bytes per token of the context is searched, without counting its tokens */
 	CONTEXTS_OF_MANY = 2, /* documents added together that would fill more contexts are all searched */
 };
 
@@ -53,9 +53,9 @@ void conversation_drop_documents(struct conversation *conv)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the documents that were added together with d (same number of messages) would fill more than CONTEXTS_OF_MANY
- * contexts. Documents larger than a context do not count. The result depends on sizes alone, so a resumed session
- * gets the same result. */
+/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents added
+ * together have the same number of messages (at). Documents larger than a context do not count. The result depends
+ * only on sizes, so that a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;
@@ -72,8 +72,8 @@ static int docs_auto(const struct conversation *conv)
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Set d->whole as --docs says; auto: whole if the document fits with `room` tokens to spare. Returns 0, or -1 if
- * --docs whole is set and the document does not fit. */
+/* Set d->whole as --docs says. "auto": 1 if the document fits with `room` tokens left free. Returns 0, or -1 if
+ * --docs is "whole" and the document does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = docs_auto(conv);
@@ -120,7 +120,7 @@ static int document_known(const struct conversation *conv, const struct document
 	return 0;
 }
 
-/* Append document d; frees d on error. room: tokens that must stay free. Returns 0, or -1 if d does not fit. */
+/* Append document d, and free it on error. room: tokens that must stay free. Returns 0, or -1 if d does not fit. */
 static int document_append(struct conversation *conv, struct document d, size_t room, struct err *e)
 {
 	int rc;
@@ -130,7 +130,7 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
-	/* If d makes the documents added together too many, search the ones that were whole so far, too. */
+	/* With d, the documents added together may be too many: then search also those that were whole so far. */
 	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;

@@ -1,7 +1,7 @@
 /* app/conversation/loops.c - detects an answer that repeats itself (conversation_private.h).
  *
- * The answer ends with a loop of period p if each of its last LEAST tokens and of its last TURNS * p tokens equals
- * the token p positions before. Tables and lists are no loops: each row has new tokens, which end the run. */
+ * An answer ends with a loop of period p if its last LEAST tokens and its last TURNS * p tokens each equal the token
+ * p positions earlier. Tables and lists are no loops, because each row has new words. */
 #include "app/conversation/conversation_private.h"
 
 enum { LEAST = 96, TURNS = 4 };

@@ -1,7 +1,8 @@
 /* app/conversation/reasoning.c - separates a model's reasoning from its answer (conversation.h).
  *
- * Two formats: reasoning between an opening and a closing mark (<think> ... </think>); and channels, each with a
- * name, a mark and a text, of which the channel "final" is the answer and the others are reasoning. */
+ * There are two formats. In one, reasoning is between an opening and a closing mark: <think> ... </think>. In the
+ * other, the text is a series of channels, each with a name and a text: channel "final" is the answer, the others are
+ * reasoning. */
 #include "app/conversation/conversation.h"
 #include "engine/base/utf8.h"
 
@@ -29,7 +30,7 @@ static void words_count(struct reasoning *t, const char *p, size_t n)
 	}
 }
 
-/* 1 = p[0 .. n) begins with the mark; -1 = p[0 .. n) is a proper prefix of the mark; 0 = neither. */
+/* Compare p[0 .. n) with a mark: 1 = it begins with the mark; -1 = it is a proper prefix of the mark; 0 = neither. */
 static int is_mark(const char *p, size_t n, const char *mark)
 {
 	size_t len = strlen(mark);
@@ -37,7 +38,7 @@ static int is_mark(const char *p, size_t n, const char *mark)
 	return memcmp(p, mark, MIN(n, len)) ? 0 : n < len ? -1 : 1;
 }
 
-/* 1 = p[0 .. n) begins with an opening mark, *which = its index; -1 = p[0 .. n) is a proper prefix of one; 0 =
+/* Look for an opening mark: 1 = p[0 .. n) begins with mark *which; -1 = p[0 .. n) is a proper prefix of a mark; 0 =
  * neither. */
 static int find_open(const char *p, size_t n, size_t *which)
 {
@@ -56,8 +57,9 @@ static int find_open(const char *p, size_t n, size_t *which)
 	return -may;
 }
 
-/* Bytes of the closing mark at p[0 .. n), for opening mark `which`; -1 = p[0 .. n) is a proper prefix of it; 0 =
- * neither. which < 0: the reply head has opened the reasoning with an unknown mark, so any closing mark counts. */
+/* Return the bytes of the closing mark with which p[0 .. n) begins; -1 = p[0 .. n) is a proper prefix of it; 0 =
+ * neither. which: index of the opening mark. which < 0: that mark is in the prompt and unknown, so any closing mark
+ * counts. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;
@@ -73,11 +75,12 @@ static int find_close(const char *p, size_t n, int which)
 	return -may;
 }
 
-/* Parse the name of a channel and the mark before its text. Returns the number of bytes parsed; 0 = more are needed.
- * A head of more than HEAD_BYTES is no channel: the rest is taken as the answer. */
+/* Parse the name of a channel and the mark before its text. Returns the number of bytes parsed; 0 = more bytes are
+ * needed. Without a mark within HEAD_BYTES the text is no channel but the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	size_t most = MIN(n, HEAD_BYTES); /* the result must not depend on how the text is cut into pieces */
+	/* limited, so that the result does not depend on how the text is cut into pieces */
+	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
 	if (!end && n < HEAD_BYTES)
@@ -87,8 +90,8 @@ static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 	return end ? (size_t)(end - p) + sizeof CHANNEL_TEXT - 1 : most;
 }
 
-/* Parse the beginning of the channel after reasoning, as "<|start|>assistant<|channel|>". Returns the number of bytes
- * parsed; 0 = more are needed. */
+/* Parse the header of the channel that follows reasoning: "<|start|>assistant<|channel|>". Returns the number of
+ * bytes parsed; 0 = more bytes are needed. */
 static size_t step_next(struct reasoning *t, const char *p, size_t n)
 {
 	size_t most = MIN(n, HEAD_BYTES);
@@ -100,7 +103,7 @@ static size_t step_next(struct reasoning *t, const char *p, size_t n)
 	return mark ? (size_t)(mark - p) + sizeof CHANNEL_MARK - 1 : most;
 }
 
-/* Parse bytes at p and append bytes of the answer to *out. Returns the number of bytes parsed; 0 = more are
+/* Parse bytes at p and append those of the answer to *out. Returns the number of bytes parsed; 0 = more bytes are
  * needed. */
 static size_t reasoning_step(struct reasoning *t, const char *p, size_t n, struct str *out)
 {
@@ -119,7 +122,7 @@ static size_t reasoning_step(struct reasoning *t, const char *p, size_t n, struc
 		if (mark < 0)
 			return 0;
 		t->mark = mark > 0 ? (int)which : -1;
-		/* A model may repeat the opening mark of the reply head: accept the mark even if t->first is set. */
+		/* Even if the prompt has the opening mark (t->first), the model may repeat it. */
 		if (mark > 0) {
 			t->at = reasoning_has_channels(reasoning_mark_at(which)) ? REASONING_CHANNEL : REASONING_WITHIN;
 			return i + strlen(reasoning_mark_at(which)->open);
@@ -224,7 +227,8 @@ int reasoning_closed(const char *text)
 
 /* ---- reasoning without an opening mark ---- */
 
-/* First closing (closes = 1) or opening mark, channels excepted, in p[from .. n); *len = its bytes. NULL = none. */
+/* Find the first closing (closes = 1) or opening mark in p[from .. n); marks of channels do not count. *len: its
+ * bytes. NULL = no mark. */
 static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
 {
 	const char *first = NULL;
@@ -247,7 +251,7 @@ static const char *find_mark(const char *p, size_t from, size_t n, int closes, s
 	return first;
 }
 
-/* 1 if p[at] is in Markdown code: in a fenced block or in a span of backticks. */
+/* 1 if p[at] is in Markdown code: in a fenced block or between backticks. */
 static int is_in_code(const char *p, size_t at)
 {
 	int fenced = 0, ticks = 0;
@@ -269,7 +273,7 @@ static int is_in_code(const char *p, size_t at)
 	return fenced || ticks & 1;
 }
 
-/* 1 if p[0 .. n) ends with an item of list, a string of items separated by spaces. */
+/* 1 if p[0 .. n) ends with an item of list (items separated by spaces). */
 static int ends_with_item(const char *p, size_t n, const char *list)
 {
 	for (const char *w = list; *w; w += strspn(w, " ")) {
@@ -282,10 +286,9 @@ static int ends_with_item(const char *p, size_t n, const char *list)
 	return 0;
 }
 
-/* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 = the text only mentions the mark. A mark
- * that ends reasoning is alone on its line, or follows the end of a sentence, or directly follows a word, and the
- * answer begins after it. A mark that is mentioned is followed by punctuation or the rest of a sentence, or is in
- * quotes. */
+/* 1 if the closing mark p[at .. end) of text p[0 .. n) ends reasoning; 0 if the text only mentions the mark. A mark
+ * that ends reasoning stands alone on its line, or follows a word or a sentence, and the answer begins after it. A
+ * mark that is only mentioned is in quotes, or its sentence goes on after it. */
 static int ends_reasoning(const char *p, size_t at, size_t end, size_t n)
 {
 	static const char stops[] = ". ! ? ) … 。 ！ ？", opens[] = "( [ { < “ „ ‘ « 「", wraps[] = "\" ' * _ ~";

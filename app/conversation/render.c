@@ -1,18 +1,19 @@
 /* app/conversation/render.c - renders the conversation to tokens, and prefills them (conversation.h).
  *
- * Each turn renders the whole conversation; timeline_sync() reuses the cached prefix of the tokens and prefills the
- * rest. Sequence: system prompt, whole documents, messages. The documents are part of the first message. */
+ * Each turn renders the whole conversation: system prompt, whole documents, messages. timeline_sync() reuses the
+ * cached prefix of the tokens and prefills the remaining ones. The documents are part of the first message. */
 #include "app/conversation/conversation_private.h"
 #include "engine/engine_view.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEPT_LEAST = 230 }; /* tokens count as cached if at least 230/255 (90 %) of their KV entries are kept */
+/* tokens count as cached if at least 230/255 (90 %) of their KV entries are in the cache */
+enum { KEPT_LEAST = 230 };
 
 /* ---- the list of messages for the template ---- */
 
-/* separator of texts in one message: system prompt and first question, or two questions */
+/* between two texts in one message: system prompt and first question, or two questions */
 static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
@@ -22,21 +23,21 @@ static int system_leads(const struct conversation *conv)
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Bytes of the system prompt, with separator, before the first question, for templates without a system message; else
- * 0. */
+/* Return the bytes of the system prompt and a separator, if the template has no system message: they are then put
+ * before the first question. Otherwise 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 = message i is rendered as part of the message before it. Two questions in a row occur if the program was killed
- * before the first was answered; some templates refuse them. */
+/* 1 if message i is rendered as part of the message before it, because both are questions: some templates refuse two
+ * questions in a row. The first has no answer if the program was killed. */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Number of first bytes of a message that are not rendered: the reasoning of an answer, for templates with
+/* Return the bytes at the beginning of a message that are not rendered: an answer's reasoning, for templates with
  * channels. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
@@ -44,8 +45,8 @@ static size_t unsent_reasoning(const struct conversation *conv, const struct mes
 	                                                                      : 0;
 }
 
-/* Append the whole text of a message: for the first message system prompt (if it has no message of its own) and whole
- * documents, then for a question its passages, then the text. */
+/* Append a message: its passages (of a question), then its text. first: 1 = before these, append the system prompt,
+ * if the template has no system message, and the whole documents. */
 static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -62,7 +63,7 @@ static void message_add_whole(const struct conversation *conv, const struct mess
 }
 
 /* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
- * to reuse, maybe out itself. Returns 0 or -1. */
+ * whose tokens are reused; may be out itself. Returns 0 or -1. */
 static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                            const struct rendered *before, struct rendered *out, struct err *e)
 {
@@ -111,7 +112,7 @@ static int messages_render(const struct conversation *conv, const struct message
 
 /* ---- places of texts ---- */
 
-/* *out = place of the n bytes of text that begin at byte `before` of rendered message i. */
+/* Set *out to the place of n bytes of text that begin at byte `before` of rendered message i. */
 static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -125,7 +126,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message; before: byte in that message where the next text begins */
+	/* at: index of a rendered message. before: byte of that message where the next text begins. */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -147,7 +148,7 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		m->place.byte -= cut; /* byte 0 of the text, before the reasoning that is not rendered */
+		m->place.byte -= cut; /* place counts from byte 0 of the text, but the reasoning is not rendered */
 		before += m->context.n + m->text.n;
 	}
 }
@@ -202,7 +203,7 @@ static size_t common_prefix(const struct tokens *a, const int32_t *b, size_t n_b
 	return n;
 }
 
-/* Append the tokens of the prefix, which do not depend on the first question: system prompt and documents. */
+/* Append the tokens of the prefix (system prompt and documents), which do not depend on the first question. */
 static int render_prefix(const struct conversation *conv, struct rendered *r, struct tokens *out, struct err *e)
 {
 	struct message nothing = { .role = ROLE_USER };
@@ -213,9 +214,8 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* The engine reuses an earlier rendering if the new one differs in one place. After a change of the prefix
- * together with new messages there are two: render the old messages with the new prefix first, so that each
- * rendering has one. */
+/* The engine reuses an earlier rendering only if the new one differs in one place. A changed prefix and new messages
+ * are two places, so first render the old messages with the new prefix. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };
@@ -321,8 +321,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* If the answer to continue is cached completely, decode its last sampled token: some cache policies
-		 * treat decoded and prefilled tokens differently. */
+		/* The answer to continue is completely cached. Decode its last token again: some cache policies treat
+		 * decoded tokens unlike prefilled ones. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {
@@ -335,7 +335,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		}
 		*n = want.n;
 		if (reused >= 0 &&
-		    (size_t)reused + 1 < same) /* recomputing the last token alone, for its logits, does not count */
+		    /* the last token is always recomputed, for its logits, and does not count */
+		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;
 	}
 	tokens_free(&want);

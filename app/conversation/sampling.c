@@ -1,18 +1,17 @@
-/* app/conversation/sampling.c - chooses the sampling settings, and displays them with their origins
- * (conversation.h). */
+/* app/conversation/sampling.c - chooses the sampling settings, and displays each with its origin (conversation.h). */
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
 #include <string.h>
 
-/* 1 if the model's answers begin with reasoning under the current --think. */
+/* 1 if the model's answers begin with reasoning, with the current --think. */
 static int model_reasons(const struct options *o, const struct engine_info *i)
 {
 	if (o->think && !strcmp(o->think, "off"))
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* If the template can only switch reasoning off, the model reasons by default. */
+	/* A template that can only switch reasoning off belongs to a model that reasons by default. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Generate an answer as a new last message. begun: the answer to continue, whose text and tokens are moved to the new
- * message once the prompt is prefilled (turn->answered); NULL = a new answer. Returns 0 or -1. */
+/* Generate an answer as a new last message. begun: the answer to continue, or NULL; its text and tokens are moved to
+ * the new message once the prompt is prefilled (turn->answered). Returns 0 or -1. */
 static int answer_generate(struct conversation *conv, struct message *begun, const struct answer_hooks *h,
                            struct turn *turn, struct err *e)
 {
@@ -27,7 +27,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 			*m = *begun;
 		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
-		m->stored = 0; /* stored as a new message: the session and its forks keep the cut one */
+		m->stored = 0; /* store it as a new message, because forks of the session keep the cut one */
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
 			k->ops->began(k->self, conv, m);
@@ -53,7 +53,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	return rc;
 }
 
-/* Call before() of all companions. Returns 0; 1 = no source answers the question; -1 on error. */
+/* Call before() of all companions. Returns 0; 1 if the documents do not answer the question; -1 on error. */
 static int companions_before(struct conversation *conv, const struct question *q, struct err *e)
 {
 	EACH_COMPANION(conv, k, before) {
@@ -65,8 +65,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question: as a new message, or at the end of the growing last message, whose text is prefilled and must
- * keep its place. Takes ownership of context. */
+/* Add the question as a new message. If the last message is a growing one, whose text is already prefilled, append
+ * the question to it instead. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -170,7 +170,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 /* ---- JSON ---- */
 
-/* Append figures of a KV cache that --kv-memory keeps on disk, or in host memory for a GPU. */
+/* Append figures of a KV cache that --kv-memory keeps on disk, or, for a GPU, in host memory. */
 static void kv_memory_json(const struct conversation *conv, struct str *out)
 {
 	struct timeline_stats st;

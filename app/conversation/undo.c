@@ -1,7 +1,7 @@
 /* app/conversation/undo.c - undo of turns; redo of turns and documents (conversation.h).
  *
- * Undone turns and dropped documents are moved onto the redo stack (undo_stack.c). Undo and redo do not change the KV
- * cache; the next timeline_sync() does. So an undo with a redo before the next question recomputes no token. */
+ * Undone turns and dropped documents are moved to the redo stack (undo_stack.c). The KV cache changes only at the
+ * next question. So an undo and a redo without a question in between recompute nothing. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ size_t conversation_undo(struct conversation *conv, size_t n)
 			from--;
 		m = &conv->msg[from];
 		if (m->read) {
-			/* A growing message: its source cannot be read again, so clear the redo stack. */
+			/* The source of a growing message cannot be read again, so it cannot be redone: clear the
+			 * redo stack. */
 			undo_forget(conv);
 			while (conv->n_msg > from + 1)
 				message_free(&conv->msg[--conv->n_msg]);
@@ -57,7 +58,7 @@ static void put_message(struct conversation *conv, struct message *m)
 	*to = *m;
 }
 
-/* Redo the turn that an earlier run undid, from the session. Returns 1, 0 = none, or -1. */
+/* Redo the turn that an earlier run undid, from the stored session. Returns 1, 0 if there is none, or -1. */
 static int redo_stored(struct conversation *conv, struct err *e)
 {
 	struct message m[2];
