@@ -1,12 +1,12 @@
-/* app/reader/aside.c - questions beside a growing message, which leave no trace in the cache (reader.h).
+/* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
+ * (reader.h).
  *
- * A question closes the growing message. In a bounded cache, the tokens of question and answer evict entries of the
- * text for good. So a snapshot of the timeline is taken before the question: KV entries and head, in the format of
- * sessions. It is kept in memory, or its entries in a file if --kv-memory bounds memory. conversation_return() loads
- * the snapshot: cache, policy state and pending tokens are as before, and the text continues bit for bit.
+ * A question ends the growing message (the text read so far), and in a bounded cache its tokens and those of the
+ * answer evict entries of the text for good. So the timeline is saved before the question: KV entries, policy state
+ * and tokens. The snapshot is kept in memory; with --kv-memory, its entries are in a file. conversation_return()
+ * loads it, and the text continues bit for bit as if nothing had been asked.
  *
- * In the session file, question and answer are a branch. A resumed session shows the newest branch until the next
- * question is stored. */
+ * In the session file, question and answer are a branch. A resumed session shows the newest branch. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,8 +25,7 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the entries to the file, or load them from it, PIECE tokens at a time: memory that cannot hold the cache
- * cannot hold a copy of it. */
+/* Write the entries to the file, or load them, PIECE tokens at a time. There is no memory for a whole copy. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };
@@ -62,7 +61,8 @@ static int save_to_file(struct aside *a, struct timeline *tl, struct err *e)
 	return entries_by_file(a, tl, 0, e);
 }
 
-/* Save head and fixed entries of the timeline in *a. Returns 0 or -1. */
+/* Save the timeline in *a: its head (tokens and policy state) and the entries that no longer change. Returns 0 or
+ * -1. */
 static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 {
 	struct timeline_stats st;
@@ -70,8 +70,8 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Upper bound of the snapshot in memory: the size of the cache, plus 8 bytes per token for the token ids in
-	 * the head. The head also has the entries that a policy may still move. */
+	/* Upper bound of the snapshot's memory: the size of the cache, plus 8 bytes per token for the ids in the
+	 * head. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

@@ -1,23 +1,23 @@
-/* app/reader/growing_message.c - a text without an end, as one user message that grows (reader.h).
+/* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * The message stays open while its text arrives: the template's end of message is rendered with the question. Each
- * piece of text is tokenized once and its tokens are appended to the timeline:
+ * The template's end of message is rendered only with the question. Until then, each new piece of text is tokenized
+ * once and its tokens are appended to the timeline:
  *
- *     message   |  cut, tokenized, in the cache  |  tokenized  |  not cut yet  |
- *                                                ^ pending     ^ at            ^ text.n
+ *     message   |  tokenized and in the cache  |  tokenized  |  not tokenized  |
+ *                                              ^ pending     ^ at              ^ text.n
  *
- * Tokens of the pieces must equal tokens of the whole, because the question renders the whole message. So the text is
- * cut only where every tokenizer ends a word: between a letter and a single blank or line break before another
- * letter. In scripts without blanks the cut is before a mark that ends a clause. If the tokens differ all the same,
- * the answer is still right: the question recomputes from the first differing token. */
+ * The tokens of the pieces must equal those of the whole text, because the question renders the whole message. So a
+ * piece ends only where every tokenizer ends a word: between a letter and a single blank or line break before another
+ * letter. In scripts without blanks, it ends before a comma or full stop. Should the tokens still differ, the
+ * question recomputes the text from the first difference on. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* CARRY_MARKS: bytes without a place to cut, after which the text may also be cut before a clause mark. CARRY_MOST:
- * the same, for a cut before any character. */
+/* CARRY_MARKS: bytes without a safe end of a piece, after which a piece may also end before a comma or full stop.
+ * CARRY_MOST: bytes after which it may end at any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -106,8 +106,8 @@ static void growing_clear(struct growing *s)
 	s->pending.n = 0;
 }
 
-/* Synchronise the timeline with the rendering from the first token on. Needed once, and after the timeline was
- * changed elsewhere. Returns 0 or -1. */
+/* Synchronise the timeline with a rendering from the first token on: needed for the first piece, and after other code
+ * has changed the timeline. Returns 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -126,7 +126,7 @@ static int sync_open(struct growing *s, struct conversation *conv, timeline_prog
 	return rc;
 }
 
-/* Return the byte of the message where the pending tokens begin. */
+/* Return the byte of the message where the pending tokens (not prefilled yet) begin. */
 static size_t pending_byte(const struct growing *s, const struct engine *engine)
 {
 	size_t n = 0;
@@ -136,7 +136,7 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 	return n < s->at ? s->at - n : 0;
 }
 
-/* Prefill pending tokens in whole chunks; all: also an incomplete chunk. */
+/* Prefill pending tokens in whole chunks. all: 1 = also the last, incomplete chunk. */
 static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
@@ -227,8 +227,8 @@ void growing_count_anew(struct conversation *conv)
 	growth_of(conv)->text.total = 0;
 }
 
-/* Append the tokens since the last rendering to conversation.rendered, so that the question's rendering does not
- * tokenize them again. */
+/* Append the tokens since the last rendering to conv->rendered, so that rendering the question does not tokenize the
+ * text again. */
 static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
 	const struct str *text = &conv->msg[conv->n_msg - 1].text;
@@ -252,8 +252,8 @@ static void growing_close(struct growing *s, struct conversation *conv)
 	conv->grows = s->known = 0;
 }
 
-/* Render the conversation up to the last cut byte of the text. 0 = the prompt before the text has changed (a
- * document, the system prompt), else 1. */
+/* Render the conversation up to the last tokenized byte of the text. Returns 0 if the prompt before the text has
+ * changed (system prompt or documents), else 1. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
@@ -271,7 +271,7 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-/* Reopen the last message for growth: remove the question joined to its text. */
+/* Continue the growing message: remove the question that was appended to its text. */
 static void growing_reopen(struct growth *g, struct conversation *conv)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -309,7 +309,7 @@ int conversation_return(struct conversation *conv)
 
 /* ---- companion ---- */
 
-/* The question is about to close the growing message: take the snapshot. */
+/* The question will end the growing message, so take the snapshot. */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };

@@ -7,19 +7,18 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* State of questions beside a growing message: a snapshot of the timeline, taken when a question closes the message
- * (aside.c). */
+/* State of questions about a growing message: a snapshot of the timeline, taken before a question (aside.c). */
 struct aside {
 	int wanted;             /* 1: questions stay beside the growing message */
 	int there;              /* 1: a snapshot exists */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;
-	/* KV entries of the snapshot: n_entries tokens; in layers with a window only tokens n_full and later. */
+	/* KV entries of n_entries tokens. Layers with a sliding window have only those of tokens n_full and later. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;
-	uint64_t file_bytes; /* entries in a file instead (file_bytes > 0), if --kv-memory bounds memory */
+	uint64_t file_bytes; /* > 0: the entries are in a file, because --kv-memory limits memory */
 	struct str head, identity;
 	double seconds; /* seconds that the snapshot took */
 };
@@ -33,16 +32,16 @@ struct growth *growth_of(const struct conversation *);
 
 /* ---- growing_message.c ---- */
 
-/* Copy *from to *to. *to keeps its own allocation and its total. */
+/* Copy *from to *to, except its total. *to keeps its own allocation. */
 void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */
 
-/* Take a snapshot before a question closes the growing message, if aside.wanted is set. 0, or -1: the snapshot
- * failed, see err. */
+/* Take a snapshot before a question ends the growing message, if aside.wanted is set. Returns 0, or -1 if it
+ * failed. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
-/* Load the snapshot, if there is one, after the last message was reopened. 1 = timeline and message are as they
- * were; 0 = no snapshot, or it does not load. */
+/* Load the snapshot after the question was removed. 1 = timeline and message are as before the question; 0 = there is
+ * no snapshot, or it does not load. */
 int aside_restore(struct growth *, struct conversation *);
 void aside_forget(struct aside *);
 

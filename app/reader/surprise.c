@@ -1,7 +1,7 @@
 /* app/reader/surprise.c - measures how surprising the sentences of a growing message are to the model (reader.h).
  *
- * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token; plain prefill
- * computes only the last ones. That makes reading at least 1.5 times as slow, so surprise is computed only with
+ * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token, while a plain
+ * prefill computes only the last ones: reading is at least 1.5 times as slow, so surprise is computed only with
  * --surprise on. KV entries and logits have the same bits with and without it. */
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int text_ends_at(const char *p, size_t end, size_t n)
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
 
-/* Return the level of a sentence: how far nll is above the mean of all sentences, in standard deviations. */
+/* Return the level of a sentence: how many standard deviations nll is above the mean of all sentences. */
 static uint8_t level_of(const struct surprise *s, double nll)
 {
 	double sd = s->count > 1 ? sqrt(s->squares / (double)(s->count - 1)) : 0, z = sd > 0 ? (nll - s->mean) / sd : 0;
@@ -30,7 +30,7 @@ static uint8_t level_of(const struct surprise *s, double nll)
 	return s->count < LEVELS_FROM ? 0 : z > 2 ? 3 : z > 1.3 ? 2 : z > 0.7 ? 1 : 0;
 }
 
-/* Record the sentence that ends at byte `end`, and update mean and squares (Welford). */
+/* Record the sentence that ends at byte `end`, and update mean and variance (Welford's algorithm). */
 static void sentence_end(struct surprise *s, size_t end)
 {
 	double nll = s->sum / s->tokens, over = nll - s->mean;
@@ -58,7 +58,7 @@ struct take {
 	size_t byte;
 };
 
-/* Add the surprise of token i, and end the sentence if it ends with this token. */
+/* Add the surprise of token i, and end the sentence if this token ends it. */
 static void take_token(struct take *x, size_t i, double nll)
 {
 	struct surprise *s = companion_find(x->conv, "surprise");

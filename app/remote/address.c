@@ -1,4 +1,5 @@
-/* app/remote/address.c - the address of a server, and the key: which request may carry the key (remote_private.h). */
+/* app/remote/address.c - parses the address of a server, and decides which requests may carry the key
+ * (remote_private.h). */
 #include "app/remote/remote_private.h"
 
 #include <errno.h>

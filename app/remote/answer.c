@@ -1,5 +1,4 @@
-/* app/remote/answer.c - sends a request, waits, tries again, and returns the text of the answer part by part
- * (remote.h). */
+/* app/remote/answer.c - sends a request, retries it, and returns the text of the answer piece by piece (remote.h). */
 #include "app/remote/remote_private.h"
 
 #include <string.h>
@@ -8,14 +7,15 @@
 enum {
 	ERROR_MOST = 64 << 10,
 	FAILED_MOST = 3
-}; /* bytes of an error's page; most tries of a request that gets status 500 */
+}; /* bytes read of an error page; most tries of a request that fails with status 500 */
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-static const double AFTERWARDS = 2; /* seconds for usage and the end of the stream after the last text */
+/* seconds to wait for usage figures and the end of the stream, after the text is complete */
+static const double AFTERWARDS = 2;
 
 /* ---- what arrives ---- */
 
-/* Append text of the answer. llama-server repeats the beginning of an answer that it extends: drop the repetition.
- * Text that differs from the beginning later is appended in full. */
+/* Append text of the answer. When llama-server extends an answer, it sends the old text again: drop that repetition.
+ * If the text is not a repetition after all, append all of it. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -63,7 +63,7 @@ static void take_finish(struct remote *r, const struct chunk *c)
 		http_patience(r->client, AFTERWARDS);
 }
 
-/* Take over what chunk_parse() has read: of an event, or of a whole answer. */
+/* Handle what chunk_parse() has parsed: one event of a stream, or a whole answer. */
 static int take_chunk(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -154,7 +154,7 @@ static int read_body(struct remote *r, struct err *e)
 	if (a->streams)
 		str_clear(&a->in);
 	rc = http_read(r->client, &a->in, &a->broken, &why);
-	/* The text is complete, so a connection that stays open or breaks is no error. */
+	/* The text is complete, so it is no error if the connection breaks or stays open. */
 	if (rc < 0 && a->finished && why.code != ERR_CANCELLED) {
 		a->done = 1;
 		return 0;
@@ -168,7 +168,7 @@ static int read_body(struct remote *r, struct err *e)
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* Read more of the body. If text is ready, keep an error in a->late until the text has been returned. -1:
+/* Read more of the body. If text is ready, an error is kept in a->late until that text has been returned. After -1,
  * a->broken says whether the connection failed. */
 static int answer_read(struct remote *r, struct err *e)
 {
@@ -262,8 +262,8 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for, else twice as long each time, at most WAIT_MOST. -1:
- * no further try (*e is unchanged), or stopped by the user. */
+/* Wait before the next try: as long as the server asks for, or else twice as long as the last time, at most
+ * WAIT_MOST. Returns -1 if the time is over (*e is unchanged) or the user has stopped. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -286,8 +286,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* The field of the request that the server refuses, if the request can be sent without it; 0 = none. Each field is
- * returned once for a server. */
+/* Return the field of the request that the server refused, if the request can be sent without it; else 0. Each field
+ * is returned only once for a server. */
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -339,7 +339,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
-	/* The prompt was estimated to fit, but exceeds the context: correct the estimate. */
+	/* The prompt exceeds the context although the estimate said that it fits: correct the estimate. */
 	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
 	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
 		learn_bytes(r, r->info.ctx);

@@ -1,8 +1,8 @@
-/* app/remote/chunk.c - parses the JSON of one event of an answer, or of a whole answer (remote.h).
+/* app/remote/chunk.c - parses the JSON of one event of a streamed answer, or of a whole answer (remote.h).
  *
- * Servers differ, so a member that is missing or of another type counts as absent. An error comes as {"error":
- * {"message": ...}}, {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]},
- * {"message": ...}, or as a list of such an object. */
+ * Servers differ, so a member of a wrong type counts as missing. Errors have many forms: {"error": {"message": ...}},
+ * {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...}, or a
+ * list with one of these objects. */
 #include "app/remote/remote.h"
 #include "engine/base/utf8.h"
 #include "engine/base/json.h"
@@ -51,7 +51,7 @@ static void read_speed(struct jv v, double *out)
 		*out = x;
 }
 
-/* Append a string, or the texts of a list of {"type": "text", "text": ...}, without zero bytes. */
+/* Append a string, or the texts of a list of {"type": "text", "text": ...}. Zero bytes are dropped. */
 static void read_text(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -87,8 +87,8 @@ static int says_overflow(const struct str *text)
 	return 0;
 }
 
-/* The context in a message, in tokens: "maximum context length is 8192 tokens", "context size (8192 tokens)",
- * "context length of only 8192". 0: none. */
+/* Find the context size, in tokens, in an error message: "maximum context length is 8192 tokens", "context size (8192
+ * tokens)", "context length of only 8192". 0 = none. */
 static int32_t context_in(const struct str *text)
 {
 	static const char *const before[] = { "context length", "context size", "context window", "prompt length",
@@ -115,7 +115,7 @@ static int32_t context_in(const struct str *text)
 	return 0;
 }
 
-/* Append what is wrong with a field of the request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
+/* Append what is wrong with a request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
 static void read_complaint(struct jv v, struct str *out)
 {
 	struct jv it = { 0 }, loc = jv_get(v, "loc");
@@ -131,8 +131,8 @@ static void read_complaint(struct jv v, struct str *out)
 	jv_text(jv_get(v, "msg"), out);
 }
 
-/* Append the message of an error: a string, a message in an object, or the first of a list of complaints. A server
- * that forwards requests wraps the error of the server behind it in "metadata", as JSON or as text. */
+/* Append the message of an error: a string, a message in an object, or the first element of a list. A proxy puts the
+ * error of the server behind it into "metadata", as JSON or as text. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
 	static const char *const key[] = { "message", "detail", "error", "errors" };
@@ -218,8 +218,8 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Read why the answer ends: "stop", "eos", "end_turn", ..., or one of the words below. Some servers send an empty
- * word or "null" until the end. */
+/* Read why the answer ended: "stop", "eos", "end_turn", ..., or one of the words below. Until the end, some servers
+ * send an empty word or "null". */
 static void read_finish(struct chunk *c, struct jv v)
 {
 	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",
@@ -244,7 +244,7 @@ static void read_finish(struct chunk *c, struct jv v)
 	str_free(&word);
 }
 
-/* Read the content: a string, or a list of parts, of which {"type": "thinking", "thinking": [...]} is reasoning. */
+/* Read the content: a string, or a list of parts. A part {"type": "thinking", "thinking": [...]} is reasoning. */
 static void read_content(struct chunk *c, struct jv v)
 {
 	struct jv it = { 0 };
@@ -255,7 +255,7 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Read reasoning beside the content. It has one of three names; some servers send it under two of them. */
+/* Read reasoning that is sent beside the content. Servers use three names for it; some send it under two of them. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");
@@ -282,7 +282,7 @@ static void read_choice(struct chunk *c, struct jv choice)
 		delta = jv_get(choice, "message");
 	read_thought(c, delta);
 	read_content(c, jv_get(delta, "content"));
-	/* Some servers use the name of the older completions protocol. */
+	/* some servers use the name of the older completions protocol */
 	if (c->text.n == had)
 		read_text(jv_get(delta, "text"), &c->text);
 	if (c->text.n == had)

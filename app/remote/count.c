@@ -1,7 +1,8 @@
-/* app/remote/count.c - tokens of a text or a conversation: counted by the server, else estimated (remote.h).
+/* app/remote/count.c - counts the tokens of a text or a conversation: the server counts, or they are estimated
+ * (remote.h).
  *
- * llama-server renders a conversation (/apply-template) and then tokenizes the text (/tokenize); vLLM tokenizes a
- * conversation in one request (/tokenize). */
+ * llama-server needs two requests for a conversation: /apply-template renders it, /tokenize counts. vLLM needs one:
+ * /tokenize. */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
@@ -16,7 +17,8 @@ static int32_t estimate(const struct remote *r, size_t n)
 	return tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
 }
 
-/* Send JSON and find the key in the answer: 0, *v in the text *out; -1 without it. */
+/* Send JSON and look for `key` in the answer. Returns 0 with *v, which points into *out; -1 if there is no such
+ * key. */
 static int count_ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
                      struct jv *v)
 {

@@ -1,8 +1,7 @@
-/* app/remote/events.c - server-sent events, parsed as the bytes arrive (remote.h; WHATWG HTML, 9.2 "Server-sent
- * events").
+/* app/remote/events.c - parses server-sent events as their bytes arrive (remote.h; WHATWG HTML, 9.2).
  *
- * Lines end with CR, LF or CR LF. An empty line ends an event. Of its fields only `data` is used; several data
- * lines are joined by newlines. A line that begins with a colon is a comment, sent to keep the connection open. */
+ * A line ends with CR, LF or CR LF; an empty line ends an event. Only the field `data` is used; several data lines of
+ * an event are joined by newlines. A line that begins with a colon is a comment, sent to keep the connection open. */
 #include "app/remote/remote.h"
 
 #include <string.h>

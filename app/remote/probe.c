@@ -1,11 +1,11 @@
-/* app/remote/probe.c - what answers at an address, for weir doctor (remote.h). */
+/* app/remote/probe.c - finds out for `weir doctor` which server is at an address (remote.h). */
 #include "app/remote/remote_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Test the key. Some servers list their models without a key, so a chat request is needed. The request is empty:
- * with a good key it is refused for its content, before a model is loaded or anything is charged. */
+/* Test the key. Some servers list their models without a key, so a chat request is needed. It is empty: a server with
+ * a good key refuses it before it loads a model or charges anything. */
 static enum remote_key try_key(struct remote *r)
 {
 	struct str empty = { 0 }, out = { 0 };

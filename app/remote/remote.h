@@ -1,18 +1,17 @@
-/* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang,
- * Ollama, hosted ones.
+/* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang, Ollama,
+ * hosted services.
  *
- *     address.c  the server's address and the key
- *     server.c   requests and their errors; the server's program and models
- *     request.c  a conversation as the JSON of a request
- *     events.c   server-sent events
- *     chunk.c    the JSON of one event of an answer
- *     answer.c   sending a request, waiting, trying again, the text of the answer
- *     count.c    tokens of a text or a conversation
- *     probe.c    the report on a server for weir doctor
+ *     address.c   the server's address and the key
+ *     server.c    requests and their errors; the server's program and models
+ *     request.c   a conversation as the JSON of a request
+ *     events.c    server-sent events
+ *     chunk.c     the JSON of one event of an answer
+ *     answer.c    sending, retrying, and the text of the answer
+ *     count.c     tokens of a text or a conversation
+ *     probe.c     the report on a server for weir doctor
  *
- * The server is not trusted: lines, events, answers and lists are bounded, and redirections are not followed. The
- * key is sent only to the origin of the address, encrypted or to this machine. Nothing here prints. A server
- * belongs to one thread. */
+ * The server is not trusted: all sizes are bounded, and redirections are not followed. The key is sent only to the
+ * origin of the address, encrypted or on this machine. A struct remote may be used by only one thread. */
 #ifndef WEIR_REMOTE_H
 #define WEIR_REMOTE_H
 
@@ -23,14 +22,14 @@
 int remote_is_address(const char *text);
 
 struct remote_options {
-	/* "http://127.0.0.1:8080", to which "/v1" is added; an address with a path ("https://host/api/v1") is used
+	/* as "http://127.0.0.1:8080", to which "/v1" is added; with a path ("https://host/api/v1") it is used
 	 * unchanged */
 	const char *url;
-	const char *model; /* name of the model at the server; NULL: the server's only model */
+	const char *model; /* the server's name of the model; NULL = the server has only one */
 	const char *key;   /* NULL = none */
-	/* if key is NULL: file of the key, readable by its owner only; NULL = none */
+	/* used if key is NULL: a file with the key that only its owner can read, or NULL */
 	const char *key_file;
-	int insecure;         /* 1 = the key may be sent to another machine without encryption */
+	int insecure;         /* 1 = the key may be sent unencrypted to another machine */
 	int timeout;          /* seconds without progress after which a request fails */
 	int (*stopped)(void); /* 1 = cancel; called 25 times a second; may be NULL */
 };
@@ -45,12 +44,12 @@ struct remote_info {
 	uint64_t n_params;      /* 0 = unknown */
 	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
 	int extends;            /* 1 = the server can continue an answer */
-	int think_switch;       /* 1 = the server takes a request for an answer without reasoning */
+	int think_switch;       /* 1 = the server accepts a request to answer without reasoning */
 };
 
 struct remote;
-/* Ask the server for its program and its models. ERR_USAGE: the address or the key cannot be used; ERR_MODEL: the
- * server lacks the model; ERR_FAIL, ERR_CANCELLED. */
+/* Ask the server for its program and its models. Returns 0, or -1 with ERR_USAGE (address or key unusable), ERR_MODEL
+ * (the server lacks the model), ERR_FAIL or ERR_CANCELLED. */
 int remote_open(struct remote **, const struct remote_options *, struct err *);
 void remote_close(struct remote *);
 const struct remote_info *remote_info(const struct remote *);
@@ -65,8 +64,8 @@ struct remote_report {
 	enum remote_key key; /* NONE: no key, and the server wants none */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
 };
-/* Like remote_open(), but returns a struct also after an error, whose remote_info() has what is known. NULL only
- * if the address or the key cannot be used. Tests the key by an empty chat request, which no model answers. */
+/* Like remote_open(), but returns a struct even after an error; remote_info() then has what is known. Also tests the
+ * key, by a chat request that no model answers. NULL only if the address or the key is unusable. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -80,44 +79,44 @@ struct remote_request {
 	size_t n_msg;
 	int extends;    /* 1 = the last message is the beginning of the answer */
 	int thought;    /* 1 = ask for an answer with reasoning (if info.think_switch) */
-	int no_thought; /* 1 = ask for an answer without reasoning (if info.think_switch) */
+	int no_thought; /* 1 = ask for an answer without reasoning, if info.think_switch */
 	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
 	unsigned said; /* settings that are sent: 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
-	/* Called until the first text arrives. done, total: tokens of the prompt that are read; total 0: unknown.
-	 * why: the error after which the request is tried again, or NULL. May be NULL. */
+	/* Called until the first text arrives. May be NULL. done: tokens of the prompt that are prefilled. total: all
+	 * of them; 0 = unknown. why: the error after which the request is retried, or NULL. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
-/* The server's figures of an answer that has ended or is ending; -1 = unknown. */
+/* The server's figures of an answer that has ended or is ending; -1 = not reported. */
 struct remote_usage {
-	int32_t prompt, cached, answer; /* tokens; cached: tokens of the prompt that were not computed again */
+	int32_t prompt, cached, answer; /* tokens; cached: prompt tokens that the server did not recompute */
 	double prefill_tps, decode_tps;
 };
 enum remote_stop { REMOTE_STOP, REMOTE_LENGTH };
 
-/* Send the request and wait for the first text of the answer or its end. If the server is busy, is starting or has
- * closed the connection, try again at growing intervals for at most half a minute. ERR_FIT: the request exceeds
- * the context; info.ctx is then set if the server told it. */
+/* Send the request, and wait for the first text of the answer or its end. If the server is busy, still starting, or
+ * closes the connection, retry at growing intervals for at most half a minute. Returns 0 or -1. ERR_FIT: the request
+ * exceeds the context; info.ctx is then set if the server reports its size. */
 int remote_ask(struct remote *, const struct remote_request *, struct err *);
-/* Append the next text of the answer: 1; 0: the answer has ended, *stop says why; -1. Reasoning that the server
- * sends beside the text is put before it, between <think> and </think>. */
+/* Append the next text of the answer. Returns 1; 0 if the answer has ended (*stop says why); -1 on error. Reasoning
+ * that the server sends beside the text is put before it, between <think> and </think>. */
 int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct err *);
 /* Cancel an answer: close its connection. */
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* Tokens of a text, or of a conversation with the head of its answer. *exact = 0: estimated from the bytes and
- * from earlier prompts, because the server does not count or the request failed. */
+/* Return the tokens of a text, or of a conversation with the beginning of its answer. *exact: 1 = the server counted;
+ * 0 = estimated from the bytes and from earlier prompts, because the server cannot count or the request failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
 /* ---- server-sent events (events.c) ----
  *
- * The events depend on the bytes alone, not on how the bytes are cut into calls. */
+ * The parsed events are the same however the stream is cut into calls. */
 
 enum { SSE_LINE_MOST = 1 << 20, SSE_EVENT_MOST = 1 << 20 }; /* bytes */
 struct sse {
@@ -126,10 +125,10 @@ struct sse {
 	int cr;       /* 1 = the last byte was a carriage return */
 	int begun;    /* 1 = the place of a byte order mark has passed */
 };
-/* Takes the data of an event; a value other than 0 ends sse_feed() with -1. */
+/* Receives the data of an event. A value other than 0 makes sse_feed() return -1. */
 typedef int sse_fn(const char *data, size_t n, void *ud, struct err *);
 int sse_feed(struct sse *, const char *bytes, size_t n, sse_fn *, void *ud, struct err *);
-/* End the stream. An event that lacks only its empty line is delivered. */
+/* End the stream. A last event without its empty line is delivered. */
 int sse_end(struct sse *, sse_fn *, void *ud, struct err *);
 void sse_free(struct sse *);
 

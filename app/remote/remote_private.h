@@ -1,4 +1,4 @@
-/* app/remote/remote_private.h - shared by the files of app/remote/. */
+/* app/remote/remote_private.h - declarations shared by the files of app/remote/. */
 #ifndef WEIR_REMOTE_PRIVATE_H
 #define WEIR_REMOTE_PRIVATE_H
 
@@ -14,17 +14,17 @@ enum {
 	NAME_MOST = 200, /* bytes of a model's name */
 };
 
-/* The parts of a server's address. api: with the path, "http://127.0.0.1:8080/v1". root: without "/v1", for
- * requests that only llama-server and vLLM know. query: appended to every path, "?api-version=1"; may be secret.
- * here: the server is on this machine. */
+/* The parts of a server's address. api: with the path, as "http://127.0.0.1:8080/v1". root: without "/v1", for
+ * requests that only llama-server and vLLM support. query: appended to every path, as "?api-version=1"; may be
+ * secret. here: 1 = the server is on this machine. */
 struct address {
 	struct str api, root, server, query;
 	int secure, here;
 };
 int address_read(struct address *, const char *url, struct err *);
 void address_free(struct address *);
-/* Append the key, from the options or the key file. ERR_USAGE: it cannot be read, or must not be sent to this
- * address. */
+/* Append the key, from the options or the key file. -1 with ERR_USAGE if it cannot be read, or must not be sent to
+ * this address. */
 int key_read(const struct remote_options *, const struct address *, struct str *key, struct err *);
 
 struct remote {
@@ -53,7 +53,7 @@ struct remote {
 		struct str refused; /* the server's word for why it cut the answer */
 		struct str ready;   /* text that remote_next() has not returned yet */
 		struct str echo;
-		/* the beginning of the answer that is extended; bytes of it that the server has repeated */
+		/* echo: the answer that is extended. echoed: bytes of it that the server has repeated. */
 		size_t echoed;
 		size_t bytes; /* bytes of text so far */
 		size_t sent;  /* bytes of the request's messages */
@@ -66,21 +66,22 @@ struct remote {
 
 /* ---- server.c ---- */
 
-/* Send JSON (NULL: a GET request) to base + path. 0: the head of the answer has arrived. */
+/* Send JSON (NULL: a GET request) to base + path. Returns 0 as soon as the header of the answer is read, or -1. */
 int server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *,
                 struct err *);
-/* Like server_send(), and read the whole answer into *out, at most BODY_MOST bytes; *status. -1: no answer. */
+/* Send as server_send(), and read the whole answer into *out, at most BODY_MOST bytes. *status: HTTP status. Returns
+ * -1 if there is no answer. */
 int server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status,
                struct str *out, struct err *);
-/* Set *e to the message of an answer with an error status, with the server's name and without the key: from its
- * JSON, else from its page, which may be a gateway's. Returns -1. */
+/* Set *e to the message of an answer with an error status, taken from its JSON or else its HTML page. The server's
+ * name is added, and the key is removed. Returns -1. */
 int server_refuses(struct remote *, int status, const struct chunk *, const struct str *page, struct err *);
-/* Set *e to the message of an error inside an answer. Returns -1. */
+/* Set *e to the error that an answer has in its stream. Returns -1. */
 int server_fault(struct remote *, const struct chunk *, struct err *);
 
-/* Do the work of remote_open() on a zeroed struct. After -1 the members that are known remain. */
+/* Do the work of remote_open() on a zeroed struct. After -1 it still has the members that are known. */
 int server_open(struct remote *, const struct remote_options *, struct err *);
-/* Ask for the context if it is unknown: Ollama reports it only of a loaded model. */
+/* Ask for the context size if it is unknown. Ollama reports it only after it has loaded the model. */
 void server_ask_context(struct remote *);
 
 /* ---- request.c ---- */
@@ -89,7 +90,7 @@ void server_ask_context(struct remote *);
 enum request_field {
 	FIELD_USAGE = 1,      /* "stream_options"; without it usage is estimated */
 	FIELD_MAX_TOKENS = 2, /* "max_tokens"; the server calls it "max_completion_tokens" */
-	/* the limit of the answer, if prompt and limit exceed the context; without it the context ends the answer */
+	/* the token limit of the answer, if prompt and limit together exceed the context */
 	FIELD_LIMIT = 4,
 	FIELD_SYSTEM = 8, /* a system message; its text is put before the first question */
 };

@@ -1,4 +1,5 @@
-/* app/remote/server.c - requests to the server and the errors it reports; its program and its models (remote.h). */
+/* app/remote/server.c - sends requests and reports the server's errors; finds out its program and its models
+ * (remote.h). */
 #include "app/remote/remote_private.h"
 #include "engine/base/json.h"
 
@@ -64,7 +65,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some programs report. Returns the JSON value in the text *out; .p NULL: none. */
+/* Ask for a fact that only some programs report. Returns the JSON value, which points into *out; its p is NULL if
+ * there is no answer. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -79,7 +81,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 
 /* ---- what it refuses ---- */
 
-/* Append foreign text for a message: on one line, without the key. */
+/* Append the server's text for an error message: on one line, without the key. */
 static void quote_foreign(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
@@ -128,13 +130,14 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* 1 if a proxy may have answered instead of the server. With TLS it cannot. */
+/* 1 if a proxy may have answered instead of the server, which is impossible with TLS. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
 }
 
-/* The end of the error message: what to do, or NULL. said: 1 = the server has named the error. */
+/* Return the end of the error message, which says what to do, or NULL. said: 1 = the server has explained the
+ * error. */
 static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
@@ -192,7 +195,7 @@ static int32_t whole(struct jv v)
 	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
 }
 
-/* The part of a model's name without folders and ".gguf": returns its length, *from its place. */
+/* Find the part of a model's name without folders and ".gguf": it begins at *from. Returns its length. */
 static size_t short_name(const char *name, size_t n, size_t *from)
 {
 	const char *slash = memrchr(name, '/', n);
@@ -202,7 +205,7 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* 1 if the user means this model: by its whole name or by its short one. */
+/* 1 if `wanted` is the whole or the short name of this model. */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
@@ -235,7 +238,7 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model in the list: 1 if found. *n: models in the list. */
+/* Find the model in the list: 1 = found. *n: number of models in the list. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -290,7 +293,7 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	if (find_model(r, list, wanted, &n))
 		return 0;
 	name_some(&r->models, n, &some);
-	/* An unknown shape of list: the chat request will tell whether the model exists. */
+	/* The list has an unknown form. The chat request will show whether the model exists. */
 	if (!n && wanted)
 		str_adds(&r->model, wanted);
 	else if (!n)
@@ -304,8 +307,8 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	return rc;
 }
 
-/* Ask llama-server for the context of a slot, and whether the template can do without reasoning. The request may
- * be forbidden: then both stay unknown. */
+/* Ask llama-server for the context size of a conversation, and whether the template can do without reasoning. Both
+ * stay unknown if the request is forbidden. */
 static void ask_props(struct remote *r)
 {
 	struct str out = { 0 }, template = { 0 };
@@ -323,7 +326,7 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
-/* The number behind "num_ctx" in the lines of a model's parameters; 0 = none. */
+/* Return the number after "num_ctx" in the lines of a model's parameters, or 0. */
 static int32_t context_of_parameters(const struct str *lines)
 {
 	for (const char *p = lines->p; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
@@ -335,8 +338,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ask Ollama for the context, because Ollama truncates longer prompts without an error. It reports
- * the context of a loaded model; for a model that is not loaded, take the model's own num_ctx, if there is one. */
+/* Ask Ollama for the context size, because Ollama truncates longer prompts without an error. It reports the size for
+ * a loaded model; otherwise take num_ctx of the model's parameters, if it is there. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };
@@ -363,7 +366,7 @@ void server_ask_context(struct remote *r)
 		ask_ollama(r);
 }
 
-/* The list in an answer to "/models": {"data": [...]}, or a list by itself. */
+/* Return the list in an answer to "/models", {"data": [...]} or just the list. */
 static struct jv list_in(struct jv root)
 {
 	return *root.p == '[' ? root : jv_get(root, "data");

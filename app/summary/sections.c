@@ -7,8 +7,8 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* heading levels 1 to 6, and 1; a heading of a lower level ranks higher */
-	TRIES = 12, /* most sizes that are tried to find a number of bytes with the wanted number of tokens */
+	LEVELS = 7, /* heading levels 1 (highest) to 6, and 1 */
+	TRIES = 12, /* most sizes tried to find the bytes of a text that have the wanted number of tokens */
 };
 
 /* 1 for white space but the vertical tab. */
@@ -17,7 +17,7 @@ static int is_text_blank(char c)
 	return byte_is_blank(c) && c != '\v';
 }
 
-/* Index of the first heading at byte `at` or after it; n_heading = none. */
+/* Return the index of the first heading at byte `at` or later, or n_heading. */
 static size_t heading_from(const struct summary_text *t, size_t at)
 {
 	size_t lo = 0, hi = t->n_heading;
@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* *out = number of bytes, from byte `from` on, that have at most `tokens` tokens, usually more than 7/8 of them.
- * Returns 0, or -1 on error. */
+/* Set *out to the number of bytes, from byte `from` on, that have at most `tokens` tokens (usually more than 7/8 of
+ * that number). Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -101,7 +101,7 @@ static int has_text(const struct summary_text *t, size_t from, size_t to)
 	return from < to;
 }
 
-/* Text of the last heading before or at the first word after byte `from`; NULL = the word has no heading above it. */
+/* Return the text of the heading that the first word after byte `from` is under, or NULL. */
 static const char *heading_of(const struct summary_text *t, size_t from)
 {
 	size_t i;
@@ -127,8 +127,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* A rest of 1 to 1.5 sections is cut near its middle; otherwise the last section could have
-			 * only a few words. */
+			/* Cut 1 to 1.5 sections of remaining text near the middle, so that the last section is not
+			 * tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
 			else

@@ -1,6 +1,7 @@
 /* app/summary/summarize.c - summarizes sections, then joins neighbouring summaries until one is left.
  *
- * Part: a summary of one or more consecutive sections. Level: one pass that turns the parts into fewer parts. */
+ * A part is the summary of one or more consecutive sections. A level is one pass that joins parts into fewer
+ * parts. */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
 #include "engine/base/sentences.h"
@@ -11,12 +12,14 @@
 #include <xxhash.h>
 
 enum {
-	SECTION_TOKENS = 1024,   /* tokens of a section; choose_sizes() adapts them to the words and the context */
-	SECTION_LEAST = 128,     /* fewest tokens of a section */
-	PART_WORDS = 60,         /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3,     /* tokens allowed per word of an answer; high enough for most languages */
-	FRAME_TOKENS = 256,      /* tokens of a prompt's template, name, heading and instruction */
-	REASONING_TOKENS = 1024, /* tokens allowed for reasoning, for models whose reasoning cannot be switched off */
+	/* tokens of a section; choose_sizes() adapts them to the wanted length and the context */
+	SECTION_TOKENS = 1024,
+	SECTION_LEAST = 128, /* fewest tokens of a section */
+	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
+	TOKENS_PER_WORD = 3, /* token limit of an answer per word asked for; high enough for most languages */
+	/* tokens of a prompt beside the section's text: template, name, heading, instruction */
+	FRAME_TOKENS = 256,
+	REASONING_TOKENS = 1024, /* more tokens allowed if the model's reasoning cannot be switched off */
 	RUNAWAY = 64,            /* an answer stops when its last 64 bytes occur earlier in it */
 	NAME_MOST = 80,          /* most bytes of a name or heading in a prompt */
 };
@@ -33,13 +36,13 @@ struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl; /* opened for the first prompt without a stored result; NULL before */
+	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
 	struct sampling sampling;
-	/* words of the whole summary; then tokens: of a section, of the context, allowed for reasoning (0 = none) */
+	/* words: of the whole summary. In tokens: a section, the context, the allowance for reasoning. */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
 	size_t ahead;       /* estimated number of prompts of the levels that follow */
-	double began, last; /* seconds: start of the first prompt, end of the last answer; for the time left */
+	double began, last; /* times of the first prompt and of the last answer, to estimate the time left */
 	size_t made;        /* prompts answered by the model */
 	struct summary *out;
 };
@@ -58,7 +61,7 @@ static int32_t answer_tokens(int32_t words)
 	return TOKENS_PER_WORD * words + 32;
 }
 
-/* Use greedy sampling with a repeat penalty over the whole answer, unless the user has set a temperature. */
+/* Sample greedily with a repeat penalty over the whole answer, unless the user has set a temperature. */
 static void choose_sampling(struct maker *m)
 {
 	struct sampling_choice c;
@@ -73,8 +76,8 @@ static void choose_sampling(struct maker *m)
 	m->sampling.repeat_last = -1;
 }
 
-/* Set m->section, m->ctx and m->reasoning so that a prompt and its answer fit the model's context. A prompt is its
- * frame and one section, or two summaries to be joined. Returns 0, or -1 with ERR_FIT. */
+/* Set m->section, m->ctx and m->reasoning so that a prompt and its answer fit the model's context. A prompt has one
+ * section or two summaries, and FRAME_TOKENS. Returns 0, or -1 with ERR_FIT. */
 static int choose_sizes(struct maker *m, struct err *e)
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -97,7 +100,7 @@ static int choose_sizes(struct maker *m, struct err *e)
 
 /* ---- one prompt ---- */
 
-/* Key of a prompt's result: the hash of everything that determines it. */
+/* Set key to the hash of everything that determines a prompt's result. */
 static void prompt_key(const struct maker *m, const struct str *prompt, int32_t words, char key[SUMMARY_KEY])
 {
 	const struct engine_info *info = engine_info(m->engine);
@@ -129,11 +132,11 @@ static int progress_report(struct maker *m, struct err *e)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* Until signals_watch(m->tl), signals_stopped() may report a stop of earlier work. */
+	/* before signals_watch(m->tl), signals_stopped() may still report an earlier stop */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
-/* Progress function of a prefill: cancels it if progress_report() says to stop. */
+/* Report the progress of a prefill; cancel it if progress_report() says so. */
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
@@ -182,8 +185,8 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* End of the last sentence in s[0 .. n); 0 = none. A digit and a period at the very end do not count as an end, since
- * more digits may follow. */
+/* Return the end of the last sentence in s[0 .. n), or 0. A period after a digit at the very end does not count,
+ * because more digits may follow. */
 static size_t last_sentence(const char *s, size_t n)
 {
 	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
@@ -194,7 +197,7 @@ static size_t last_sentence(const char *s, size_t n)
 	return 0;
 }
 
-/* Cut an answer after its last complete sentence; an answer without one is unchanged. */
+/* Cut an answer after its last complete sentence. Without a complete sentence it stays unchanged. */
 static void cut_to_sentence(struct str *s)
 {
 	size_t end = last_sentence(str_text(s), s->n);
@@ -235,9 +238,9 @@ static void add_piece(struct maker *m, struct reasoning *think, int32_t id, stru
 	str_free(&piece);
 }
 
-/* Generate an answer of about `words` words. Generation stops at the model's end of turn, at the end of a sentence
- * after 1.5 times `words`, at the limit of tokens, or when the answer repeats itself. An answer without an end of
- * turn is cut after its last complete sentence. Returns 0, or -1 on error. */
+/* Generate an answer of about `words` words. It stops at the model's end of turn, at the first end of a sentence
+ * after 1.5 times `words`, at the token limit, or when it repeats itself. Without an end of turn, it is cut after its
+ * last complete sentence. Returns 0 or -1. */
 static int read_answer(struct maker *m, int32_t words, struct str *out, struct err *e)
 {
 	struct reasoning think = { .first = engine_info(m->engine)->thinks_first && m->reasoning };
@@ -292,7 +295,7 @@ void summary_without(struct str *s, const char *instruction)
 	text_trim(s);
 }
 
-/* *out = the result of a prompt: the stored one, else the model's answer, which is then stored. */
+/* Set *out to the result of a prompt: the stored one, or else the model's answer, which is then stored. */
 static int prompt_answer(struct maker *m, const struct str *prompt, int32_t words, struct str *out, struct err *e)
 {
 	char key[SUMMARY_KEY];
@@ -316,7 +319,8 @@ static int prompt_answer(struct maker *m, const struct str *prompt, int32_t word
 
 /* ---- the levels ---- */
 
-/* Append a name or heading in quotes, as one line of at most NAME_MOST bytes: documents must not add prompt lines. */
+/* Append a name or heading in quotes. It becomes one line of at most NAME_MOST bytes, so that a document cannot add
+ * lines to the prompt. */
 static void add_name(struct str *out, const char *name)
 {
 	size_t n = strlen(name);
@@ -329,14 +333,14 @@ static void add_name(struct str *out, const char *name)
 	str_adds(out, "\"");
 }
 
-/* A model without a chat template is given the beginning of its answer. */
+/* Append the beginning of the answer for a model without a chat template, which only continues text. */
 static void add_end(const struct maker *m, struct str *prompt)
 {
 	if (!engine_info(m->engine)->template_name[0])
 		str_adds(prompt, "\n\nSummary:");
 }
 
-/* *out = the prompt that summarizes a section. whole: the section is the only one. */
+/* Set *out to the prompt that summarizes a section. whole: 1 = it is the only section. */
 static void section_prompt(const struct maker *m, const struct summary_text *t, const struct section *s, int whole,
                            int32_t words, struct str *out)
 {
@@ -353,7 +357,7 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* *out = the prompt that joins n parts. whole: these are all parts. */
+/* Set *out to the prompt that joins n parts. whole: 1 = there are no other parts. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -370,7 +374,7 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	add_end(m, out);
 }
 
-/* Add sections first .. last (from 0) to the list of sections without a summary. */
+/* Note that the model gave no summary for sections first .. last (from 0). */
 static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
 {
 	struct str *s = &m->out->empty;
@@ -385,7 +389,7 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 	}
 }
 
-/* Set p->tokens. A part of more than half a section's tokens is cut to that, so that any two parts fit a prompt. */
+/* Set p->tokens. A part longer than half a section is cut, so that any two parts fit one prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -402,7 +406,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Number of parts, from the first on, that one prompt joins: as many as fit, at least 2 (1 if n is 1). */
+/* Return how many of the first parts one prompt joins: as many as fit, at least 2 (or 1 if n is 1). */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -423,8 +427,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Words to ask for in the summary of one of n sections (or groups): all of them together have twice the words of the
- * whole summary, and any two must fit a prompt. */
+/* Return the words to ask for in each of n summaries of a level. Together they have twice the words of the whole
+ * summary, and any two must fit one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);
@@ -436,8 +440,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* First level: summarize n sections and append a part to p for each summary that is not empty. *n_part: number of
- * parts. The caller frees their texts. */
+/* Summarize n sections (the first level) and append a part to p for each summary that is not empty. *n_part: number
+ * of parts. The caller frees their texts. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {
@@ -467,7 +471,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* One further level: join neighbouring parts, in place. Returns the new number of parts, or 0 on error. */
+/* Join neighbouring parts, in place (one further level). Returns the new number of parts, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;

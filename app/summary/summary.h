@@ -1,11 +1,11 @@
 /* app/summary/summary.h - summaries of texts of any length.
  *
- *     texts -> sections (sections.c) -> a summary of each -> neighbours joined, level by level -> one summary
+ * Texts are cut into sections (sections.c). Each section is summarized; then neighbouring summaries are joined, level
+ * by level, until one is left. So each prompt is about as long as one section. Prompts run on a timeline of their
+ * own, which summarize() opens and closes.
  *
- * Each prompt is about as long as one section, whatever the length of the texts. Prompts run on a timeline that
- * summarize() opens and closes; no conversation is used. The result of a prompt has a key: the hash of the prompt,
- * the model and the settings that determine the result. A caller that stores results by key can resume a stopped
- * summary without recomputing them. */
+ * The result of a prompt has a key: the hash of the prompt, the model and the settings. A caller that stores results
+ * by key can resume a stopped summary. */
 #ifndef WEIR_SUMMARY_H
 #define WEIR_SUMMARY_H
 
@@ -13,7 +13,7 @@
 
 enum { SUMMARY_WORDS_LEAST = 20, SUMMARY_WORDS_MOST = 1000, SUMMARY_WORDS = 150 };
 
-/* level: 1 to 6, 1 = highest; at: byte of the text where the section with this heading begins */
+/* level: 1 (highest) to 6. at: byte of the text where the section with this heading begins. */
 struct summary_heading {
 	size_t at;
 	int level;
@@ -29,17 +29,18 @@ struct summary_text {
 
 struct summary_progress {
 	int joining;        /* 1 = joining summaries; 0 = summarizing sections */
-	size_t part, parts; /* current prompt of this level, from 1; number of prompts of this level */
+	size_t part, parts; /* number of the current prompt of this level, from 1; prompts of this level */
 	double left;        /* estimated seconds left; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* Append the stored result of a key, maybe empty, to *out. 1 = found, 0 = not found. May be NULL. */
+	/* Append the stored result of a key, which may be empty, to *out. 1 = found, 0 = not found. May be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
 	/* Store a new result. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
-	/* Called before each prompt, during its prefill and before each token; nonzero = stop. May be NULL. */
+	/* Called before each prompt, during its prefill and before each token. Nonzero stops the summary. May be
+	 * NULL. */
 	int (*progress)(const struct summary_progress *, void *ud);
 	void *ud;
 };
@@ -49,35 +50,35 @@ struct summary {
 	size_t sections;
 	size_t done;      /* sections that have a summary, stored or new */
 	size_t made;      /* prompts that the model answered in this call */
-	struct str empty; /* numbers and headings of sections that the model returned no text for, as "2, 4 to 5" */
+	struct str empty; /* numbers and headings of sections for which the model gave no text, as "2, 4 to 5" */
 };
 void summary_free(struct summary *);
 
-/* Summarize all texts together in about `words` words. Returns 0, or -1 with an error: ERR_CANCELLED after a stop,
- * ERR_FIT, ERR_DOCUMENT (no text), ... Results completed before the error were passed to put(). Release *out with
- * summary_free() in either case. */
+/* Summarize all texts together in about `words` words. Returns 0, or -1 with ERR_CANCELLED (stopped), ERR_FIT,
+ * ERR_DOCUMENT (no text), ... Results completed before the error were passed to put(). Release *out with
+ * summary_free() in both cases. */
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Remove the instruction of the prompt from an answer, as small models may repeat it. An answer that begins with the
- * instruction loses only the instruction; otherwise the answer is cut before it. Blanks at both ends are removed,
- * too. */
+/* Remove the prompt's instruction from an answer, because small models repeat it. At the beginning, only the
+ * instruction is removed. Further on, the answer is cut before it. Blanks at both ends are removed, too. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* End (byte offset) of the section that begins at byte `from`. The section has `least` to `most` bytes and ends at
- * the best break in that range: before the heading of the highest level, else after a paragraph, sentence, line, word
- * or character, in this order. Of equal breaks the last is taken. A rest of at most `most` bytes is one section. */
+/* Return the end (byte offset) of the section that begins at byte `from` and has `least` to `most` bytes. It ends at
+ * the best break in that range: before the heading of the highest level; else after a paragraph, sentence, line, word
+ * or character, in this order. Of equal breaks the last is taken. If at most `most` bytes remain, they are one
+ * section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
-/* A section: index of its text, byte range [from, to), and the heading above its first word (NULL = none). */
+/* A section: index of its text, byte range [from, to), and the heading above its first word or NULL. */
 struct section {
 	size_t text, from, to;
 	const char *heading;
 };
-/* Cut the texts into sections of at most `tokens` tokens. Sections of blanks alone are left out. Returns 0, and the
- * caller frees *out; or -1 on error. Headings point into the texts. */
+/* Cut the texts into sections of at most `tokens` tokens, without sections of blanks alone. Returns 0 or -1. The
+ * caller frees *out. Headings point into the texts. */
 int sections_cut(const struct engine *, const struct summary_text *, size_t n_text, int32_t tokens,
                  struct section **out, size_t *n, struct err *);
 
