@@ -1,9 +1,8 @@
-/* app/lab/ask.c - weir eval ask: how many questions about documents are answered, by what goes with a question.
+/* app/lab/ask.c - weir eval ask: measures how many questions about documents are answered, with different contexts.
  *
  * The questions are a JSON list of {"question": TEXT, "answers": [TEXT, ...]}; "answers" is empty if the documents do
- * not answer the question. Each question is asked alone, --seeds times, in several settings: without the documents;
- * with the best sentence; with 1, 3 and 5 passages; after the whole text if it fits the context. An answer is right
- * if it contains one of the list's answers. */
+ * not answer the question. Each question is asked alone, --seeds times, with each context: no documents; the best
+ * sentence; 1, 3 and 5 passages; the whole text, if it fits. An answer is right if it contains one of "answers". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,7 +94,7 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to one question are not independent: the standard error is over questions. */
+	/* Answers to the same question are not independent, so the standard error is computed over questions. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }

@@ -1,11 +1,12 @@
-/* app/lab/checkpoint.c - finished results of evaluations (--resume FILE), one line of JSON each.
+/* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue (--resume
+ * FILE).
  *
- * A result belongs to a sample, a window or a whole text, under one policy. Its line has a key ("piece"), an object
- * of everything that decides the result, and the result ("result"). A result is found by its key, byte by byte: a
- * file may serve any number of commands, and a result of another model, setting or version is never used. A new
- * result is parsed from the same text that is stored, so that a table is the same whether or not a run was stopped.
+ * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object of
+ * everything that determines the result: model, version, cache policy, settings and text. A result is used only if
+ * its key is equal byte for byte, so one file can serve any number of commands. New results are parsed from the
+ * stored text, so that a stopped run prints the same table.
  *
- * A line is written by one write(). A last line without a line feed was cut off: it is ignored and truncated. */
+ * Each line is written by one write(). A last line without a line feed was cut off by a crash: it is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -24,7 +25,7 @@ static const char head[] = "{\"weir\":\"eval\",\"piece\":";
 
 /* ---- the file ---- */
 
-/* Order by the key's text. Of equal keys, the later line is the greater. */
+/* Order by the key's text. If a key occurs twice, the later line is the greater. */
 static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
@@ -46,7 +47,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	x.result = jv_get(root, "result");
 	if (root.end != line + n || !x.key.p || *x.key.p != '{')
 		return -1;
-	/* The result is the last member; its closing brace is not the line's. */
+	/* The result must be the last member of the line, and a complete object. */
 	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
 	    x.result.end[-1] != '}')
 		return -1;
@@ -55,8 +56,9 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Take all whole lines; *whole is the offset after the last of them. A line that is no result is refused: the file
- * belongs to something else. Bytes after the last line feed are checked only if there is no whole line. */
+/* Parse all whole lines; *whole: the offset after the last whole line. A line that is not a result is refused,
+ * because the file then belongs to another program. The bytes after the last line feed are checked only if there is
+ * no whole line. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;
@@ -83,7 +85,7 @@ static int open_file(struct checkpoint *p, const char *path, struct err *e)
 
 	if (!*path || !strcmp(path, "-"))
 		return err_set(e, ERR_USAGE, "option '--resume' wants a file that can be read again");
-	/* Check before open(): opening a pipe or a device could block or have effects. */
+	/* Check before open(), because opening a pipe or a device could block. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		return err_set(e, ERR_USAGE, "cannot store results in '%.200s': not a regular file", path);
 	p->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
@@ -137,7 +139,7 @@ uint64_t checkpoint_hash(const void *bytes, size_t n)
 	return XXH3_64bits(n ? bytes : "", n);
 }
 
-/* Hash the model's file: models with the same shapes differ in their weights alone. */
+/* Hash the model's file. Two models of the same shapes differ only in their weights. */
 static int hash_model(const char *path, uint64_t *size, uint64_t *hash, struct err *e)
 {
 	XXH3_state_t *x = XXH3_createState();

@@ -1,4 +1,5 @@
-/* app/lab/corpus.c - the material of prompts: words, essays, questions with their paragraphs. */
+/* app/lab/corpus.c - loads the texts that prompts are made of: word lists, essays, and questions with their
+ * paragraphs. */
 #include "app/lab/checkpoint.h"
 #include "app/lab/corpus.h"
 
@@ -41,7 +42,7 @@ static int word_order(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Split text into lines, in place; each line becomes a string. */
+/* Split text into lines, in place; *out gets each line as a string. */
 static void split_lines(char *text, struct words *out)
 {
 	for (char *p = text; p && *p;) {
@@ -58,8 +59,8 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* Append one list of words to m->lists: the file `name` of the user's folder if that exists and is not empty, else
- * the installed list. *at is the offset of the list's first byte. */
+/* Append one word list to m->lists: the file `name` of the user's folder or, if that is missing or empty, the
+ * installed list. *at: offset of the list's first byte. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
@@ -124,8 +125,8 @@ static void span_add(struct spans *l, size_t at, size_t n)
 	l->s[l->n++] = (struct span){ at, n };
 }
 
-/* Add an essay: white space becomes single blanks. A sentence ends with . ! ? and quotes or brackets after it, before
- * a blank. */
+/* Add an essay with its white space reduced to single blanks. A sentence ends with . ! ? and any quotes or brackets,
+ * if a blank follows. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -187,7 +188,7 @@ static struct question *question_add(struct questions *l, char *text)
 	return &l->q[l->n++];
 }
 
-/* Add a paragraph, if it is new, and take over text. Returns its index. */
+/* Add a paragraph if it is new. Takes ownership of text. Returns the paragraph's index. */
 static int32_t doc_add(struct questions *l, char *text)
 {
 	for (size_t i = 0; i < l->doc.n; i++)
@@ -199,7 +200,7 @@ static int32_t doc_add(struct questions *l, char *text)
 	return (int32_t)(l->doc.n - 1);
 }
 
-/* Add SQuAD's questions that can be answered, each with its paragraph. */
+/* Add the answerable questions of a SQuAD file, each with its paragraph. */
 static void take_squad(struct questions *l, struct jv root)
 {
 	struct jv article = { 0 };
@@ -241,7 +242,7 @@ static int same_value(struct jv a, struct jv b)
 	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
 }
 
-/* 1 if a pair of this list (context or facts) begins with this title. */
+/* 1 if a pair of the list ("context" or "supporting_facts" of HotpotQA) begins with this title. */
 static int names_title(struct jv pairs, struct jv title)
 {
 	struct jv pair = { 0 };
@@ -254,7 +255,7 @@ static int names_title(struct jv pairs, struct jv title)
 	return 0;
 }
 
-/* 1 if all documents that support the answer are among the question's own. */
+/* 1 if the item has all paragraphs that its answer needs. */
 static int all_there(struct jv item)
 {
 	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
@@ -268,7 +269,7 @@ static int all_there(struct jv item)
 	return n > 0;
 }
 
-/* Add HotpotQA's questions, each with its ten paragraphs, about two of which hold the answer. */
+/* Add the questions of a HotpotQA file. Each has ten paragraphs, of which about two are needed for the answer. */
 static void take_hotpot(struct questions *l, struct jv root)
 {
 	struct jv item = { 0 };
@@ -284,7 +285,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* Go through the paragraphs twice: those that support the answer first. */
+		/* first the paragraphs that the answer needs, then the other ones */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {

@@ -1,4 +1,4 @@
-/* app/lab/corpus.h - inside app/lab: the material of prompts: words, essays, questions with their paragraphs. */
+/* app/lab/corpus.h - for app/lab only: the texts that prompts are made of. */
 #ifndef WEIR_EVAL_CORPUS_H
 #define WEIR_EVAL_CORPUS_H
 
@@ -25,7 +25,7 @@ struct question {
 	char *text;
 	struct words answer; /* owned: the right answers */
 	int32_t doc[16];
-	int n_doc, n_gold; /* paragraphs of the question, those with the answer first; n_gold: those with the answer */
+	int n_doc, n_gold; /* number of paragraphs; the first n_gold of them are needed for the answer */
 };
 struct questions {
 	struct question *q;
@@ -40,9 +40,9 @@ struct corpus {
 	struct questions squad, hotpot;
 	const struct given_set *set; /* given prompts of the running task (given.h), or NULL */
 };
-/* path: a folder with adjectivelist.txt, nounlist.txt, verblist.txt, pd-essays.json, squad-open.json and
- * hotpotqa-open.json, any of which may be missing; or a text file that becomes the essay; or NULL. Missing lists of
- * words are the installed ones (app/lab/words/). */
+/* Load word lists, essays and questions. path: a folder with any of adjectivelist.txt, nounlist.txt, verblist.txt,
+ * pd-essays.json, squad-open.json and hotpotqa-open.json; or a text file, which is used as the essay; or NULL. The
+ * installed word lists (app/lab/words/) replace missing ones. Returns 0 or -1. */
 int corpus_load(struct corpus *, const char *path, struct err *);
 void corpus_free(struct corpus *);
 uint64_t corpus_hash(const struct corpus *);

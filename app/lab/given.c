@@ -1,7 +1,7 @@
-/* app/lab/given.c - tasks from the user's files (given.h).
+/* app/lab/given.c - makes tasks of the user's files (given.h).
  *
- * Metrics and lengths of answers are the published ones, and so are the texts of sets with examples and of code. The
- * wording around questions is our own. */
+ * Metrics, and the length limits of answers, are as published for each data set, and so are the prompts of sets with
+ * examples and of code. The wording around other questions is weir's own. */
 #include "app/lab/given.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ static const struct longbench *longbench_find(const char *name)
 
 /* ---- sets ---- */
 
-/* Add an empty prompt to the set of that name, and point *set to it. NULL with an error if the set has another
+/* Add an empty prompt to the set of that name, and point *set to the set. NULL with an error if the set has another
  * metric. */
 static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set,
                              struct err *e)

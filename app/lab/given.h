@@ -1,5 +1,5 @@
-/* app/lab/given.h - inside app/lab: tasks from the user's files: LongBench, GSM8K, MMLU, rows to copy, or own prompts
- * with answers. */
+/* app/lab/given.h - for app/lab only: tasks from the user's files: LongBench, GSM8K, MMLU, tables to copy, or the
+ * user's own prompts with answers. */
 #ifndef WEIR_EVAL_GIVEN_H
 #define WEIR_EVAL_GIVEN_H
 
@@ -15,19 +15,21 @@ struct given {
 	uint64_t hash;          /* hash of the files */
 };
 
-/* Read files of JSON lines, or of a JSON list. A record is one of
+/* Read files of JSON lines, or of a JSON list. Each record is one of these:
+ *
  *     {"prompt", "answers": [TEXT ...] or TEXT, "metric", and perhaps "task", "head", "max_tokens", "classes"}
  *     {"context", "input", "answers", "dataset", "all_classes"}      LongBench, also LongBench-E
  *     {"question", "choices": [TEXT ...], "answer": index or letter} MMLU
  *     {"question", "answer": "... #### 42"}                          GSM8K
- *     {"prompt", "reference_output"}                                 rows, as of LongProc's HTML to TSV
- * Records are grouped by task; records without a task, by file. */
+ *     {"prompt", "reference_output"}                                 a table to copy, as LongProc's HTML to TSV
+ *
+ * Records are grouped into tasks by "task" or "dataset", or else by file. */
 int given_load(struct given *, const char *const *file, int n_file, struct err *);
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* number of its prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build a prompt, as task_def.build. Its length is the share units / (len - 1) of the given prompt's bytes: half of
- * it from the beginning, half from the end, as LongBench cuts long prompts. m->set: the task's prompts. */
+/* Build prompt i of m->set, as task_def.build does. The user's prompt is shortened to the share units / (len - 1) of
+ * its bytes: half from its beginning, half from its end, as LongBench does. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

@@ -1,46 +1,44 @@
-/* app/lab/lab.h - weir eval, weir train: each command returns the exit code.
+/* app/lab/lab.h - the commands weir eval and weir train. Each returns the exit code.
  *
- *     lab_options.c    the options that only these commands have
- *     ppl.c            weir eval ppl
- *     recovery.c       weir eval recovery
- *     tune.c           weir eval tune: which value of a policy's setting to take
- *     predictor.c      weir eval predictor: training
- *     plot.c           weir eval plot: the attention matrix, the span of a policy
- *     plot.py          pictures of the --json lines of plot, ppl and recovery
- *     ask.c            weir eval ask: questions about documents
- *     tasks.c          weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers, tables
- *     given.c          prompts of the user's files, for answers
- *     ruler.c          prompts of the RULER tasks and of needle
- *     passkey_chain.c  prompts of passkey and chain
- *     corpus.c         the material of prompts: words, essays, questions
- *     words/           the installed lists of words
- *     score.c          scores of answers, means and their errors
- *     rows.c           the F1 of an answer's rows
- *     metrics.c        the metrics of LongBench, GSM8K and MMLU
- *     policies.c       the cache policies that are compared, one timeline for all of them
- *     recovery_detail.c  recovery by the age of a set and by layer, cosine of queries
- *     entry_fit.c      settings under which policies read equally many KV entries
- *     window.c         windows of a text, the perplexity of a window
- *     checkpoint.c     finished results: stored in a file, found there again
- *     random.c         pseudo-random numbers, equal on every machine
- *     train.c          weir train: an adapter, or all weights */
+ *     lab_options.c      the options that only these commands have
+ *     ppl.c              weir eval ppl: perplexity
+ *     recovery.c         weir eval recovery: attention mass on selected KV entries
+ *     recovery_detail.c  more figures of recovery: by age of a selection, by layer
+ *     tune.c             weir eval tune: the best value of a policy's setting
+ *     predictor.c        weir eval predictor: training
+ *     plot.c, plot.py    weir eval plot: pictures of attention; plot.py draws --json output
+ *     ask.c              weir eval ask: questions about documents
+ *     tasks.c            weir eval ruler, passkey, chain, needle, answers
+ *     given.c            prompts from the user's files, for answers
+ *     ruler.c            prompts of ruler and needle
+ *     passkey_chain.c    prompts of passkey and chain
+ *     corpus.c, words/   the texts that prompts are made of
+ *     score.c, rows.c, metrics.c  scores of answers
+ *     policies.c         the compared cache policies, on one timeline
+ *     entry_fit.c        settings with which policies read equally many KV entries
+ *     window.c           perplexity of windows of a text
+ *     checkpoint.c       finished results in a file
+ *     random.c           random numbers that are equal on every machine
+ *     train.c            weir train: trains an adapter or all weights */
 #ifndef WEIR_LAB_H
 #define WEIR_LAB_H
 
 #include "app/options/options.h"
 
-/* The options of weir-lab: those of weir, and its own. Commands get the first member; lab_of() gives the whole. */
+/* The options of weir-lab: those of weir, and its own. Commands are passed a pointer to the first member, from which
+ * lab_of() returns the whole struct. */
 struct lab_options {
 	struct options o;
 
-	int32_t layer, head; /* plot: the layer, -1 = the middle one; the KV head, -1 = the mean of all */
+	int32_t layer, head; /* plot: layer (-1: the middle one) and KV head (-1: the mean of all) */
 	int32_t tokens, window, skip, last, offset, curve; /* evaluations of texts; 0 = not given (skip: 1) */
-	int32_t entries;     /* recovery: KV entries that every policy reads; 0 = as its settings say */
+	int32_t entries;     /* recovery: number of KV entries that every policy reads; 0 = as its settings say */
 	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
 	const char *tried;   /* tune: "KEY=VALUE,VALUE,..." */
 	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */
 	struct int_list len; /* tasks: tokens of a prompt and its answer */
-	/* Number of samples of a task, windows of a text, or questions; needle: samples at every length and depth. */
+	/* Number of samples of a task, windows of a text, or questions. For `needle`: samples at each length and
+	 * depth. */
 	int32_t samples;
 	int32_t depths;                     /* needle: number of depths */
 	int32_t block, rows, crops, epochs; /* settings of eval predictor */

@@ -1,4 +1,4 @@
-/* app/lab/lab_options.c - the options that only weir-lab has, beside those of app/options/table.c. */
+/* app/lab/lab_options.c - the options that weir-lab has in addition to those of app/options/table.c. */
 #include "app/lab/lab.h"
 
 #define AT(field) offsetof(struct lab_options, field)

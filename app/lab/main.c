@@ -1,4 +1,4 @@
-/* app/lab/main.c - weir-lab: the commands of the laboratory, for which weir starts it. */
+/* app/lab/main.c - the program weir-lab, which weir starts for the commands eval and train. */
 #include "app/lab/lab.h"
 #include "app/start.h"
 #include "app/term/term.h"

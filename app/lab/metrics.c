@@ -1,14 +1,13 @@
-/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h).
+/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). Of several references, the one
+ * with the best score counts.
  *
- *     F1            words of answer and reference, without case, punctuation and articles (SQuAD; LongBench's question answering)
- *     ROUGE-L       longest common subsequence of words, F with equal weights (Lin 2004)
- *     class         1 / number of classes that the answer names, if the right one is among them; parts of its name do not count (LongBench: trec)
- *     numbers       share of the answer's numbers that are the right one (LongBench: passage_count, passage_retrieval)
- *     edit          2 * LCS / (sum of the lengths) in bytes, of the answer's first line that is neither comment nor fence (LongBench: code)
- *     number        the answer's last number equals the reference (GSM8K)
- *     choice        the answer's first letter that stands alone equals the reference (MMLU)
- *
- * Of several references the best score counts. */
+ *     F1       of the words, without case, punctuation and articles (SQuAD, LongBench's question answering)
+ *     ROUGE-L  F measure of the longest common subsequence of words (Lin 2004)
+ *     class    1 / number of classes named in the answer, if the right one is named (LongBench: trec)
+ *     numbers  share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval)
+ *     edit     2 * LCS / sum of the lengths, in bytes, of the first line of code in the answer (LongBench: code)
+ *     number   1 if the answer's last number is right (GSM8K)
+ *     choice   1 if the answer's first letter that stands alone is right (MMLU) */
 #include "app/lab/score.h"
 
 #include <ctype.h>
@@ -30,8 +29,8 @@ static void split_free(struct split *s)
 	free(s->w);
 }
 
-/* Split text into lower-case words. joins: punctuation is deleted ("it's": "its"), else it separates words. articles:
- * 0 = leave them out. */
+/* Split text into lower-case words. joins: 1 = punctuation is deleted ("it's" becomes "its"), 0 = it separates words.
+ * articles: 0 = leave articles out. */
 static struct split split_words(const char *p, int joins, int articles)
 {
 	struct split s = { .n = 0 };
@@ -141,8 +140,8 @@ static double score_class(const char *ref, const struct words *classes, const ch
 	return right ? 1.0 / (double)named : 0;
 }
 
-/* Find the next number at or after p, and its value; commas within digits are ignored. Returns its end; NULL: there
- * is none. */
+/* Find the next number at or after p, and set *v to its value. Commas between digits are skipped. Returns its end, or
+ * NULL. */
 static const char *next_number(const char *p, double *v)
 {
 	char text[64];
@@ -172,8 +171,8 @@ static double score_numbers(const char *ref, const char *answer)
 	return n ? (double)right / (double)n : 0;
 }
 
-/* Find the last number in the text, with its sign. If the text contains "####", find the first number after it
- * instead. 1 if found. */
+/* Find the last number in the text, with its sign; if the text contains "####", the first number after that. 1 =
+ * found. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;

@@ -1,16 +1,16 @@
-/* app/lab/passkey_chain.c - prompts that hide one thing among many alike: a number among random words, a chain of
- * keys in a shuffled list. */
+/* app/lab/passkey_chain.c - prompts that hide something among similar things. passkey: a number among random words;
+ * chain: a chain of keys in a shuffled list. */
 #include "app/lab/tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- passkey: five digits among random words, said twice ---- */
+/* ---- passkey: a number of five digits, written twice among random words ---- */
 
 static int build_passkey(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                          struct err *e)
 {
-	/* Consecutive samples go through five intervals of depth in turn. */
+	/* The depth of the number is in one of five intervals; consecutive samples take the intervals in turn. */
 	double depth = (i % 5 + rng_below(&r, 1u << 20) / (double)(1u << 20)) / 5;
 	unsigned key = 10000 + rng_below(&r, 90000);
 	int32_t place = (int32_t)(units * depth);
@@ -64,8 +64,8 @@ static int build_chain(const struct corpus *m, struct rng r, int32_t units, int3
 		plain.w[k] = plain.w[j];
 		plain.w[j] = w;
 	}
-	/* The words form a circle: every word is the first half of exactly one key. The keys are listed in random
-	 * order. */
+	/* Key k is "word-next word". The words form a circle, so each word begins exactly one key. The keys are
+	 * listed in random order. */
 	for (int32_t k = 0; k < n; k++) {
 		struct str key = { 0 };
 		str_addf(&key, "%s-%s", plain.w[k], plain.w[(k + 1) % n]);

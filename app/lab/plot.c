@@ -1,10 +1,11 @@
-/* app/lab/plot.c - weir eval plot: what one layer attends to, and what policies keep, while a text is read.
+/* app/lab/plot.c - weir eval plot: which tokens one layer attends to, and which tokens a policy keeps.
  *
- * matrix: the attention matrix of one layer under every policy, built token by token as Willette et al. (Cascading KV
- * Cache) do. Row t belongs to token t; its pixels show the share of attention that each earlier token got. The
- * matrices of all policies are side by side in one grey picture. span: the share of layers and KV heads that keep a
- * token at the end of the text, by the token's age. plot.py draws both in colour, and the --json lines of other
- * evaluations. */
+ * matrix: the attention matrix of one layer under every policy, built token by token as by Willette et al. (Cascading
+ * KV Cache). Row t shows the shares of token t's attention that the earlier tokens got. The policies are side by side
+ * in one grey picture.
+ *
+ * span: for each token at the end of the text, the share of layers and KV heads that have kept it, by the token's
+ * age. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -19,8 +20,8 @@
 #include "engine/engine_view.h"
 
 #define TEXT_MAX ((size_t)64 << 20)
-/* TOKENS: tokens of a matrix if --tokens does not say; SQUARE: most pixels of a matrix's side; GAP: pixels between
- * matrices; SPAN_POINTS: ages at which the share of keepers is written. */
+/* TOKENS: size of a matrix without --tokens. SQUARE: most pixels of a matrix's side. GAP: pixels between matrices.
+ * SPAN_POINTS: number of ages in the output of `span`. */
 enum { TOKENS = 512, SQUARE = 1024, GAP = 8, SPAN_POINTS = 128 };
 
 struct plot {
@@ -33,8 +34,7 @@ struct plot {
 	struct str said;
 };
 
-/* Open the model, and tokenize the part of the text that --offset and --tokens name (n tokens if --tokens does
- * not). */
+/* Open the model, and tokenize the part of the text that --offset and --tokens name. n: tokens without --tokens. */
 static int plot_open(struct plot *p, const struct options *o, const struct str *text, size_t n, struct err *e)
 {
 	struct tokens *t = &p->text;
@@ -64,7 +64,7 @@ static void plot_close(struct plot *p)
 	engine_close(p->engine);
 }
 
-/* Open a timeline under policy k. ctx: tokens of the context if --ctx does not say; 0 = the policy's default. */
+/* Open a timeline with policy k. ctx: context size in tokens without --ctx; 0 = the policy's default. */
 static int plot_timeline(struct timeline **tl, const struct plot *p, int k, int32_t ctx, struct err *e)
 {
 	const struct options *o = p->o;
@@ -94,11 +94,11 @@ struct matrix {
 	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
 	uint8_t *grey;          /* [side][w]; 0 = the token was out of sight, or later */
 	float *p;               /* [tokens] shares of attention */
-	float *row;             /* [side] the largest share of each pixel; -1 = all out of sight */
+	float *row;             /* [side] the largest share of each pixel; -1 = none of its tokens was in the cache */
 	double seen;            /* pairs of tokens in sight, of the current matrix */
 };
 
-/* Grey of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic between. */
+/* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
 static uint8_t share_grey(float share)
 {
 	double at = share > 0 ? 1 + log10((double)share) / 4 : 0;
@@ -106,7 +106,8 @@ static uint8_t share_grey(float share)
 	return (uint8_t)(1 + lround(254 * (at < 0 ? 0 : MIN(1, at))));
 }
 
-/* Add token t's attention, m->p, to the matrix of policy k. A pixel of several tokens shows the largest share. */
+/* Add token t's attention (m->p) to the matrix of policy k. A pixel that stands for several tokens shows the largest
+ * share. */
 static void matrix_row(struct matrix *m, int k, int32_t t)
 {
 	int32_t cell = m->plot.cell, y = t / cell;
@@ -224,7 +225,8 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Age of the oldest token that some head keeps. The first tokens of the text, which all heads keep, do not count. */
+/* Return the age of the oldest token that some KV head has kept. The text's first tokens do not count, if all heads
+ * keep them (attention sinks). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;
@@ -238,7 +240,8 @@ static int32_t span_of(const uint8_t *kept, int32_t n)
 	return n - i;
 }
 
-/* Append the line about policy k. kept: [n] the share of layers and KV heads that keep each token, of 255. */
+/* Append the output line of policy k. kept[n]: for each token, the share of layers and KV heads that have kept it,
+ * times 255. */
 static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 {
 	const char *kv = p->kvs.v[k];

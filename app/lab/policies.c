@@ -1,4 +1,4 @@
-/* app/lab/policies.c - the cache policies that are compared, and one timeline for all of them. */
+/* app/lab/policies.c - lists the cache policies to compare, and runs them one after the other on one timeline. */
 #include "app/lab/policies.h"
 #include "app/models/models.h"
 

@@ -1,15 +1,16 @@
-/* app/lab/policies.h - inside app/lab: the cache policies that are compared, and one timeline for all of them. */
+/* app/lab/policies.h - for app/lab only: the cache policies to compare, and one timeline that runs them all. */
 #ifndef WEIR_EVAL_POLICIES_H
 #define WEIR_EVAL_POLICIES_H
 
 #include "app/conversation/conversation.h"
 
-/* The policies to compare: every --kv; without --kv, that of environment and config; else `full`. */
+/* List the policies to compare: all given by --kv; else the one of environment or config file; else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
-/* An order in which one timeline prefills least: policies whose prefill serves no other policy come first. */
+/* Order the policies so that one timeline prefills least. A policy that drops KV entries comes first, because no
+ * other policy can use its prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
-/* KV entries that the policy selects for a generated token in a sequence of len tokens, by its k=; 0 = it has no
- * k. */
+/* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens; 0
+ * = it has no such setting. */
 int32_t policy_entries_read(const char *kv, int32_t len);
 
 /* One timeline that runs several policies, one after the other, over the same texts. */
@@ -21,10 +22,11 @@ struct shared_timeline {
 	int32_t ctx;
 	int fresh; /* 1 = empty the cache before the next text */
 };
-/* Run this policy from now on, with room for ctx tokens. KV entries that both policies store are not recomputed. */
+/* Run this policy from now on, with room for ctx tokens. KV entries that the old and the new policy both store are
+ * kept. */
 int shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
-/* Begin the next text with an empty cache. A policy that evicts prefills in strides, and the first stride must not
- * depend on tokens that this text shares with the one before. */
+/* Begin the next text with an empty cache, even if it begins like the text before: an evicting policy prefills in
+ * strides, and these must not depend on how many tokens are reused. */
 void shared_timeline_fresh(struct shared_timeline *);
 void shared_timeline_close(struct shared_timeline *);
 

@@ -1,10 +1,11 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
- * Without --window the text is one stream; with it, full windows that do not overlap, each from an empty cache.
- * Tokens with index >= --skip in their window are scored, prefilled in chunks (a policy that bounds its cache: in its
- * own stride). With --last N only the last N tokens of the stream, or of each window, are scored, one at a time, as
- * if each had been generated; the tokens before are prefilled. --resume stores a result for each window (without
- * --window, for the whole text) and policy. */
+ * Without --window, the whole text is one sequence. With it, the text is cut into full windows that do not overlap,
+ * and each begins with an empty cache. Tokens from index --skip on are scored while they are prefilled in chunks.
+ * With --last N, only the last N tokens (of the text or of each window) are scored, one at a time, as if they were
+ * generated.
+ *
+ * --resume stores a result for each policy and window. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"
@@ -18,7 +19,7 @@
 /* The sums of one policy in one text. */
 struct score {
 	double nll, seconds; /* sums over all windows */
-	/* Bytes of the cache that a generated token reads at the end of a window, summed over windows. */
+	/* Bytes of the cache that a generated token reads at the end of a window, summed over the windows. */
 	double read;
 	int windows;
 	uint64_t scored;
@@ -35,7 +36,7 @@ struct ppl {
 	int order[LIST_MAX];          /* the order in which the policies run */
 	struct score score[LIST_MAX]; /* [kvs.n] */
 	struct progress progress;
-	size_t text_tokens, base; /* tokens of the text; index at which the current window begins */
+	size_t text_tokens, base; /* tokens of the text; index of the current window's first token */
 	int nth;                  /* place of the current policy in the order */
 };
 

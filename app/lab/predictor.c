@@ -1,7 +1,8 @@
-/* app/lab/predictor.c - weir eval predictor train: trains the network by which the cache policy `predict` selects.
+/* app/lab/predictor.c - weir eval predictor train: trains the network with which the cache policy `predict` selects
+ * KV entries.
  *
- * Windows of each text are prefilled, then their last tokens come one at a time, under full attention. Every fifth
- * window of a text, and its last window, is held out: what the network finds there decides which epoch is stored. */
+ * Windows of each text are prefilled; then their last tokens are computed one at a time, under full attention. Every
+ * fifth window and the last one are held out: the results on them decide which epoch is stored. */
 #include <stdlib.h>
 #include <string.h>
 

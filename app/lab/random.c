@@ -1,4 +1,4 @@
-/* app/lab/random.c - pseudo-random numbers, equal on every machine. */
+/* app/lab/random.c - pseudo-random numbers that are equal on every machine. */
 #include "app/lab/random.h"
 
 /* splitmix64: short, and the same numbers everywhere. */

@@ -1,24 +1,17 @@
-/* app/lab/recovery.c - weir eval recovery: the share of full attention's mass that lies on the KV entries a policy
- * selects.
+/* app/lab/recovery.c - weir eval recovery: measures how much of full attention's mass is on the KV entries that a
+ * policy selects.
  *
- * A window of each text is prefilled, then its last tokens come one at a time. The model runs under full attention
- * throughout (its hidden states are those of `full`). At each of the last tokens every policy says which KV entries
- * it would select, and the attention mass on them is summed: mean over query heads, layers and tokens. For
- * comparison, with as many entries:
+ * A window of each text is prefilled, then its last tokens are computed one at a time. The model always runs with
+ * full attention. At each token, every policy selects KV entries without using them, and the attention mass on these
+ * is averaged over query heads, layers and tokens. Selections of the same size are measured for comparison:
  *
- *     oracle    those with the largest mass, per KV head
+ *     oracle    the entries with the largest mass, for each KV head
  *     last_row  those with the largest mass at the token before
- *     mean_row  those with the largest mass on average over the last tokens before this one
+ *     mean_row  those with the largest mean mass over the last tokens before
  *     recent    sinks and the newest entries
  *
- * --entries N changes each policy's k so that it reads N entries (entry_fit.h), on the first window.
- *
- * Reported, too: the share recovered by the tokens since a set was selected, the tokens between two selections in
- * each layer, and the cosine between the queries of consecutive tokens.
- *
- * --resume stores a result for each window and policy, and one for the queries of each window. One prefill serves all
- * policies; it is done if any result is missing. Every window has a timeline of its own, so that its sums do not
- * depend on other windows. */
+ * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). --resume stores a result
+ * for each window and policy, and one for the queries of each window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +45,7 @@ struct run {
 	struct progress progress;
 };
 
-/* The results of a window: under each policy, and of its queries. The strings are the results as stored; empty: not
- * known yet. */
+/* One result of a window: of a policy, or of the queries. result: its JSON as stored; empty = not known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
@@ -119,7 +111,7 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* The key of a window's result under policy k; k < 0: of its queries. */
+/* Make the key of a window's result under policy k. k < 0: of the result about the window's queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -236,7 +228,7 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
-/* Compute a window's results under every policy. done, all: tokens, for the progress. */
+/* Compute a window's results for all policies. done, all: tokens, for the progress line. */
 static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct parts *parts, struct err *e)
 {
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;
@@ -300,7 +292,7 @@ static int run_text(struct run *run, const char *path, int nth, struct err *e)
 	return rc;
 }
 
-/* 1 if policy k reads within 2 % of --entries, or there is no --entries. */
+/* 1 if policy k reads within 2 % of --entries, or --entries is not given. */
 static int reads_what_was_asked(const struct run *run, int k)
 {
 	const struct recovered *r = &run->sum[k];
@@ -308,7 +300,7 @@ static int reads_what_was_asked(const struct run *run, int k)
 	return !run->fit.want || fabs(r->selected / (double)r->steps / run->fit.want - 1) <= 0.02;
 }
 
-/* Append why policy k reads more or fewer entries than --entries says. */
+/* Append the reason if policy k reads more or fewer entries than --entries. */
 static void add_reason(const struct run *run, int k, struct str *s)
 {
 	const struct recovered *r = &run->sum[k];

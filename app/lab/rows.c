@@ -1,12 +1,11 @@
-/* app/lab/rows.c - answers of many rows: F1 of the rows against the reference rows. */
+/* app/lab/rows.c - scores an answer that is a table: F1 of its rows against the reference rows. */
 #include "app/lab/score.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Normalize a row for comparison: lower case, words separated by one blank, without punctuation and list marks ("3.",
- * "-"). */
+/* Normalize a row for comparison: lower case, single blanks, without punctuation and list marks ("3.", "-"). */
 static void row_words(const char *p, size_t n, struct str *out)
 {
 	size_t i = 0;

@@ -1,8 +1,8 @@
-/* app/lab/ruler.c - prompts in the manner of RULER: needles in a haystack, chains of variables, common and frequent
- * words, questions among documents.
+/* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables, common
+ * and frequent words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones; the wording is our own. What is hidden, and where, is
- * drawn before the haystack, so that it stays the same when the prompt grows. */
+ * Numbers, distributions and metrics are the published ones; the wording is weir's own. The hidden things and their
+ * places are drawn before the haystack, so that they stay the same when the prompt grows. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
@@ -57,8 +57,8 @@ static void list_shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* swept: one needle, at the depth that the sample asks for. listed: the answer is a row for each value, or
- * (ROWS_KEYED) for each key and value. */
+/* A task with needles (sentences "the number for KEY is VALUE") in a haystack. swept: one needle, at the depth that
+ * the sample names. listed: the answer has a row for each value; with ROWS_KEYED, for each key and value. */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
 struct niah {
 	enum haystack hay;
@@ -84,7 +84,8 @@ static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *
 		draw_number(r, value);
 }
 
-/* Append the haystack, with needle i before unit place[i]; place is ascending. */
+/* Append the haystack of `units` units (sentences, words, ...), with needle i before unit place[i]. place[]
+ * ascends. */
 static void add_haystack(const struct niah *t, const struct corpus *m, struct rng *r, int32_t units,
                          const struct str *needle, const int32_t *place, int n, struct str *out)
 {
@@ -127,7 +128,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The keys that are asked for: n_asked of them from `first` on, cyclically. */
+			/* The question asks for n_asked keys, cyclically from `first` on. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -138,7 +139,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* Forty depths, each used at most once; the needles are at n of them, in random order. */
+	/* There are forty depths. Each needle gets its own depth, drawn at random. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
 	list_shuffle(&r, depth, 40);
@@ -223,8 +224,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Append one text with a chain of five variables and its question; solved: with its answer, else the answer goes to
- * s->ref. */
+/* Append a text that hides a chain of five variables, and its question. solved: 1 = append the answer, too; 0 = put
+ * the answer into s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
@@ -277,7 +278,7 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                     struct err *e)
 {
-	/* The solved example takes about 500 tokens; in short prompts a quarter of the prompt. */
+	/* The solved example takes about 500 tokens, or a quarter of a short prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
 
 	add_chain(&r, example > 0 ? example / 24 : 0, 3, 1, s);
@@ -287,8 +288,8 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* Append a numbered list of n words, the first COMMON of them `often` times, the others `rarely`, and the
- * question. */
+/* Append a numbered list of n different words and the question. The first COMMON words occur `often` times each, all
+ * other words `rarely` times. solved: 1 = append the answer, too. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {
@@ -297,7 +298,7 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 
 	if ((size_t)n > m->all.n)
 		return err_set(e, ERR_USAGE, "the word lists hold %zu words, this length wants more", m->all.n);
-	/* The order of all words is drawn, so that it does not depend on n. */
+	/* Shuffle all words, not only n of them, so that a longer list has the same first words. */
 	word = xcalloc(m->all.n, sizeof *word);
 	list = xcalloc((size_t)total, sizeof *list);
 	for (size_t i = 0; i < m->all.n; i++)
@@ -346,7 +347,7 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. The first word is dots alone. */
+	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. Word 1 is "...", which does not count. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);
@@ -385,13 +386,13 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* First the question's own documents, those with the answer at their head. Then other documents, in an order
-	 * that does not depend on how many are needed. */
+	/* First the question's own documents, beginning with those that the answer needs. Then other documents, in an
+	 * order that does not depend on how many fit. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	units += q->n_gold - 1; /* a unit is a document; the first unit is all documents that the answer needs */
+	units += q->n_gold - 1; /* a unit is a document, but the first unit is all documents that the answer needs */
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];
 	n_own = n;

@@ -51,7 +51,7 @@ static int in_word(char c)
 	return isalpha((unsigned char)c) || c == '\'';
 }
 
-/* Find the next "a-b" at or after p: its two words. Returns its end; NULL: there is none. */
+/* Find the next key "a-b" at or after p; half[], len[]: its two words. Returns its end, or NULL. */
 static const char *next_key(const char *p, const char *half[2], size_t len[2])
 {
 	for (; *p; p++) {

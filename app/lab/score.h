@@ -1,4 +1,4 @@
-/* app/lab/score.h - inside app/lab: scores of answers, 0 .. 1; means and their standard errors. */
+/* app/lab/score.h - for app/lab only: scores of answers, 0 .. 1, their means and standard errors. */
 #ifndef WEIR_EVAL_SCORE_H
 #define WEIR_EVAL_SCORE_H
 
@@ -19,22 +19,22 @@ enum eval_metric {
 	METRIC_NUMBER,
 	METRIC_CHOICE
 };
-/* 1 if needle occurs in text; upper and lower case (ASCII) are equal. */
+/* 1 if needle occurs in text, ignoring the case of ASCII letters. */
 int text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer); /* share of the references that occur */
 double score_any(const struct words *ref, const char *answer); /* 1 if one of the references occurs */
-/* Compare the answer's first run of digits with the reference, place by place. Returns equal digits / digits of the
+/* Compare the answer's first number with the reference, digit by digit. Returns equal digits / digits of the
  * reference. */
 double score_digits(const char *ref, const char *answer);
-/* Keys "a-b" of the answer: count those, from the first on, that are listed in `keys` and begin with the word that
- * the key before ended with. Returns the count / n. */
+/* Score a chain of keys "a-b", "b-c", ...: count the answer's first keys as long as each is in `keys` and begins with
+ * the word that ends the key before. Returns the count / n. */
 double score_chain(const struct words *keys, const char *answer, int n);
-/* F1 of the answer's rows (rows.c). A row is a line that is not empty and ends with a line feed, so that a line cut
- * off by the token limit is none. A row is right if it has the words of a reference that no earlier row matched;
- * case, punctuation and list marks are ignored. */
+/* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference that no earlier row
+ * matched; case, punctuation and list marks are ignored. A last line without a line feed is not a row, because the
+ * token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer); /* number of rows */
-/* The metrics from METRIC_F1 on (metrics.c). classes: for METRIC_CLASS. */
+/* Score by one of the metrics from METRIC_F1 on (metrics.c). classes: used only by METRIC_CLASS. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 /* Any metric; classes may be NULL. */
 double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);

@@ -1,13 +1,13 @@
-/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: prompts of the right length, answers under
- * every policy, tables.
+/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: builds prompts of the right length, generates
+ * answers under every policy, prints tables.
  *
- * The question is part of the prefilled prompt (query-aware). The prompt goes through the model's chat template as
- * one user message, and the answer begins with words that the task gives. A model without a template reads the
- * prompt, a line feed and these words. Answers are greedy. A sample is prefilled once for all policies that keep
- * every KV entry; policies that prefill for themselves run first.
+ * The prompt goes through the model's chat template as one user message; the beginning of the answer is given by the
+ * task. The question is part of the prefilled prompt, so a policy may use it to decide what to keep. Sampling is
+ * greedy. A prompt is prefilled once for all policies that keep every KV entry; policies that need their own prefill
+ * run first.
  *
- * needle sweeps length and depth: of D depths, sample i is at depth i % D / (D - 1). Every sample has its own needle
- * and haystack, so that a needle that is hard to find affects one cell of the table only. */
+ * `needle` measures D depths at each length: sample i is at depth i % D / (D - 1). Every sample has its own needle
+ * and haystack, so that a difficult one affects only one cell of the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ void sample_free(struct sample *s)
 	words_free_owned(&s->ref);
 }
 
-/* Render the prompt and the beginning of the answer as tokens. */
+/* Render the prompt and the given beginning of the answer to tokens. */
 static int sample_render(const struct engine *engine, const struct sample *s, struct tokens *out, struct err *e)
 {
 	struct chat_msg msg = { .role = ROLE_USER, .text = s->prompt.p, .len = s->prompt.n };
@@ -48,7 +48,7 @@ static int sample_render(const struct engine *engine, const struct sample *s, st
 	return engine_tokenize(engine, s->head.p, s->head.n, 0, out, e);
 }
 
-/* Build a prompt of so many units. 1 if it fits len tokens, 0, -1. */
+/* Build a prompt of `units` units. Returns 1 if it fits len tokens, 0 if not, -1 on error. */
 static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
                       int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
@@ -71,7 +71,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		return err_set(e, ERR_USAGE,
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
-	/* Double the units from a small number on, because long prompts take time to build. */
+	/* Search by doubling, from few units on, because long prompts take time to build. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
@@ -106,7 +106,7 @@ struct run {
 	int64_t done, total;
 };
 
-/* 1 = stop generating: every reference was found, or the answer has as many rows as were asked for. */
+/* 1 if generating can stop: every reference was found, or the answer has all the rows that were asked for. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -124,7 +124,7 @@ struct answer_cost {
 	int32_t tokens;
 };
 
-/* Generate the answer to a prompt; control characters become blanks, except line feeds between rows. *cost: of
+/* Generate the answer to a prompt. Control characters become blanks, except line feeds between rows. *cost: cost of
  * generating, without the prefill. */
 static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
                          struct str *out, struct answer_cost *cost, struct err *e)
@@ -256,7 +256,7 @@ static int report_sweep(struct run *run, const struct cell *cell, int32_t stride
 
 /* ---- samples ---- */
 
-/* Add a stored result to the cell. -1: it is no result of a sample. */
+/* Add a stored result to a cell of the table. -1 if it is not the result of a sample. */
 static int take_result(struct run *run, int32_t i, struct jv result, struct cell *cell)
 {
 	double score, depth, seconds, answering, generated;
@@ -364,14 +364,14 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 
 	for (int k = 0; run->depths && k < run->kvs.n; k++)
 		cell[k].swept = xcalloc((size_t)run->depths, sizeof *cell[k].swept);
-	/* If the task has more prompts than --samples, take prompts at equal distances. */
+	/* If the task has more prompts than samples are wanted, take prompts at equal distances. */
 	for (int32_t i = 0, n = samples_of(run, t); !rc && i < n; i++)
 		rc = run_sample(run, t, len, t->set ? (int32_t)((int64_t)i * given_count(t->set) / n) : i, cell, e);
 	return rc;
 }
 
-/* Leave out a task that --tasks does not name if its shortest prompt and its answer exceed len tokens, and say so. 1
- * = left out, 0 = it runs, -1 and *e if no prompt can be built. */
+/* Leave out a task, with a message, if its shortest prompt and answer exceed len tokens and --tasks does not name it.
+ * 1 = left out; 0 = it runs; -1 if no prompt can be built. */
 static int task_left_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
 	struct sample s = { .depth = -1 };
@@ -453,8 +453,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks of --tasks, or all tasks of this command. From all tasks, leave out those whose material is missing,
- * and say so. */
+/* List the tasks that --tasks names, or all tasks of this command. From all tasks, leave out those whose texts are
+ * missing, with a message. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

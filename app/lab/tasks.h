@@ -1,4 +1,4 @@
-/* app/lab/tasks.h - inside app/lab: tasks: how their prompts are built and their answers scored. */
+/* app/lab/tasks.h - for app/lab only: how the prompts of a task are built and their answers scored. */
 #ifndef WEIR_EVAL_TASKS_H
 #define WEIR_EVAL_TASKS_H
 
@@ -7,14 +7,15 @@
 #include "app/lab/random.h"
 #include "app/lab/score.h"
 
-/* One prompt: the user's message, the beginning of the answer, and what the answer should contain. */
+/* One prompt: the user's message, the given beginning of the answer, and the right answers. */
 struct sample {
 	struct str prompt, head;
 	struct words ref; /* owned: the right answers */
-	/* 1 = the chat template is not used: the answer continues the prompt's text */
+	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes that answers are of; NULL: none */
-	/* Place of the hidden thing, 0 .. 1; -1 = it has no place. For `needle` the caller sets it. */
+	/* Where the needle is hidden: 0 (beginning) .. 1 (end); -1 = no single place. The task `needle` reads it,
+	 * other tasks set it. */
 	double depth;
 };
 void sample_free(struct sample *);
@@ -26,15 +27,15 @@ struct task_def {
 	int32_t gen; /* most tokens of an answer */
 	enum eval_metric metric;
 	int32_t least; /* units of the shortest prompt */
-	/* Build a prompt of so many units (sentences, words, documents ...). More units make it longer and change
-	 * nothing else. len: tokens of prompt and answer; i: number of the sample. */
+	/* Build a prompt of `units` units (sentences, words, documents ...). More units make it longer and change
+	 * nothing else. len: tokens of prompt and answer. i: number of the sample. Returns 0 or -1. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
 	             struct err *);
 	const struct given_set *set; /* given prompts (given.h); NULL: prompts are made */
 };
 extern const struct task_def ruler_tasks[], passkey_chain_tasks[]; /* end with name = NULL */
 
-/* Build the longest prompt that has, with its answer, at most len tokens. *out: its tokens; *s: the sample. */
+/* Build the longest prompt that has at most len tokens with its answer. *s: the sample; *out: its tokens. */
 int task_fit(const struct engine *, const struct task_def *, const struct corpus *, uint64_t seed, int32_t len,
              int32_t i, struct sample *s, struct tokens *out, struct err *);
 

@@ -1,7 +1,7 @@
-/* app/lab/train.c - weir train: reads texts, runs the steps with checkpoints, writes the result.
+/* app/lab/train.c - weir train: reads texts, runs the training steps, writes the result.
  *
- * The loss of a held-out text is measured before the first step and after the last, on windows under full attention
- * and under the mask of the training. The gain of training is the mean of the differences, window by window. */
+ * The loss on windows of a held-out text is measured before the first step and after the last, under full attention
+ * and under the attention mask of the training. The gain is the mean of the differences, window by window. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,8 @@
 
 #define TEXT_MAX (1u << 30)
 enum { HELD = 20, SAVE_SECONDS = 120, MASKS = 2 };
-enum { LORA_ALPHA = 16, GRADIENT_MOST = 1 }; /* an adapter counts LORA_ALPHA / rank times; largest gradient norm */
+/* LORA_ALPHA / rank: scale of an adapter. GRADIENT_MOST: gradients are clipped to this norm. */
+enum { LORA_ALPHA = 16, GRADIENT_MOST = 1 };
 
 struct training {
 	const struct options *o;
@@ -165,7 +166,7 @@ static int step_print(struct training *w, const struct train_report *r, struct e
 	return rc;
 }
 
-/* Run the steps. A stopped run stores its state if --resume names a file. */
+/* Run the training steps. If the run is stopped and --resume names a file, its state is stored there. */
 static int steps_run(struct training *w, struct err *e)
 {
 	struct train_report r;

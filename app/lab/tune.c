@@ -1,9 +1,9 @@
-/* app/lab/tune.c - weir eval tune: which value of a policy's setting to take.
+/* app/lab/tune.c - weir eval tune: finds the best value of a policy's setting.
  *
- * The last tokens of windows of a text come one at a time under full attention and under the policy with each value.
- * A value that reads more usually predicts better, so the lowest perplexity alone would favour the value that reads
- * most. tune takes the value that reads least among those whose perplexity is within one standard error of the
- * lowest; the error is that of the difference, paired over windows. */
+ * The last tokens of windows of a text are computed one at a time, under full attention and under the policy with
+ * each value. A value with which the policy reads more KV entries usually predicts better, so the lowest perplexity
+ * alone would favour the value that reads most. So `tune` recommends the value that reads least of those within one
+ * standard error of the lowest perplexity (the error of the difference, paired over windows). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void reading_show(size_t done, void *ud)
 	progress_show(&t->progress, t->at + (int64_t)done, t->all);
 }
 
-/* List the policies: `full`, then the policy to tune with each value of "KEY=VALUE,VALUE,...". */
+/* List the policies to run: `full`, then the policy to tune with each value of "KEY=VALUE,VALUE,...". */
 static int list_values(struct tune *t, const char *tried, struct err *e)
 {
 	const char *at = strchr(tried, '=');
@@ -113,7 +113,7 @@ static struct mean difference(const struct tune *t, int a, int b)
 	return m;
 }
 
-/* The policy to take; *lowest: the policy with the lowest perplexity. */
+/* Return the index of the recommended policy; *lowest: that of the policy with the lowest perplexity. */
 static int best_of(const struct tune *t, int *lowest)
 {
 	int best;

@@ -1,5 +1,5 @@
-/* app/lab/window.h - inside app/lab: windows of a text, and the perplexity of a window under one policy, from an
- * empty cache. */
+/* app/lab/window.h - for app/lab only: windows of a text, and the perplexity of a window that begins with an empty
+ * cache. */
 #ifndef WEIR_EVAL_WINDOW_H
 #define WEIR_EVAL_WINDOW_H
 
@@ -12,27 +12,29 @@ struct text_windows {
 	size_t first, step;
 	int n;
 };
-/* Read a file, and place up to --samples windows of `window` tokens in the part that --offset and --tokens name. */
+/* Read and tokenize a file. Place up to --samples windows of `window` tokens in the part that --offset and --tokens
+ * name. */
 int text_windows(struct text_windows *, const struct engine *, const struct options *, const char *path, int32_t window,
                  struct err *);
 
 struct window {
 	const int32_t *id; /* [n] tokens of the window */
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
-	/* 1 = tokens before `from` are prefilled; the others come one at a time, as if generated */
+	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* A point of the curve is noted after every `every` tokens scored, counted over all windows of the text:
-	 * `after` is the count before this window modulo `every`. 0 = no curve. */
+	/* For a curve of the loss: its sum is noted after every `every` scored tokens, counted over all windows of a
+	 * text. after: that count before this window, modulo `every`. every 0 = no curve. */
 	int32_t every, after;
 
 	/* ---- results ---- */
 	double nll, seconds; /* nll: in nats, summed */
-	double read;         /* bytes of the cache that a generated token reads at the window's end */
+	double read;         /* bytes of the KV cache that a token generated at the window's end reads */
 	uint64_t scored;
-	struct str curve; /* sums of nll at the points, a JSON list; empty without `every` */
+	struct str curve; /* JSON list of the sums of nll at the noted points; empty if every is 0 */
 };
 
-/* Score a window, or take its result from the checkpoint. show (may be NULL) gets the tokens done. */
+/* Score a window, or take its result from the checkpoint. show: called with the number of tokens done; may be
+ * NULL. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);

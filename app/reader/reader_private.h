@@ -9,7 +9,7 @@ extern const struct companion_ops growing_ops, surprise_ops;
 
 /* State of questions about a growing message: a snapshot of the timeline, taken before a question (aside.c). */
 struct aside {
-	int wanted;             /* 1: questions stay beside the growing message */
+	int wanted;             /* 1 = questions can be removed again (conversation_return) */
 	int there;              /* 1: a snapshot exists */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
