@@ -1,14 +1,14 @@
-/* app/tools/bench.c - weir bench: prefill and decode speed against the limits of the machine.
+/* app/tools/bench.c - weir bench: measures prefill and decode speed, and compares them with the limits of the
+ * machine.
  *
- * The limits are measured first: bytes a second that the threads read, and 8-bit multiply-adds a second in
- * registers. A decoded token reads all weights and the KV cache once, so its tokens a second times these bytes are
- * compared with the bandwidth. A prefilled token is compared with the arithmetic by the multiply-adds of the
- * weights; those of attention are not counted. The text is pseudo-random, which takes the same work as any text.
- * bench_snapshot.c saves and loads a snapshot at every depth, bench_turns.c compares policies.
+ * Limits on a CPU: bytes per second that the threads can read, and 8-bit multiply-adds per second in registers. On a
+ * GPU: the speed of copying inside its memory. A decoded token reads all weights and the KV cache once, so decode is
+ * compared with the bandwidth. Prefill is compared with the arithmetic, counting only the multiply-adds of the
+ * weights.
  *
- * On a GPU the limit is the speed of copying inside its memory. --fill random fills the cache with random KV
- * entries instead of by prefill: a policy's selection is then meaningless, but takes the same work, and a depth of
- * 128K tokens is reached in seconds. Such a sequence is not saved. */
+ * The text is pseudo-random, which takes the same work as any text. --fill random fills the cache with random KV
+ * entries instead of by prefill: a depth of 128K tokens is reached in seconds. bench_snapshot.c measures snapshots,
+ * bench_turns.c compares policies. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +40,7 @@ static int by_depth(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Make the fixed text: ordinary tokens, the same in every run. */
+/* Extend the text to n pseudo-random tokens, the same in every run. */
 void bench_text(struct bench *b, size_t n)
 {
 	int32_t n_vocab = engine_info(b->engine)->n_vocab;
@@ -118,8 +118,8 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Least bytes read while prefilling n tokens: each chunk reads the weights once and the KV entries before its end
- * once. */
+/* Return the least bytes that prefilling n tokens reads, per token. Each chunk reads the weights once, and the KV
+ * entries up to its end once. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
 	struct timeline_stats st;
@@ -134,8 +134,8 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Multiply-adds of the weights while prefilling n tokens: every layer for each token, the output head for the last
- * one. */
+/* Return the multiply-adds of the weights for prefilling n tokens, per token. Every token passes all layers; only the
+ * last one passes the output head. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
 	const struct engine_info *i = engine_info(b->engine);
@@ -146,7 +146,8 @@ static double prefill_macs(const struct bench *b, int32_t n)
 
 /* ---- filling the cache with random entries ---- */
 
-/* Write random values in the cache's type: of either sign, 1.5 on average, about the size of keys. */
+/* Write random values in the cache's element type. They have either sign and a magnitude of 1.5 on average, like
+ * keys. */
 static void random_entries(const char *type, uint8_t *p, size_t bytes)
 {
 	static uint64_t state = 88172645463325252u;
@@ -198,7 +199,7 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Roll back the repetition before; the tokens before the measured ones are prefilled once. */
+		/* Remove the tokens of the last repetition. The first `depth` tokens are prefilled only once. */
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
@@ -237,8 +238,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A sampled token is computed when the next one is asked for. The first step thus costs nothing,
-		 * and n tokens need n + 1 steps. */
+		/* A step computes the token that the step before has sampled. The first step thus computes nothing,
+		 * so n tokens need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -250,8 +251,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Measure the seconds of a generated token: in the policy's own work, and in all. *own and *all keep the least so
- * far. */
+/* Measure the seconds per generated token: *own, in the policy's own work; *all, in total. Both keep the values of
+ * the run with the least *own so far. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -269,7 +270,7 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds of a generated token after `fill` tokens; *least keeps the least so far. */
+/* Measure the seconds per generated token after `fill` tokens; *least keeps the least value so far. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
@@ -285,8 +286,8 @@ static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int3
 	return 0;
 }
 
-/* Calls return before a GPU has done their work, so a single call cannot be timed. The cost of a bounded cache is
- * the time of a token less that of a token under `full` with as many KV entries. */
+/* Measure what a bounded cache costs on a GPU: the time of a token less that of a token under `full` with as many KV
+ * entries. Single calls cannot be timed, because they return before the GPU has done its work. */
 static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -325,9 +326,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: its own work less that of `full`, which rotates queries and keys,
- * too. The cost is some microseconds beside the noise of the machine, so the least of several repetitions is
- * taken. */
+/* Measure what a policy costs beyond attention: its own work less that of `full` (rotating queries and keys). The
+ * cost is a few microseconds, so the least of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -369,7 +369,7 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if the shortest prompt is measured at this depth, too: up to the context that the model was trained for. */
+/* 1 if the shortest prompt is also measured at this depth: if it fits the context that the model was trained for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
@@ -441,7 +441,7 @@ static int bench_all(struct bench *b, struct err *e)
 		if (o->prefill.v[i] > most)
 			most = o->prefill.v[i];
 	}
-	/* The greatest depth first, because the smaller ones reuse its tokens. */
+	/* the greatest depth first, because the smaller ones reuse its tokens */
 	for (int i = 0; i < o->depth.n; i++)
 		depth[i] = o->depth.v[i];
 	qsort(depth, (size_t)o->depth.n, sizeof depth[0], by_depth);
@@ -466,7 +466,7 @@ static int bench_all(struct bench *b, struct err *e)
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
-	/* A bounded cache has no slots for all tokens, so it is filled by prefill, which is as fast at any depth. */
+	/* Fill the cache with random entries. A bounded cache has too few slots for that; it is filled by prefill. */
 	timeline_stats(b->tl, &st);
 	if (made_up && !st.endless && o->depth.n && depth[0] && bench_fill_entries(b, b->tl, depth[0], e) < 0)
 		return -1;
@@ -479,7 +479,7 @@ static int bench_all(struct bench *b, struct err *e)
 	return 0;
 }
 
-/* Measure every policy of the command line, one after the other, over the same weights. */
+/* Measure every policy of the command line, one after the other, on the same weights. */
 static int bench_policies(struct bench *b, const struct options *o, struct err *e)
 {
 	for (int i = 0; i < (o->kvs.n ? o->kvs.n : 1); i++) {

@@ -1,4 +1,4 @@
-/* app/tools/bench.h - shared by the measurements of weir bench. */
+/* app/tools/bench.h - declarations shared by the files of weir bench. */
 #ifndef WEIR_BENCH_H
 #define WEIR_BENCH_H
 
@@ -23,27 +23,27 @@ struct timings {
 	int n;
 }; /* repetitions of one measurement */
 
-/* Sort the times, so that v[0] is the least, and return the median. */
+/* Sort the values, so that v[0] is the least, and return the median. */
 double timings_median(struct timings *);
-/* Print lines in place of the progress line, and free the string. */
+/* Clear the progress line, print the text and free it. */
 int bench_print(struct bench *, struct str *, struct err *);
-/* Make the text at least n tokens long; its tokens are the same in every run. */
+/* Extend the text to at least n tokens, the same in every run. */
 void bench_text(struct bench *, size_t n);
-/* Fill the cache with random KV entries for the first `depth` tokens. Entries that the policy refuses are made by
- * prefill. */
+/* Fill the cache with random KV entries for the first `depth` tokens. Entries that the policy does not accept from
+ * outside are computed by prefill. */
 int bench_fill_entries(struct bench *, struct timeline *, int32_t depth, struct err *);
-/* Decode n tokens after the first `at` tokens of the text. If the model ends its answer, the next token of the
- * text is taken instead. */
+/* Decode n tokens after the first `at` tokens of the text. If the model ends its answer, decoding continues with the
+ * text's next token. */
 int bench_steps(struct bench *, struct timeline *, size_t at, int32_t n, struct err *);
-/* Measure the limits of the machine once, and append them in a line or two. */
+/* Measure the limits of the machine, once, and append them as one or two lines. */
 void bench_machine(struct bench *, struct str *);
-/* Print a line: the median of the times, and the bytes and multiply-adds of a token against the limits of the
- * machine. */
+/* Print a line: the median of the measurements, and the bytes and multiply-adds per second as a share of the
+ * machine's limits. */
 int bench_report(struct bench *, const char *test, int32_t n, int32_t depth, struct timings *, double bytes_per_token,
                  double macs_per_token, struct err *);
 /* Measure saving and loading a snapshot of `depth` tokens (bench_snapshot.c). */
 int bench_snapshot(struct bench *, int32_t depth, struct err *);
-/* Compare all policies at all depths in turns (bench_turns.c). */
+/* Compare all policies at all depths, alternating between them (bench_turns.c). */
 int bench_turns(struct bench *, struct err *);
 
 #endif

@@ -1,9 +1,9 @@
-/* app/tools/bench_turns.c - weir bench --turns N: compare policies and depths on a machine whose speed varies.
+/* app/tools/bench_turns.c - weir bench --turns N: compares policies and depths on a machine whose speed varies.
  *
- * A sequence for every policy at every depth is open at the same time. In a turn each sequence generates a few
- * tokens, one after the other, so the compared times are seconds apart. A ratio is taken within a turn; the
- * medians over all turns are shown. Sequences deeper than SHORT continue from turn to turn, because a few hundred
- * tokens more do not change their speed; shorter ones are rolled back. */
+ * A sequence for every policy at every depth is open at the same time. In a turn, each sequence generates a few
+ * tokens, one after the other, so that the compared times are only seconds apart. Ratios are computed within a turn;
+ * their medians over all turns are shown. Sequences deeper than SHORT keep the generated tokens, because a few
+ * hundred more do not change their speed; shorter ones are rolled back after each turn. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,8 +39,8 @@ static int runner_open(struct bench *b, struct runner *r, struct err *e)
 	return timeline_sync(r->tl, b->text.id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 }
 
-/* Time one turn. The first step after a prefill is not timed: a sampled token is computed when the next one is
- * asked for. */
+/* Time one turn. The first step after a prefill is not timed, because it computes no token: a step computes the token
+ * that the step before has sampled. */
 static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *e)
 {
 	int32_t n = b->o->decode_steps;
@@ -61,7 +61,7 @@ static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *
 	return 0;
 }
 
-/* The median over the turns of one runner's speed divided by another's. */
+/* Return the median, over the turns, of one runner's speed divided by another's. */
 static double ratio_of(const struct runner *r, const struct runner *base, int turns)
 {
 	struct timings s = { .n = turns };
@@ -71,7 +71,7 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* Report a runner. first: the first policy at this depth; shallow: this policy at the least depth. */
+/* Report a runner. first: the first policy at the same depth. shallow: the same policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

@@ -1,7 +1,6 @@
 /* app/tools/docs.c - weir docs ls|show|search|rm: the documents of all sessions. Needs no model.
  *
- * The commands run beside other weir processes. A document is not deleted while a process has one of its sessions
- * open. */
+ * Other weir processes may run meanwhile. A document is not deleted while one of them has a session with it open. */
 #include "app/tools/tools.h"
 #include "engine/base/json.h"
 
@@ -78,7 +77,7 @@ static int add_text(const struct library_text *t, void *ud)
 	return 0;
 }
 
-/* Append the sentence that was found, with its document, page and heading. */
+/* Append a sentence that the search found, with its document, page and heading. */
 static void found_one(const struct options *o, int64_t id, const struct doc *d, const struct found_passage *h,
                       struct str *s)
 {
@@ -168,7 +167,7 @@ struct dropping {
 	struct err *e;
 };
 
-/* Lock a session that has the document, so that no process opens it. 1 if another process has it open. */
+/* Lock a session that has the document, so that no process opens it. Returns 1 if another process has it open. */
 static int hold_session(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -183,7 +182,7 @@ static int hold_session(int64_t session, void *ud)
 	return 1;
 }
 
-/* Drop the snapshots of a session that has the document: they hold its KV entries and those computed after it. */
+/* Delete the snapshots of a session that has the document, because they contain KV entries computed from it. */
 static int drop_snapshots(int64_t session, void *ud)
 {
 	struct dropping *d = ud;

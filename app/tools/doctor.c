@@ -1,4 +1,4 @@
-/* app/tools/doctor.c - weir doctor: what was found on this machine, one fact a line. */
+/* app/tools/doctor.c - weir doctor: prints what weir finds on this machine, one fact per line. */
 #include <langinfo.h>
 #include <sched.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static void line_head(struct str *s, const char *name)
 	str_addf(s, "%-11s", name);
 }
 
-/* Append the versions of the libraries that are loaded, wrapped. */
+/* Append the versions of the loaded libraries, with line breaks. */
 static void doctor_libraries(struct str *s)
 {
 	struct str all = { 0 };
@@ -119,7 +119,7 @@ static void doctor_terminal(struct str *s)
 	str_addf(s, ", %s\n", nl_langinfo(CODESET));
 }
 
-/* Append the restrictions of the process that parses documents and model files. */
+/* Append how the process that parses documents and model files is restricted. */
 static void doctor_jail(struct str *s)
 {
 	struct str jail = { 0 };
@@ -165,7 +165,7 @@ static void doctor_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
-/* Append the state of the server that answers instead of a model, one line for each possible fault. The key is
+/* Append the state of the server that is used instead of a local model, one line for each possible fault. The key is
  * never shown. */
 static void doctor_server(const struct options *o, struct str *s)
 {

@@ -1,4 +1,5 @@
-/* app/tools/inspect.c - weir inspect model|tokens|logits: the content of a model file, token ids, raw logits. */
+/* app/tools/inspect.c - weir inspect model|tokens|logits: prints the metadata of a model file, token ids, or
+ * logits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static void add_row(struct str *s, const char *key, const char *value)
 	str_adds(s, "\n");
 }
 
-/* Append the settings of the sampler; for answers with and without reasoning if the model can do both. */
+/* Append the sampling settings; if the model can answer with and without reasoning, those of both. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
 	static const struct {
@@ -215,7 +216,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 	}
 }
 
-/* 1 if the tokenizer adds a blank before a text. The bytes of the first token then begin with that blank. */
+/* 1 if the tokenizer puts a blank before a text, so that the bytes of the first token begin with a blank. */
 static int adds_blank(const struct engine *engine)
 {
 	struct tokens t = { 0 };
@@ -242,7 +243,7 @@ static void ids_decode(const struct engine *engine, const struct tokens *t, int 
 		size_t n = engine_piece_add(engine, t->id[i], special, out);
 		char first;
 
-		/* not before BOS and the like, which have no text of their own */
+		/* tokens without text (BOS) come before the added blank */
 		if (blank && engine_piece(engine, t->id[i], 0, &first, 1)) {
 			if (first == ' ') {
 				memmove(out->p + out->n - n, out->p + out->n - n + 1, n);

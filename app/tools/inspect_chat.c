@@ -1,4 +1,4 @@
-/* app/tools/inspect_chat.c - weir inspect chat: a conversation as the chat template renders it. */
+/* app/tools/inspect_chat.c - weir inspect chat: prints a conversation as the chat template renders it. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* Append a content: a string, null, or the parts of type text of a list. */
+/* Append the content of a message: a string, null, or a list, of which the parts of type "text" are taken. */
 static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };

@@ -1,4 +1,4 @@
-/* app/tools/inspect_document.c - weir inspect document: the text that a file becomes before a model reads it. */
+/* app/tools/inspect_document.c - weir inspect document: prints the text that a file is converted to for the model. */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-/* Count the tokens of the text with the model in use. -1: there is no model. */
+/* Count the tokens of the text with the model in use. Returns -1 if there is no model. */
 static int64_t count_tokens(const struct options *o, const struct doc *d)
 {
 	struct engine *engine;
@@ -74,7 +74,7 @@ static void document_json(const struct options *o, const struct doc *d, struct s
 	str_adds(s, "\n");
 }
 
-/* Append the text: exact bytes for a file or a pipe, filtered for a terminal. */
+/* Append the text: unchanged if the output is a file or a pipe, without control characters for a terminal. */
 static void document_text(const struct doc *d, struct str *s)
 {
 	struct clean clean;
@@ -90,8 +90,8 @@ static void document_text(const struct doc *d, struct str *s)
 		str_adds(s, "\n");
 }
 
-/* Write the outline to standard error, so that standard output is the text alone: "a.pdf: PDF, 14 pages, 86 KiB of
- * text", then each page and heading with the byte where it begins. */
+/* Write the outline to standard error, because standard output has only the text: "a.pdf: PDF, 14 pages, 86 KiB of
+ * text", then each page and heading with its byte offset. */
 static void say_outline(const struct doc *d)
 {
 	struct str s = { 0 };

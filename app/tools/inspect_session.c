@@ -1,6 +1,7 @@
-/* app/tools/inspect_session.c - weir inspect session: the stored data of a session, and whether it is intact.
+/* app/tools/inspect_session.c - weir inspect session: prints the stored data of a session, and checks whether it is
+ * intact.
  *
- * Everything is read beside a running weir. Names, titles, settings and documents are foreign text. */
+ * Other weir processes may run meanwhile. Names, titles, settings and documents are untrusted text. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,7 +165,7 @@ static int show_snapshot(const struct snap_info *s, void *ud)
 	return 0;
 }
 
-/* Append the snapshots. A broken kv.db loses no text, so its error is part of the report. */
+/* Append the snapshots. An error of kv.db becomes part of the report, because a damaged kv.db loses no text. */
 static int show_snapshots(struct view *v, struct store *store, int64_t id, struct err *e)
 {
 	struct snaps *snaps = NULL;

@@ -1,4 +1,5 @@
-/* app/tools/models.c - weir models: the models on this machine, and those to fetch; weir models rm. */
+/* app/tools/models.c - weir models: lists the models on this machine and those that can be fetched; weir models
+ * rm. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* List partial downloads: NAME.gguf.SUM.part in weir's own folder. out NULL: only raise *width to the longest
+/* List partial downloads (NAME.gguf.SUM.part) in weir's own folder. out NULL: only raise *width to the longest
  * name. */
 static void list_unfinished(struct str *out, size_t *width)
 {
@@ -47,8 +48,8 @@ static void list_unfinished(struct str *out, size_t *width)
 	str_free(&folder);
 }
 
-/* Append the file's place: for weir's own files the folder alone, because their name is listed. "~" stands for the
- * home directory. */
+/* Append the path of the file, with "~" for the home directory. For weir's own files append only the folder, because
+ * the list already has their name. */
 static void add_place(struct str *out, const struct model_file *f)
 {
 	const char *home = getenv("HOME"), *last = strrchr(f->path, '/');
@@ -116,7 +117,8 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* 1 if the file belongs to the model: NAME.gguf, NAME-0000I-of-0000N.gguf, or one of these with .SUM.part. */
+/* 1 if the file belongs to the model: NAME.gguf, NAME-0000I-of-0000N.gguf, or a partial download of one
+ * (.SUM.part). */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);
@@ -133,7 +135,7 @@ static int is_of(const char *file, const char *name)
 	return n == 5 || (n == 5 + 1 + 16 + 5 && !strcmp(file + n - 5, ".part"));
 }
 
-/* Count the files of a model (count not NULL), or delete them. */
+/* Count the files of a model into *count, or delete them if count is NULL. */
 static int each_file(const char *folder, const char *name, int *count, struct err *e)
 {
 	DIR *dir = opendir(folder);

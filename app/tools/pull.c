@@ -1,4 +1,4 @@
-/* app/tools/pull.c - weir pull: fetch a model from a repository into weir's own folder (pull.h). */
+/* app/tools/pull.c - weir pull: fetches a model from a repository into weir's own folder (pull.h). */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -20,8 +20,8 @@ struct pull {
 	struct progress progress;
 };
 
-/* Split a name: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the table. Sets repository, revision,
- * and quantization or file; the caller frees them. NULL: not given. */
+/* Parse a name: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets *repo,
+ * *revision, and *wanted (a quantization or file); NULL = not given. The caller frees them. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
@@ -55,7 +55,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* An address may go on behind the repository: tree/REVISION, or blob/REVISION/FOLDER/FILE. */
+	/* In an address, tree/REVISION or blob/REVISION/FOLDER/FILE may follow the repository. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
@@ -237,7 +237,7 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	str_free(&s);
 }
 
-/* Fetch the headers, report what the model needs, ask, then fetch the rest. */
+/* Fetch the files' headers, report what the model needs, ask the user, then fetch the weights. */
 static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 {
 	struct fit fit;
@@ -260,7 +260,7 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* The first part is the one that is opened, so it gets its name after all other parts. */
+	/* Models of several files are opened by their first file: rename it last, when all others are there. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;
@@ -313,7 +313,7 @@ out:
 	return rc;
 }
 
-/* Read what the user types, without blanks at its end. 0: nothing, or the end of input. */
+/* Read a line that the user types, without trailing blanks. Returns its length; 0 also at the end of input. */
 static size_t read_answer(char *line, size_t cap)
 {
 	size_t n = 0;

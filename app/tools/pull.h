@@ -1,11 +1,11 @@
-/* app/tools/pull.h - private to app/tools/pull*.c: fetching a model.
+/* app/tools/pull.h - declarations shared by app/tools/pull*.c: fetching a model.
  *
- *     pull_table.c   models to choose from
+ *     pull_table.c   the built-in table of models to choose from
  *     pull_hub.c     the files of a repository, by the interface of huggingface.co
- *     pull_choose.c  the models in a repository, and the one to take
- *     pull_fit.c     what a model needs on this machine, by its header alone
- *     pull_file.c    one file: fetched, continued, checked
- *     pull.c         weir pull: the whole way, its questions and messages */
+ *     pull_choose.c  which files make a model, and which model to take
+ *     pull_fit.c     what a model needs on this machine, from its header alone
+ *     pull_file.c    fetching one file, resuming, checking
+ *     pull.c         weir pull: the sequence of steps, questions and messages */
 #ifndef WEIR_PULL_H
 #define WEIR_PULL_H
 
@@ -22,12 +22,12 @@ struct known_model {
 	const char *what;
 };
 extern const struct known_model known_models[]; /* by size; ends with name = NULL */
-/* The row of this name or beginning of a name. NULL: none, or several; *e says so. */
+/* Find a model of the table by its name or the beginning of its name. NULL if none or several match (*e says so). */
 const struct known_model *known_model(const char *name, struct err *e);
 /* The row whose file has this name, without .gguf; or NULL. */
 const struct known_model *known_model_of(const char *file);
-/* Append the table, a line a model. here: leave out models whose file is on this machine; numbered: with numbers
- * from 1. */
+/* Append the table, one line per model. here: 1 = leave out models whose file is on this machine. numbered: 1 = with
+ * numbers from 1. */
 void known_models_show(struct str *out, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
@@ -39,21 +39,21 @@ struct hub_file {
 }; /* sum: SHA-256, hexadecimal */
 struct hub_repo {
 	char *name, *address, *token; /* token: NULL = none */
-	char *revision;               /* branch, tag or commit that was asked for, escaped for an address */
-	/* the commit of the revision: all files are taken from it, even if others are uploaded during the download */
+	char *revision;               /* branch, tag or commit that was asked for, escaped for use in an address */
+	/* the revision's commit: all files come from it, even if new ones are uploaded meanwhile */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;
 };
-/* List the GGUF files of a repository "ORG/NAME". revision NULL: the newest. */
+/* List the GGUF files of a repository "ORG/NAME". revision NULL: of the newest commit. */
 int hub_open(struct hub_repo *, const char *name, const char *revision, struct err *);
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e to the meaning of an answer with this status, and return -1. what: the file; NULL: the repository. */
+/* Set *e to what a reply with an error status means, and return -1. what: the file, or NULL for the repository. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait before the next try. tries: failures in a row without progress. 0: try again; -1: trying again does not
- * help, or stopped (then *e is set). */
+/* Wait before the next try. tries: failures in a row without progress. Returns 0 to try again; -1 if that cannot
+ * help, or if the user has stopped (*e is set). */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
@@ -66,10 +66,12 @@ struct hub_model {
 	int n; /* number of files; 0 if parts are missing */
 	uint64_t bytes;
 };
-/* List the models that the files of a repository make. Returns their number; free with hub_models_free(). */
+/* List the models of a repository; a model may have several files. Returns their number. Free with
+ * hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* The model of this quantization or file name. wanted NULL: Q4_K_M, or the best that fits into `memory` bytes. */
+/* Find the model with this quantization or file name. wanted NULL: Q4_K_M, or the best that fits into `memory`
+ * bytes. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 
@@ -91,7 +93,8 @@ struct fetched {
 	int restarts;
 	int said_restart;
 };
-/* Continue what an earlier run has fetched. -1: another process fetches the file, or another file has its name. */
+/* Open a file for fetching, and resume what an earlier run has fetched. -1 if another process fetches it, or if a
+ * different file has its name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
 /* Fetch everything before the weights. */
@@ -111,7 +114,7 @@ struct fit {
 	double tps; /* tokens a second; 0 = unknown */
 	int fits, has_template;
 };
-/* Find what a model needs, by the headers of its files. -1: weir cannot run it. */
+/* Find what a model needs, from the headers of its files. -1 if weir cannot run it. */
 int fit_find(const struct options *, const struct fetched *, int n, const char *folder, struct fit *, struct err *);
 
 #endif

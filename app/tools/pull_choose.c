@@ -1,4 +1,4 @@
-/* app/tools/pull_choose.c - which files of a repository make a model, and which model to take (pull.h). */
+/* app/tools/pull_choose.c - finds which files of a repository make a model, and which model to take (pull.h). */
 #include "app/tools/pull.h"
 
 #include <ctype.h>
@@ -9,8 +9,8 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* The order in which quantizations are preferred: the first that is there and fits is taken. Four bits first,
- * because their loss is small and larger files cost speed. */
+/* Quantizations in order of preference: the first that the repository has and that fits is taken. Four bits come
+ * first, because they lose little quality and larger files are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
 	"Q5_1",   "Q5_0",  "Q6_K",   "Q8_0",   "Q3_K_L", "Q3_K_M", "Q3_K_S", "Q2_K",   "BF16", "F16",  "F32",
@@ -23,7 +23,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* The number of a part: "NAME-00002-of-00005" gives 2, and 5 in *of. 0: the model is one file. */
+/* Parse the number of a part: for "NAME-00002-of-00005" return 2 and set *of to 5. 0 = the model is one file. */
 static int part_of(const char *name, size_t n, int *of)
 {
 	int no, end = 0;
@@ -34,7 +34,7 @@ static int part_of(const char *name, size_t n, int *of)
 	return no;
 }
 
-/* 1 if the word is a quantization: "Q4_K_M", "IQ4_XS", "TQ1_0", "q4", "MXFP4", "BF16". */
+/* 1 if the word names a quantization: "Q4_K_M", "IQ4_XS", "TQ1_0", "q4", "MXFP4", "BF16". */
 static int is_quant(const char *p, size_t n)
 {
 	static const char *const whole[] = { "F16", "FP16", "BF16", "F32", "MXFP4" };
@@ -62,7 +62,7 @@ static void find_quant(const char *name, size_t n, char out[24])
 	}
 }
 
-/* The model that a file belongs to: that of its other parts, or a new one. */
+/* Return the model that a file belongs to: the one that already has other parts of it, or a new one. */
 static struct hub_model *model_of(struct hub_model *m, size_t *n, const char *path, size_t len, int of)
 {
 	const char *base = base_of(path);
@@ -87,7 +87,7 @@ size_t hub_models(const struct hub_repo *r, struct hub_model **out)
 		int of = 0, no = part_of(path, len, &of);
 		struct hub_model *to;
 
-		/* Skip the image encoders of vision models and importance matrices. */
+		/* skip image encoders of vision models, and importance matrices (data used for quantizing) */
 		if (!strncasecmp(base, "mmproj", 6) || strcasestr(base, "imatrix"))
 			continue;
 		to = model_of(m, &n, path, no ? len - TAIL : len, no ? of : 0);

@@ -1,8 +1,8 @@
-/* app/tools/pull_file.c - fetch one file of a model, continuing after every break (pull.h).
+/* app/tools/pull_file.c - fetches one file of a model, and resumes it after every interruption (pull.h).
  *
- * The file grows as NAME.gguf.SUM.part, a name that no program takes for a model. SUM is the beginning of the
- * SHA-256 of the whole file, so a download of another version is never continued. A complete file with the right
- * sum gets its name. */
+ * The partial file is called NAME.gguf.SUM.part, which no program takes for a model. SUM is the beginning of the
+ * whole file's SHA-256, so the download of another version is never resumed. A complete file with the right checksum
+ * is renamed to NAME.gguf. */
 #include "app/tools/pull.h"
 #include "sessions/store/store.h"
 
@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Add the first `bytes` bytes of a file to the checksum. what: the verb of the progress line. */
+/* Add the first `bytes` bytes of a file to the checksum. what: the verb for the progress line. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -64,7 +64,8 @@ static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what
 	return rc;
 }
 
-/* Look for a file with the final name. 1: it has the right sum; 0: there is none; -1: it is another file. */
+/* Look for a file with the final name. 1 = it has the right checksum; 0 = there is none; -1 = it is a different
+ * file. */
 static int look_for_whole(struct fetched *f, struct err *e)
 {
 	char hex[65];
@@ -85,7 +86,7 @@ static int look_for_whole(struct fetched *f, struct err *e)
 	               base_of(f->path), base_of(f->path));
 }
 
-/* Delete partial downloads of other versions of the file; they cannot be resumed. */
+/* Delete partial downloads of other versions of the file, which cannot be resumed. */
 static void remove_others(const struct fetched *f, const char *folder)
 {
 	const char *base = base_of(f->path), *mine = base_of(f->part);
@@ -119,8 +120,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the partial file. 1; 0: another process has just finished or deleted it; -1: another process
- * fetches it, or it cannot be written. */
+/* Open and lock the partial file. 1 = done; 0 = another process has just finished or deleted it; -1 = another process
+ * is fetching it, or it cannot be written. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -228,7 +229,7 @@ static void show_progress(struct fetched *f)
 	str_free(&s);
 }
 
-/* Check the head of the answer: it must be the file of the list, from the byte that was asked for. */
+/* Check the header of the reply: it must be about the listed file, and begin at the requested byte. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -287,7 +288,7 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 	sum_add(f->sum, p, n);
 	f->at += n;
 	show_progress(f);
-	/* A server without ranges sends the whole file: stop at the limit. */
+	/* A server that ignores byte ranges sends the whole file: stop at the limit. */
 	return f->at >= f->limit && f->limit < f->file->bytes ? -1 : 0;
 }
 
@@ -319,7 +320,8 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* the server's file is shorter than the partial one, which is thus of another version */
+			/* the server's file is shorter than the partial one, so that is of another version: begin
+			 * again */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;

@@ -1,7 +1,7 @@
-/* app/tools/pull_fit.c - what a model needs on this machine, before its weights are fetched (pull.h).
+/* app/tools/pull_fit.c - finds what a model needs on this machine, before its weights are fetched (pull.h).
  *
- * The header of each file is written to a sparse file of the full size. The engine opens that as it opens any
- * model, so what it would refuse later is refused at once. */
+ * The header of each file is written to a sparse file of the full size, which the engine then opens like any model.
+ * So a model that the engine would refuse is refused before the download. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>
@@ -38,7 +38,7 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-/* Find the context that a conversation would get with the memory that is free now. */
+/* Find the context size that a conversation would get with the memory that is free now. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
@@ -68,14 +68,14 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Estimate tokens a second from the memory bandwidth: a token reads its weights once, at 0.9 of the speed of plain
- * reading. The median of several measurements, because the machine may be slow or fast for a moment; the first one
- * only raises the clock. */
+/* Estimate tokens per second from the memory bandwidth: a token reads its weights once, at 0.9 of the speed of plain
+ * reading. The median of several measurements is taken. The first is discarded, because the CPU's clock is still
+ * low. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* Measure over the size of the model: a model that fits into the processor's caches is read from there. */
+	/* Read as many bytes as the model has: a small model stays in the CPU's caches, which are faster. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {
@@ -97,7 +97,7 @@ static int header_fit(const struct options *o, const char *folder, const char *p
 	int rc;
 
 	if (model_check(path, NULL, 0, &why) || engine_open(&engine, &eo, &why)) {
-		/* Cut the temporary folder out of the message: it is deleted before the user reads this. */
+		/* Remove the path of the temporary folder from the message. */
 		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
 
 		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest)

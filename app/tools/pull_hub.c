@@ -1,10 +1,10 @@
-/* app/tools/pull_hub.c - the files of a repository, by the interface of huggingface.co, which its mirrors share
+/* app/tools/pull_hub.c - lists the files of a repository, by the interface of huggingface.co, which its mirrors share
  * (pull.h).
  *
- *     HF_ENDPOINT  the server; default https://huggingface.co
- *     HF_TOKEN     an access token; default: the token that Hugging Face's own tools have stored
+ *     HF_ENDPOINT   the server; default https://huggingface.co
+ *     HF_TOKEN      an access token; default: the token that Hugging Face's own tools have stored
  *
- * Names, sizes and sums are not trusted. A file is identified by its SHA-256, whatever server sent it. */
+ * Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever server sent it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 
@@ -37,7 +37,7 @@ static int name_ok(const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if the path is safe: it stays inside its folder and has no characters that mean something to a shell or a
+/* 1 if the path is safe: it stays inside its folder, and has no character with a meaning for a shell or a
  * terminal. */
 static int path_ok(const char *path)
 {
@@ -75,8 +75,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the token. A stored token is for huggingface.co: if it must not be sent, the pull goes on without it.
- * HF_TOKEN is meant to be sent: if it must not be, that is an error. */
+/* Read the access token. It is sent only encrypted, or to this machine. If that is impossible, a stored token is left
+ * out, but HF_TOKEN, which the user has set, is an error. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -227,7 +227,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* Send a request and read the answer, with several tries. *reply: of the last try. */
+/* Send a request and read the reply, retrying on failure. *reply: that of the last try. */
 static int ask_server(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply,
                       struct err *e)
 {
@@ -260,7 +260,7 @@ static int ask_server(const struct hub_repo *r, const char *url, struct str *out
 	}
 }
 
-/* Read an answer that must be a complete list (open = '[') or object ('{'). */
+/* Read a reply that must be a complete JSON list (open = '[') or object (open = '{'). */
 static int ask_json(const struct hub_repo *r, const char *url, char open, struct str *out, struct http_reply *reply,
                     struct err *e)
 {
@@ -302,7 +302,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* Make the address of a list's next page on the same server: a mirror may pass on addresses of huggingface.co. */
+/* Make the address of a list's next page. It must be on the same server, but a mirror may pass on addresses of
+ * huggingface.co: these are changed. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -322,7 +323,8 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* Add a file of the list. Returns 1 if it is a GGUF file that is skipped, because its name, size or sum is invalid. */
+/* Add a file of the list. Returns 1 if it is a GGUF file that is skipped because its name, size or checksum is
+ * invalid. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };
@@ -359,7 +361,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct hub_file *)a)->path, ((const struct hub_file *)b)->path);
 }
 
-/* Read all pages of the list. Returns how many GGUF files were skipped, or -1. */
+/* Read all pages of the list. Returns the number of GGUF files skipped, or -1. */
 static int ask_files(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, list = { 0 };

@@ -1,5 +1,5 @@
-/* app/tools/pull_table.c - models to choose from, from small to large: each of a family that weir runs, from its
- * makers if they publish one. */
+/* app/tools/pull_table.c - the built-in table of models to choose from, ordered by size. Each is of a family that
+ * weir runs, and from its makers if they publish GGUF files. */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -93,7 +93,7 @@ void known_models_show(struct str *out, int here, int numbered)
 		human_bytes(&size, k->bytes);
 		if (numbered)
 			str_addf(out, "%3d", i);
-		/* Add at least half a gigabyte for the KV cache and for computing. */
+		/* the KV cache and the computation need at least 512 MiB more */
 		str_addf(out, "  %-14s  %8s  %s%s\n", k->name, size.p, k->what,
 		         k->bytes + (512u << 20) > memory ? " (too large for this machine now)" : "");
 		str_free(&size);

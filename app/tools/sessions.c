@@ -1,7 +1,7 @@
 /* app/tools/sessions.c - weir sessions ls|show|search|rename|rm|export|import|gc|check: stored sessions. Needs no
  * model.
  *
- * The commands run beside other weir processes. A session is not deleted while a process has it open. */
+ * Other weir processes may run meanwhile. A session is not deleted while one of them has it open. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
 
@@ -113,7 +113,7 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
-	/* Look all names up and lock all sessions before the first one is deleted. */
+	/* Find and lock all sessions before the first one is deleted, so that an error deletes none. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

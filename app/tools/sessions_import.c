@@ -1,7 +1,7 @@
-/* app/tools/sessions_import.c - weir sessions import: make a session from the output of weir sessions export json.
+/* app/tools/sessions_import.c - weir sessions import: makes a session from the output of weir sessions export json.
  *
- * The file is not trusted. It is checked while it is stored, in one transaction, so a file that is refused leaves
- * nothing. */
+ * The file is not trusted. It is checked while it is stored, in one transaction, so that a refused file leaves
+ * nothing behind. */
 #include "app/tools/tools.h"
 #include "app/retrieval/retrieval.h"
 
@@ -41,7 +41,7 @@ static int get_text(const struct importing *x, struct jv object, const char *key
 	return jv_text(jv_get(object, key), out) < 0 ? import_refuse(x, key, "is missing or no text", e) : 0;
 }
 
-/* Read a text member that must be a C string of at most `most` bytes. */
+/* Read a text member of at most `most` bytes, without a NUL byte. */
 static int get_words(const struct importing *x, struct jv object, const char *key, size_t most, struct str *out,
                      struct err *e)
 {
@@ -95,7 +95,7 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* Check a setting by its option: a value that the option refuses would keep the session from being opened. */
+/* Check a setting with the parser of its option: a session with an invalid value could not be opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
@@ -108,7 +108,7 @@ static int check_setting(const struct importing *x, const struct option_def *d, 
 	return rc < 0 ? err_set(e, ERR_USAGE, "'%.200s' is not imported: its settings: %.300s", x->file, why.msg) : 0;
 }
 
-/* Store the settings; skip those that this version does not know. */
+/* Store the settings; skip those that this version does not have. */
 static int import_settings(struct importing *x, struct store *store, struct err *e)
 {
 	struct jv list, it = { 0 }, k = { 0 };
@@ -160,7 +160,7 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
-/* Append what the store keeps beside a message: the context of a question, the sources of an answer. */
+/* Append the data that the database keeps with a message: the context of a question, the sources of an answer. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
