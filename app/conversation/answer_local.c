@@ -113,8 +113,8 @@ static int32_t local_read(struct conversation *conv, const struct message *begun
 	return (int32_t)(n - n_begun);
 }
 
-/* 1 if the token ends the answer of a model that writes channels (reasoning and answer, with marks). *r parses the
- * text of each token to know the current channel. */
+/* For models that write reasoning and answer as separate channels: 1 if the token ends the answer's channel, which
+ * ends the turn. *r parses the text of each token to track the current channel. */
 static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -179,7 +179,7 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
-		/* Measure at tokens 0, 1, 2, 4, 8, ...: that is cheap, and the figures change little after the first
+		/* Measure the attention only at tokens 0, 1, 2, 4, 8, ...: the figures change little after the first
 		 * tokens. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);

@@ -499,7 +499,7 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count the documents alone, before an empty question: messages of old turns could be left out. */
+		/* Count only the documents and an empty question: if messages do not fit, old turns are left out. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

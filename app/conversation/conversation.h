@@ -84,7 +84,8 @@ struct document {
 	struct document *before;   /* the version that this one replaced, kept until the next answer; NULL = none */
 	size_t replaced;           /* number of messages when that version was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
-	/* 1 = the text is that of a growing message: questions search it, but it is stored only with the message */
+	/* 1 = the text of a message that is still being read: questions search it, it is stored only with the
+	 * message */
 	int grows;
 	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
 };
@@ -129,7 +130,7 @@ enum conversation_event_what {
 	EVENT_UNDONE,             /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,             /* undone messages were restored at the end */
 	EVENT_CLEARED,            /* all messages were removed */
-	EVENT_RETURNED,           /* growing message i is read further: the turns after it were removed */
+	EVENT_RETURNED,           /* message i, read from a stream, continues: the turns after it were removed */
 	EVENT_TEXT_GREW,          /* the last message, a growing one, has new text at byte i */
 	EVENT_DOCUMENT_ADDED,     /* document i, the last one, was added */
 	EVENT_DOCUMENT_DROPPED,   /* document i is about to be removed */
@@ -341,8 +342,8 @@ void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids, without an event. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns. Returns the number of turns undone. If the question was appended to a growing message, only
- * question and answer are removed; the next undo removes the message's text. */
+/* Undo the last n turns. Returns the number of turns undone. If a question was appended to a growing message (a text
+ * read from a stream), only question and answer are removed; the next undo removes the text. */
 size_t conversation_undo(struct conversation *, size_t n);
 /* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run undid.
  * Returns 1 (for a document, its name is appended), 0 if there is nothing to redo, or -1. */

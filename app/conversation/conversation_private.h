@@ -70,10 +70,10 @@ void place_all(struct conversation *);
 /* Return the number of tokens of document i: those in conv->rendered; if it is not rendered, those of its text
  * alone. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Prefill: make the timeline's sequence equal to the rendered conversation, the template's beginning of an answer (if
- * reply_head), and begun, the first tokens of an answer (may be NULL). Returns the number of tokens reused, or -1.
- * *n: tokens of the sequence. *again: cached tokens that were prefilled again, because the cache could not roll
- * back. */
+/* Make the timeline's sequence equal to the rendered conversation, by prefill of the tokens that are not cached.
+ * reply_head: 1 = append the template's beginning of an answer. begun: first tokens of that answer, or NULL. Returns
+ * the number of tokens reused, or -1. *n: tokens of the sequence. *again: cached tokens that were prefilled again,
+ * because the cache could not roll back. */
 int32_t conversation_sync(struct conversation *, int reply_head, const struct tokens *begun, size_t *n, int32_t *again,
                           timeline_progress_fn *progress, void *ud, struct err *);
 

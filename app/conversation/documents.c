@@ -53,9 +53,9 @@ void conversation_drop_documents(struct conversation *conv)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents added
- * together have the same number of messages (at). Documents larger than a context do not count. The result depends
- * only on sizes, so that a resumed session gets the same result. */
+/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents were
+ * added together if their `at` (number of messages at that time) is equal. Documents larger than a context do not
+ * count. The result depends only on sizes, so that a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;

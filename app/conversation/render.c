@@ -112,7 +112,7 @@ static int messages_render(const struct conversation *conv, const struct message
 
 /* ---- places of texts ---- */
 
-/* Set *out to the place of n bytes of text that begin at byte `before` of rendered message i. */
+/* Set *out to the token and byte position of n bytes of text that begin at byte `before` of rendered message i. */
 static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;

@@ -27,7 +27,8 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 			*m = *begun;
 		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
-		m->stored = 0; /* store it as a new message, because forks of the session keep the cut one */
+		/* stored as a new message; the stored, cut answer stays, because forks of the session refer to it */
+		m->stored = 0;
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
 			k->ops->began(k->self, conv, m);
@@ -65,8 +66,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a new message. If the last message is a growing one, whose text is already prefilled, append
- * the question to it instead. Takes ownership of context. */
+/* Add the question as a new message. If the last message is a text still being read (conv->grows), append the
+ * question to it, because its text is already prefilled. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;

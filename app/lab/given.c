@@ -1,7 +1,7 @@
 /* app/lab/given.c - makes tasks of the user's files (given.h).
  *
- * Metrics, and the length limits of answers, are as published for each data set, and so are the prompts of sets with
- * examples and of code. The wording around other questions is weir's own. */
+ * Metrics, lengths of answers, and the prompts of few-shot and code sets are as published. Other prompts are worded
+ * by weir. */
 #include "app/lab/given.h"
 
 #include <stdio.h>

@@ -34,7 +34,8 @@ struct plot {
 	struct str said;
 };
 
-/* Open the model, and tokenize the part of the text that --offset and --tokens name. n: tokens without --tokens. */
+/* Open the model, and tokenize the part of the text that --offset and --tokens name. n: number of tokens if --tokens
+ * is not given. */
 static int plot_open(struct plot *p, const struct options *o, const struct str *text, size_t n, struct err *e)
 {
 	struct tokens *t = &p->text;
@@ -64,7 +65,7 @@ static void plot_close(struct plot *p)
 	engine_close(p->engine);
 }
 
-/* Open a timeline with policy k. ctx: context size in tokens without --ctx; 0 = the policy's default. */
+/* Open a timeline with policy k. ctx: context size in tokens if --ctx is not given; 0 = the policy's default. */
 static int plot_timeline(struct timeline **tl, const struct plot *p, int k, int32_t ctx, struct err *e)
 {
 	const struct options *o = p->o;

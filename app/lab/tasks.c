@@ -6,8 +6,8 @@
  * greedy. A prompt is prefilled once for all policies that keep every KV entry; policies that need their own prefill
  * run first.
  *
- * `needle` measures D depths at each length: sample i is at depth i % D / (D - 1). Every sample has its own needle
- * and haystack, so that a difficult one affects only one cell of the table. */
+ * `needle` hides a needle at each of D depths (0 = beginning, 1 = end of the prompt): sample i is at depth i % D / (D
+ * - 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		return err_set(e, ERR_USAGE,
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
-	/* Search by doubling, from few units on, because long prompts take time to build. */
+	/* Search for the largest number of units by doubling, because long prompts take time to build. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);

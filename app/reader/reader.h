@@ -43,7 +43,7 @@ int conversation_is_beside(const struct conversation *);
 int conversation_return(struct conversation *);
 /* Return the last safe place to end a piece in p[from .. n) of a growing message, or `from` if there is none. */
 size_t text_cut(const char *p, size_t from, size_t n);
-/* Append the tokens that the text has after a letter, as within a longer text. Returns 0 or -1. */
+/* Tokenize a text as if a letter preceded it, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */

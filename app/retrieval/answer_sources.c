@@ -9,7 +9,7 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	FOUND_MOST = 3, /* found passages that are listed if fewer are sent to the model */
+	FOUND_MOST = 3, /* most passages listed that the search found, unless more are sent to the model */
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200, /* bytes shown of a passage that only the attention found */
 };

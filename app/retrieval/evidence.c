@@ -1,8 +1,8 @@
 /* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass
  * (retrieval.h).
  *
- * The engine sums the attention mass of each prompt token while the answer is generated. conv->rendered maps tokens
- * to bytes of the prompt, so to bytes of a document. */
+ * The engine sums the attention mass on each prompt token while the answer is generated. conv->rendered has the byte
+ * position of each token, so the mass can be summed for each passage of a document. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -69,8 +69,8 @@ struct candidate {
 	double gain;
 };
 
-/* Choose the best turns whose sentence is evicted and shares enough words with the question. Returns the number of
- * candidates. */
+/* Choose the best turns whose best sentence is evicted and shares enough words with the question. Returns the number
+ * of candidates. */
 static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;

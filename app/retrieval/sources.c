@@ -27,7 +27,7 @@ static const double WEAK_BELOW = 0.4;
 /* Most bm25 points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN is so small that
  * it only orders equal passages. LEAN_REFERS is for questions that refer to earlier messages ("he", "that"). */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of these points, as a share of the best passage's bm25 */
+/* upper limit of the points for the last turn, as a share of the best passage's bm25 */
 static const double LEAN_MOST = 0.75;
 
 enum {

@@ -38,7 +38,8 @@ struct maker {
 	const struct summary_hooks *hooks;
 	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
 	struct sampling sampling;
-	/* words: of the whole summary. In tokens: a section, the context, the allowance for reasoning. */
+	/* words: of the whole summary. section, ctx, reasoning: tokens of a section, of the context, allowed for
+	 * reasoning. */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
 	size_t ahead;       /* estimated number of prompts of the levels that follow */
