@@ -4,8 +4,8 @@
  * asked, to put text before the question, to observe the answer. Companions are called in the order in which they
  * were added; functions that are NULL are skipped. `self` is the companion's own state. Order of the calls:
  *
- *     conversation_ask()     before -> context -> (question added) -> given -> begin -> began -> ended
- *     regenerate, continue   again -> begin -> began -> ended */
+ *     conversation_ask():     before -> context -> (question added) -> given -> begin -> began -> ended
+ *     regenerate, continue:   again -> begin -> began -> ended */
 #ifndef WEIR_COMPANION_H
 #define WEIR_COMPANION_H
 

@@ -402,9 +402,9 @@ void reasoning_describe(const struct reasoning *, struct str *out);
 /* Return the number of bytes of reasoning, with its marks, at the beginning of a complete answer. Reasoning without
  * an opening mark is found, too. */
 size_t reasoning_length(const char *text, size_t n);
-/* Find reasoning without an opening mark, which a server's template may have put into the prompt. Returns the number
- * of bytes up to the end of the closing mark; 0 = no closing mark ends reasoning (a mark quoted in prose or code does
- * not). whole: 1 = the text is complete. *seen: state between calls for a text that grows, 0 at first. */
+/* Find reasoning that has no opening mark, because the server's template has put the mark into the prompt. Returns
+ * the bytes up to the end of the closing mark, or 0 if there is none. A closing mark quoted in prose or code does not
+ * count. whole: 1 = the text is complete. *seen: state between calls while the text grows, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
 /* Find the first mark of the text: 1 = a closing mark; -1 = an opening mark, and a closing mark follows; 0 = the text
  * has no closing mark. */

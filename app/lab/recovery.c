@@ -5,10 +5,10 @@
  * full attention. At each token, every policy selects KV entries without using them, and the attention mass on these
  * is averaged over query heads, layers and tokens. Selections of the same size are measured for comparison:
  *
- *     oracle    the entries with the largest mass, for each KV head
- *     last_row  those with the largest mass at the token before
- *     mean_row  those with the largest mean mass over the last tokens before
- *     recent    sinks and the newest entries
+ *     oracle:   the entries with the largest mass, for each KV head
+ *     last_row: those with the largest mass at the token before
+ *     mean_row: those with the largest mean mass over the last tokens before
+ *     recent:   sinks and the newest entries
  *
  * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). --resume stores a result
  * for each window and policy, and one for the queries of each window. */

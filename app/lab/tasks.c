@@ -453,8 +453,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks that --tasks names, or all tasks of this command. From all tasks, leave out those whose texts are
- * missing, with a message. */
+/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Prints a
+ * message about tasks that are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

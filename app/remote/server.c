@@ -366,7 +366,7 @@ void server_ask_context(struct remote *r)
 		ask_ollama(r);
 }
 
-/* Return the list in an answer to "/models", {"data": [...]} or just the list. */
+/* Return the list in an answer to "/models". The answer is {"data": [...]} or the list itself. */
 static struct jv list_in(struct jv root)
 {
 	return *root.p == '[' ? root : jv_get(root, "data");

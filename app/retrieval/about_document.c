@@ -1,10 +1,10 @@
 /* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
  * document, which answers some of them (retrieval.h).
  *
- * A search by words fails for them: "Who wrote it?" shares no word with a title page. A question is about the whole
- * document if each of its words is in the table of one language below, and at least one word names a document or a
- * property of documents. A word that is not in the table asks for a detail: "costs" in "What does it say about
- * costs?". */
+ * A search by words does not help with "Who wrote it?", which shares no word with a title page. A question is about
+ * the whole document if each of its words is in the table of one language below, and at least one word names a
+ * document or a property of documents. A word that is not in the table asks for a detail: "costs" in "What does it
+ * say about costs?". */
 #include <stdlib.h>
 #include <string.h>
 

@@ -100,8 +100,8 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 }
 
 /* 1 if the attention shares of the listed passages can be compared. They cannot if only one of them is in the
- * context: the attention may be on passages of earlier questions, which are not in the list. A document read whole
- * has all its passages in the context. */
+ * context: the attention may be on passages of earlier questions, which are not in the list. A document read whole is
+ * an exception, because all its passages are in the context. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

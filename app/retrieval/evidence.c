@@ -118,8 +118,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* A document that is only searched is not in the prompt itself: its passages are quoted in a question's context. Add
- * the mass on these quotations in the context of message m to the quoted passages. Returns the sum. */
+/* Of documents that are only searched, the prompt has just the passages quoted in message m's context. Add the
+ * attention mass on these quotations to their passages in best[]. Returns the sum. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {

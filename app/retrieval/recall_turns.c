@@ -113,8 +113,8 @@ static double saturate(double count, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* Count in how many sentences of each turn each question word occurs, and set the word's idf from the number of turns
- * that have it. Bit w of asked: word w was searched for. */
+/* For each question word, count the sentences of each turn that have it. Set its idf from the number of turns that
+ * have it. Bit w of asked: word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };

@@ -53,9 +53,8 @@ typedef int search_fn(const struct indexed_text *documents, size_t n_document, c
 /* Set the function that searches the documents; NULL: documents are not searched. */
 void sources_search_by(struct conversation *, search_fn *, void *ud);
 /* Find the passages that answer a question, which may refer to earlier messages. Adds no message and leaves the
- * conversation's token sequence unchanged. Resets signals_watch(), so that Ctrl-C cancels no timeline afterwards.
- * *out is empty if there are no documents or no search function. Returns 0 or -1 (ERR_CANCELLED: stopped by the
- * user); after -1 *out is empty. */
+ * conversation's token sequence unchanged. *out is empty if there are no documents or no search function. Returns 0
+ * or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL). */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 void sources_free(struct sources *);
 /* Sources of the last question. */

@@ -223,9 +223,9 @@ static double rarest_word(const struct conversation *conv)
 	return log(1 + sentences);
 }
 
-/* Add passages for the question together with the last turn (words) to c[count]. own: passages found for the question
- * alone. Words of the last turn add fewer points than one word of the question. Returns the new number of candidates,
- * the best first, or -1. */
+/* Search again with the words of the question and the last turn (words), and add the passages found to c[count]. own:
+ * passages found for the question alone. Words of the last turn add fewer points than one word of the question.
+ * Returns the new number of candidates, the best first, or -1. */
 static int candidates_lean(struct conversation *conv, const char *question, size_t n, const struct str *words,
                            const struct found_passage *own, int n_own, struct candidate *c, int count, struct err *e)
 {

@@ -16,7 +16,7 @@ enum {
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3, /* token limit of an answer per word asked for; high enough for most languages */
+	TOKENS_PER_WORD = 3, /* most tokens of an answer, per word asked for; enough in most languages */
 	/* tokens of a prompt beside the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
 	REASONING_TOKENS = 1024, /* more tokens allowed if the model's reasoning cannot be switched off */
