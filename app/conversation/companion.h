@@ -27,7 +27,8 @@ enum companion_change {
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
 	/* the last message, a text read from a stream, ends: a question was appended, or it will be removed */
 	CHANGE_CLOSED,
-	CHANGE_REOPENED, /* that message continues to be read: the question appended to it will be removed */
+	/* the last message is read further from its stream: the question appended to it will be removed */
+	CHANGE_REOPENED,
 };
 
 struct companion_ops {

@@ -58,9 +58,9 @@ struct message {
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* For a growing message (a text read from a stream), text = `read` bytes of the stream. After a question is
-	 * appended, text = `read` bytes, a blank line, `quoted` bytes of passages, the question. Other messages: both
-	 * are 0. */
+	/* Set for a growing message (a text read from a stream), otherwise 0. read: bytes of the stream. Once a
+	 * question is appended, text is: `read` bytes of the stream, a blank line, `quoted` bytes of passages, the
+	 * question. */
 	size_t read;
 	size_t quoted;
 };

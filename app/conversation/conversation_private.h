@@ -67,8 +67,7 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* Set `place` (token and byte positions) of all documents and messages from conv->rendered. */
 void place_all(struct conversation *);
-/* Return the number of tokens of document i: those in conv->rendered; if it is not rendered, those of its text
- * alone. */
+/* Return the number of tokens of document i in conv->rendered. If it is not rendered, tokenize its text alone. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Make the timeline's sequence equal to the rendered conversation, by prefill of the tokens that are not cached.
  * reply_head: 1 = append the template's beginning of an answer. begun: first tokens of that answer, or NULL. Returns

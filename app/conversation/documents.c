@@ -130,7 +130,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
-	/* With d, the documents added together may be too many: then search also those that were whole so far. */
+	/* With d, the documents added together may be too many for the context: then search all of them, also the
+	 * whole ones. */
 	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;

@@ -214,8 +214,8 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* The engine reuses an earlier rendering only if the new one differs in one place. A changed prefix and new messages
- * are two places, so first render the old messages with the new prefix. */
+/* The engine reuses an earlier rendering only if one contiguous part differs. If both prefix and messages have
+ * changed, first render the old messages with the new prefix. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };

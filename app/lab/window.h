@@ -13,7 +13,7 @@ struct text_windows {
 	int n;
 };
 /* Read and tokenize a file. Place up to --samples windows of `window` tokens in the part that --offset and --tokens
- * name. */
+ * name. Returns 0 or -1. */
 int text_windows(struct text_windows *, const struct engine *, const struct options *, const char *path, int32_t window,
                  struct err *);
 

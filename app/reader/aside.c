@@ -1,10 +1,10 @@
 /* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
  * (reader.h).
  *
- * A question ends the growing message (the text read so far), and in a bounded cache its tokens and those of the
- * answer evict entries of the text for good. So the timeline is saved before the question: KV entries, policy state
- * and tokens. The snapshot is kept in memory; with --kv-memory, its entries are in a file. conversation_return()
- * loads it, and the text continues bit for bit as if nothing had been asked.
+ * A question ends the growing message (the text read so far). In a bounded cache, question and answer evict entries
+ * of the text for good. So the timeline is saved before the question: KV entries, policy state and tokens. The
+ * snapshot is kept in memory; with --kv-memory, its entries are in a file. conversation_return() loads it, and the
+ * text continues bit for bit as if nothing had been asked.
  *
  * In the session file, question and answer are a branch. A resumed session shows the newest branch. */
 #include <stdlib.h>

@@ -16,8 +16,8 @@
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Without a safe place to end a piece: after CARRY_MARKS bytes it may also end before a comma or full stop, after
- * CARRY_MOST bytes at any character. */
+/* Limits of a piece that has no safe end (between two words). After CARRY_MARKS bytes it may end before a comma or
+ * full stop; after CARRY_MOST bytes, at any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)

@@ -23,9 +23,9 @@ struct growing {
 const struct growing *growing_of(const struct conversation *);
 
 /* Append a piece of text (whole characters) to the growing message, or begin such a message. Prefill its tokens in
- * whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. The last words wait until a
- * safe place to end them is known. Returns 0 or -1. After -1 (ERR_CANCELLED: stopped by the user) no text is lost,
- * and the next call continues. conversation_ask() ends the message with its question. */
+ * whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. The last words wait for the
+ * next piece, because more letters may follow. Returns 0 or -1. After -1 (ERR_CANCELLED: stopped by the user) no text
+ * is lost, and the next call continues. conversation_ask() ends the message with its question. */
 int conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *);
 /* Return 0 if the cache policy evicts. Otherwise -1 with ERR_USAGE, because the text would fill the context. */
@@ -41,7 +41,8 @@ int conversation_is_beside(const struct conversation *);
 /* Remove the questions asked about the growing message and continue it. 1 = done, 0 = there is no such question. If
  * the snapshot loads, later text is computed bit for bit as if no question had been asked. */
 int conversation_return(struct conversation *);
-/* Return the last safe place to end a piece in p[from .. n) of a growing message, or `from` if there is none. */
+/* Return where a piece of p[from .. n) can safely end (the last such place between two words), or `from` if
+ * nowhere. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as if a letter preceded it, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);

@@ -90,7 +90,7 @@ void server_ask_context(struct remote *);
 enum request_field {
 	FIELD_USAGE = 1,      /* "stream_options"; without it usage is estimated */
 	FIELD_MAX_TOKENS = 2, /* "max_tokens"; the server calls it "max_completion_tokens" */
-	/* the token limit of the answer, if prompt and limit together exceed the context */
+	/* the answer's token limit, which a server may refuse if prompt and limit together exceed the context */
 	FIELD_LIMIT = 4,
 	FIELD_SYSTEM = 8, /* a system message; its text is put before the first question */
 };

@@ -74,7 +74,7 @@ static void add_row(struct str *s, const char *key, const char *value)
 	str_adds(s, "\n");
 }
 
-/* Append the sampling settings; if the model can answer with and without reasoning, those of both. */
+/* Append the sampling settings. If the model can answer with and without reasoning, append both sets of settings. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
 	static const struct {
