@@ -18,8 +18,8 @@ struct source_search {
 	struct sources last; /* sources of the last question */
 	search_fn *search;
 	void *search_ud;
-	/* Timeline for scoring passages (rerank.c), and the most tokens that may be computed for one question. tokens
-	 * 0: not computed yet; -1: scoring is too slow with this model. */
+	/* Timeline for scoring passages (rerank.c). tokens: most tokens that may be computed for one question; 0 =
+	 * not computed yet, or the model is too large to score passages. */
 	struct rerank {
 		struct timeline *tl;
 		int32_t tokens;
