@@ -15,9 +15,8 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	BYTES_HOPELESS =
-		/* a text with more bytes for each token of the context is searched, without counting its tokens */
-	16,
+	/* a text with more bytes for each token of the context is searched, without counting its tokens */
+	BYTES_HOPELESS = 16,
 	/* documents added together are all searched if they would fill more than this many contexts */
 	CONTEXTS_OF_MANY = 2,
 };
