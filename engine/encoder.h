@@ -31,4 +31,17 @@ int32_t encoder_longest(const struct encoder *);
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
+/* What a text is for: a question that searches, or a passage that is found. Models know them by different prefixes. */
+enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE };
+struct encoder_string {
+	const char *p;
+	size_t n;
+};
+/* Compute the vectors of plain texts, as encoder_embed(). Text behind the most tokens that the encoder reads is
+ * ignored. */
+int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
+                  const atomic_int *cancel, struct err *);
+/* Return a number that identifies the file: vectors of different encoders are not comparable. */
+uint64_t encoder_id(const struct encoder *);
+
 #endif

@@ -22,10 +22,12 @@ int encoder_open(struct encoder **out, const char *path, const char *device, int
 		encoder_close(e);
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device ? device : "auto", msg);
 	}
-	if (encoder_load(e, err)) {
+	if (encoder_load(e, err) ||
+	    (gguf_find(e->gguf, "tokenizer.ggml.model") && vocab_load(&e->vocab, e->gguf, NULL, err))) {
 		encoder_close(e);
 		return -1;
 	}
+	e->hash = hash64(0, e->gguf->base, (size_t)e->gguf->size);
 	*out = e;
 	return 0;
 }
@@ -38,6 +40,7 @@ void encoder_close(struct encoder *e)
 		encoder_release(e);
 		e->be->ops->close(e->be);
 	}
+	vocab_free(e->vocab);
 	gguf_close(e->gguf);
 	free(e);
 }

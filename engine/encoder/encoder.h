@@ -4,6 +4,7 @@
 
 #include "engine/encoder.h"
 #include "engine/gguf/gguf.h"
+#include "engine/token/token.h"
 #include "kernels/backend.h"
 
 enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, at least the longest text */
@@ -27,6 +28,9 @@ struct encoder_layer {
 struct encoder {
 	struct gguf *gguf;
 	struct backend *be;
+	struct vocab *vocab; /* NULL = the file has none */
+	struct view name;    /* general.name, in the file */
+	uint64_t hash;       /* of the file */
 	int32_t n_layer, n_embd, n_ff, n_head, longest, n_vocab;
 	float eps;
 	enum pooling pooling;

@@ -33,6 +33,8 @@ static int load_keys(struct encoder *e, struct err *err)
 
 	if (gguf_string(g, "general.architecture", &name, err) < 0)
 		return -1;
+	if (gguf_string(g, "general.name", &e->name, err) < 0)
+		return -1;
 	if (!view_is(name, "bert"))
 		return gguf_err(g, err, "'%.*s' is not a family of encoders that is supported (supported: bert)",
 		                (int)(MIN(name.n, 40)), name.p);

@@ -1,0 +1,88 @@
+/* engine/encoder/encoder_texts.c - turns plain texts into vectors: adds the model's prefix, tokenizes, cuts to the length
+ * that the model reads. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/encoder/encoder.h"
+
+/* Prefixes with which models were trained, by a part of general.name. Sources: the model cards of
+ * intfloat/multilingual-e5-small, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0. Models that
+ * are not listed take texts without a prefix (sentence-transformers/all-MiniLM-L6-v2). */
+static const struct {
+	const char *part, *prefix[2]; /* by enum encoder_side */
+} prefixes[] = {
+	{ "e5", { "query: ", "passage: " } },
+	{ "arctic-embed-m-v2", { "query: ", "" } },
+	{ "arctic-embed-l-v2", { "query: ", "" } },
+	{ "arctic-embed", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "bge-small-en", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "bge-base-en", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "bge-large-en", { "Represent this sentence for searching relevant passages: ", "" } },
+};
+
+static const char *prefix_of(const struct encoder *e, enum encoder_side side)
+{
+	char name[80];
+	size_t n = MIN(e->name.n, sizeof name - 1);
+
+	for (size_t i = 0; i < n; i++)
+		name[i] = (char)(e->name.p[i] >= 'A' && e->name.p[i] <= 'Z' ? e->name.p[i] + 32
+		                 : e->name.p[i] == ' '                      ? '-'
+		                                                            : e->name.p[i]);
+	name[n] = 0;
+	for (size_t i = 0; i < LEN(prefixes); i++)
+		if (strstr(name, prefixes[i].part))
+			return prefixes[i].prefix[side];
+	return "";
+}
+
+uint64_t encoder_id(const struct encoder *e)
+{
+	return e->hash;
+}
+
+/* Append the tokens of one text, at most as many as the encoder reads. Returns their number, or -1. */
+static int32_t text_tokens(const struct encoder *e, const char *prefix, struct encoder_string t, struct tokens *out,
+                           struct err *err)
+{
+	const struct vocab_info *v = vocab_info(e->vocab);
+	size_t first = out->n, most = (size_t)e->longest - (size_t)v->add_eos;
+	struct str text = { 0 };
+	int rc;
+
+	/* A token has at least one byte, except where a vocabulary lacks characters; 32 bytes a token are rare. */
+	str_adds(&text, prefix);
+	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
+	if (v->add_bos)
+		tokens_add(out, v->bos);
+	rc = vocab_encode(e->vocab, text.p, text.n, NULL, 0, out, err);
+	str_free(&text);
+	if (rc)
+		return -1;
+	if (out->n - first > most)
+		out->n = first + most;
+	if (v->add_eos)
+		tokens_add(out, v->eos);
+	return (int32_t)(out->n - first);
+}
+
+int encoder_texts(struct encoder *e, enum encoder_side side, const struct encoder_string *text, int32_t n, float *out,
+                  const atomic_int *cancel, struct err *err)
+{
+	struct encoder_text *ids = xcalloc((size_t)n + 1, sizeof *ids);
+	struct tokens all = { 0 };
+	const char *prefix = prefix_of(e, side);
+	int rc = e->vocab ? 0 : gguf_err(e->gguf, err, "the file has no tokenizer, so it cannot read plain text");
+
+	for (int32_t i = 0; i < n && !rc; i++) {
+		ids[i].n = text_tokens(e, prefix, text[i], &all, err);
+		rc = ids[i].n < 0 ? -1 : 0;
+	}
+	for (int32_t i = 0, at = 0; i < n && !rc; at += ids[i++].n)
+		ids[i].id = all.id + at;
+	if (!rc)
+		rc = encoder_embed(e, ids, n, out, cancel, err);
+	tokens_free(&all);
+	free(ids);
+	return rc;
+}
