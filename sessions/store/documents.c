@@ -116,7 +116,7 @@ int session_add_document(struct store *s, int64_t session, const struct stored_d
 
 int documents_drop_orphans(struct store *s, struct err *e)
 {
-	if (passages_drop_orphans(&s->db, e) ||
+	if (passages_drop_orphans(&s->db, e) || vectors_drop_orphans(&s->db, e) ||
 	    db_run(&s->db, e,
 	           "DELETE FROM content WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=content.id)", ""))
 		return -1;

@@ -30,7 +30,8 @@ int passage_index_open(struct passage_index **out, struct store *s, struct err *
 	*out = NULL;
 	if (s && !s->read_only)
 		x->db = &s->db;
-	else if (!db_open_memory(&x->memory, e) && !db_exec(&x->memory, passage_tables, e))
+	else if (!db_open_memory(&x->memory, e) && !db_exec(&x->memory, passage_tables, e) &&
+	         !db_exec(&x->memory, vector_tables, e))
 		x->db = &x->memory;
 	if (!x->db || tokenizer_open(&x->words, x->db, e)) {
 		passage_index_close(x);

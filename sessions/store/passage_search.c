@@ -351,28 +351,23 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 	return best;
 }
 
-static void put_hit(const struct search *s, const struct place *p, double whole, struct found_passage *out, size_t *n,
-                    size_t most)
+/* Describe place p. whole: sum of the weights of the question's words. */
+static struct found_passage place_found(const struct search *s, const struct place *p, double whole)
 {
-	size_t best = best_sentence(s, p), i;
+	size_t best = best_sentence(s, p);
 	const struct sentence *quote = sentence_at(s, p->text, best);
-	struct found_passage hit = {
+
+	return (struct found_passage){
 		.text = p->text,
 		.from = sentence_at(s, p->text, p->from)->from,
 		.to = sentence_at(s, p->text, p->to - 1)->to,
 		.quote = quote->from,
 		.quote_end = quote->to,
-		.sentence = s->score[best],
 		.passage = p->score,
+		.sentence = s->score[best],
+		.score = p->score + SENTENCE_WEIGHT * s->score[best],
 		.covered = whole > 0 ? p->covered / whole : 0,
 	};
-
-	hit.score = hit.passage + SENTENCE_WEIGHT * hit.sentence;
-	if (*n == most && out[most - 1].score >= hit.score)
-		return;
-	for (i = *n < most ? (*n)++ : most - 1; i && out[i - 1].score < hit.score; i--)
-		out[i] = out[i - 1];
-	out[i] = hit;
 }
 
 /* Load the rows and begin a read transaction. If another process has deleted or reused the row numbers in between,
@@ -398,41 +393,70 @@ static int search_begin(struct search *s, struct err *e)
 	}
 }
 
-static int find_passages(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
-                         size_t n, struct found_passage *out, size_t most, struct err *e)
+static int score_passages(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
+                          size_t n, struct found_passage **out, size_t *n_out, struct err *e)
 {
 	struct search s = { .x = x, .text = text, .n_text = n_text };
 	struct question_words q = { .n = 0 };
 	double whole = 0;
-	size_t count = 0;
 	int rc = search_begin(&s, e);
 
+	*out = NULL;
+	*n_out = 0;
 	if (!rc && question_words(x->words, question, n, &q))
 		rc = err_set(e, ERR_FIT, "cannot search: no memory");
 	if (!rc)
 		rc = score_all(&s, &q, &whole, e);
-	for (size_t i = 0; !rc && i < s.n_place && most; i++)
-		if (s.place[i].score > 0)
-			put_hit(&s, &s.place[i], whole, out, &count, most);
+	if (!rc) {
+		*out = xcalloc(s.n_place + 1, sizeof **out);
+		for (; *n_out < s.n_place; ++*n_out)
+			(*out)[*n_out] = place_found(&s, &s.place[*n_out], whole);
+	}
 	if (!sqlite3_get_autocommit(x->db->h))
 		sqlite3_exec(x->db->h, "COMMIT", NULL, NULL, NULL);
 	question_words_free(&q);
 	search_free(&s);
-	return rc ? -1 : (int)count;
+	return rc;
+}
+
+int passages_score(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
+                   size_t n, struct found_passage **out, size_t *n_out, struct err *e)
+{
+	struct err first = { 0 };
+
+	x->db->code = 0;
+	if (!score_passages(x, text, n_text, question, n, out, n_out, &first))
+		return 0;
+	if (!db_index_damaged(x->db))
+		return err_set(e, first.code, "%s", first.msg);
+	if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
+		return -1;
+	return score_passages(x, text, n_text, question, n, out, n_out, e);
+}
+
+/* Descending score; passages of equal score in the order of the texts. */
+static int by_score(const void *a, const void *b)
+{
+	const struct found_passage *x = a, *y = b;
+
+	if (x->score != y->score)
+		return x->score < y->score ? 1 : -1;
+	if (x->text != y->text)
+		return x->text < y->text ? -1 : 1;
+	return x->from < y->from ? -1 : 1;
 }
 
 int passages_find(struct passage_index *x, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *e)
 {
-	struct err first = { 0 };
-	int count;
+	struct found_passage *all;
+	size_t n_all, count = 0;
 
-	x->db->code = 0;
-	count = find_passages(x, text, n_text, question, n, out, most, &first);
-	if (count < 0 && db_index_damaged(x->db)) {
-		if (db_begin(x->db, e) || db_end(x->db, passages_empty(x->db, e), e))
-			return -1;
-		return find_passages(x, text, n_text, question, n, out, most, e);
-	}
-	return count < 0 ? err_set(e, first.code, "%s", first.msg) : count;
+	if (passages_score(x, text, n_text, question, n, &all, &n_all, e))
+		return -1;
+	qsort(all, n_all, sizeof *all, by_score);
+	for (; count < n_all && count < most && all[count].score > 0; count++)
+		out[count] = all[count];
+	free(all);
+	return (int)count;
 }

@@ -5,6 +5,7 @@
  *     passage_index.c    adds texts, deletes them, repairs the index
  *     passage_search.c   finds passages
  *     sentence_search.c  finds sentences in all texts of an index
+ *     passage_vectors.c  stores the vectors of passages
  *
  * The index is a contentless FTS5 table with one row for each sentence. The rows of one text have consecutive
  * numbers, so a search in some texts is a search in ranges of row numbers. Table `passages` stores the byte range of
@@ -73,5 +74,11 @@ int passages_empty(struct db *, struct err *);
 int passages_drop_orphans(struct db *, struct err *);
 /* Check structure and checksums of the index. 1 = good, 0 = damaged, -1 = error. */
 int passages_whole(struct db *, struct err *);
+
+/* ---- passage_vectors.c ---- */
+
+extern const char vector_tables[]; /* SQL that creates the table, used as a migration */
+/* Delete the vectors of texts without a document. Returns 0 or -1. */
+int vectors_drop_orphans(struct db *, struct err *);
 
 #endif

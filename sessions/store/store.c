@@ -77,7 +77,8 @@ const struct migration store_migrations[] = {
 	{ sql_find, index_rebuild }, /* 2: full text search */
 	{ sql_outlines, NULL },      /* 3: marks of documents, and the files that they were read from */
 	{ passage_tables, NULL },    /* 4: the index of passages */
-	{ sql_beginnings, NULL },    /* common beginnings of questions are stored once */
+	{ sql_beginnings, NULL },    /* 5: common beginnings of questions are stored once */
+	{ vector_tables, NULL },     /* 6: the vectors of passages */
 };
 const int store_version = LEN(store_migrations);
 

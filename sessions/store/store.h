@@ -193,10 +193,24 @@ struct found_passage {
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
 	double covered;           /* 0 .. 1: share of the question's words in the passage, weighted by idf */
 };
-/* Index the texts that are not indexed yet, and find the passages that answer the question.  out[most], best
- * first; returns their number, or -1. */
+/* Index the texts that are not indexed yet, and score all passages of the texts for a question. *out: the passages in
+ * the order of the texts; score 0: no word of the question. Returns 0 or -1; the caller frees *out. */
+int passages_score(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
+                   size_t n, struct found_passage **out, size_t *n_out, struct err *);
+/* Find the passages with words of the question. out[most]: the best first; returns their number, or -1. */
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
+
+/* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ----
+ *
+ * Vectors are stored under the SHA-256 of the text and the encoder's id, as bytes that the caller defines, and are
+ * deleted with the last document that has the text. */
+
+/* Read the vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */
+int vectors_read(struct passage_index *, const struct indexed_text *, uint64_t encoder, struct str *out, struct err *);
+/* Store the vectors of a text; replaces older ones. Returns 0 or -1. */
+int vectors_write(struct passage_index *, const struct indexed_text *, uint64_t encoder, const struct str *,
+                  struct err *);
 
 /* ---- sentences (sentence_search.c): find sentences of all indexed texts that share words with a question ---- */
 

@@ -457,3 +457,62 @@ TEST(an_index_beside_a_writer_is_in_memory)
 	store_close(beside);
 	place_remove(&p);
 }
+
+/* ---- vectors ---- */
+
+TEST(vectors_are_stored_by_text_and_encoder)
+{
+	struct place p;
+	struct err err = { 0 };
+	struct store *s = place_make(&p);
+	struct passage_index *x = open_index(s);
+	struct indexed_text t = { "The ferry sails at nine.", 24 }, other = { "The bakery opens at six.", 24 };
+	struct str in = { 0 }, out = { 0 };
+
+	str_add(&in, "\1\0\2\377", 4);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
+	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
+	CHECK(out.n == 4 && !memcmp(out.p, in.p, 4));
+	CHECK_INT(vectors_read(x, &t, 8, &out, &err), 0);
+	CHECK_INT(vectors_read(x, &other, 7, &out, &err), 0);
+	/* A longer list replaces the first. */
+	str_add(&in, "abcd", 4);
+	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
+	CHECK_INT(out.n, 8);
+	CHECK_INT(place_count(s, "vectors"), 1);
+	/* A damaged row counts as missing, and goes. */
+	CHECK_INT(db_run(&s->db, &err, "UPDATE vectors SET data=x'01'", ""), 0);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
+	CHECK_INT(place_count(s, "vectors"), 0);
+	str_free(&in);
+	str_free(&out);
+	passage_index_close(x);
+	place_remove(&p);
+}
+
+TEST(vectors_leave_with_the_last_document_of_their_text)
+{
+	struct place p;
+	struct err err = { 0 };
+	struct store *s = place_make(&p);
+	struct passage_index *x = open_index(s);
+	struct stored_document d = { .name = "a", .text = "The ferry sails at nine.", .n_text = 24 };
+	struct indexed_text t = { d.text, d.n_text };
+	struct str in = { 0 };
+	int64_t session, one, two;
+
+	str_adds(&in, "bytes");
+	CHECK_INT(session_new(s, "x", &session, &err), 0);
+	CHECK_INT(session_add_document(s, session, &d, &one, &err), 0);
+	CHECK_INT(session_add_document(s, session, &d, &two, &err), 0);
+	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
+	CHECK_INT(session_drop_document(s, session, one, &err), 0);
+	CHECK_INT(place_count(s, "vectors"), 1);
+	CHECK_INT(session_drop_document(s, session, two, &err), 0);
+	CHECK_INT(place_count(s, "vectors"), 0);
+	str_free(&in);
+	passage_index_close(x);
+	place_remove(&p);
+}
