@@ -158,7 +158,7 @@ RUN_WORK=$(mktemp -d) || exit 1
 export BUILD WEIR SANITIZE CC RUN_WORK
 unset WEIR_MODEL WEIR_KV WEIR_CTX WEIR_CUDA
 # What is compared bit for bit is computed where that holds; tests of a GPU name it.
-export WEIR_DEVICE=cpu
+export WEIR_DEVICE=cpu WEIR_ENCODER=off
 case $SANITIZE in *address*) export ASAN_OPTIONS="detect_leaks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}" ;; esac
 case $SANITIZE in *thread*) export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1${TSAN_OPTIONS:+ $TSAN_OPTIONS}" ;; esac
 case $SANITIZE in *undefined*) export UBSAN_OPTIONS="print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}" ;; esac

@@ -229,6 +229,27 @@ int document_from_stdin(struct chat *c, struct err *e)
 	return rc;
 }
 
+/* Index the documents that are searched, and encode their passages, so that the first question does not wait. */
+static void documents_index(struct chat *c, size_t from)
+{
+	struct err e = { 0 };
+	int searched = 0, rc;
+
+	for (size_t i = from; i < c->conv.n_doc; i++)
+		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
+	if (!searched)
+		return;
+	rc = conversation_index(&c->conv, &e);
+	signals_take_int();
+	if (signals_quit())
+		c->quit = 1, c->rc = 128 + signals_quit();
+	if (rc < 0 && e.code == ERR_CANCELLED)
+		notice(c,
+		       "[stopped: the rest is encoded before the next answer; --encoder off searches by words alone]");
+	else if (rc < 0)
+		chat_error(c, &e);
+}
+
 void documents_prefill(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
@@ -244,6 +265,8 @@ void documents_prefill(struct chat *c, size_t from)
 			whole++;
 			first = i;
 		}
+	if (c->interactive)
+		documents_index(c, from);
 	if (!c->interactive || (!whole && !replaced))
 		return;
 	if (!c->conv.tl) { /* a server reads documents with every question */

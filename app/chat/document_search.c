@@ -41,10 +41,9 @@ static int open_index(struct chat *c, struct err *e)
 
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds; shorter work shows no progress */
 
-/* Show the progress of indexing, which happens before the first question about a text. Returns 1 to stop. */
-static int on_indexing(size_t done, size_t total, void *ud)
+/* Show the progress of work that precedes the first question about a text. Returns 1 to stop. */
+static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
 {
-	struct chat *c = ud;
 	double now = now_seconds(), spent = now - c->indexing.since, part = total ? (double)done / (double)total : 1;
 
 	if (!done)
@@ -54,7 +53,7 @@ static int on_indexing(size_t done, size_t total, void *ud)
 
 		c->indexing.shown = now;
 		str_clear(&c->indexing.verb);
-		str_addf(&c->indexing.verb, "indexing %d%%", (int)(part * 100));
+		str_addf(&c->indexing.verb, "%s %d%%", verb, (int)(part * 100));
 		if (left >= 1)
 			str_addf(&c->indexing.verb, ", %.0f s left", left);
 		c->front->progress(c, c->indexing.verb.p, 0, 0);
@@ -62,28 +61,48 @@ static int on_indexing(size_t done, size_t total, void *ud)
 	return signals_stopped();
 }
 
+static void end_progress(struct chat *c)
+{
+	if (c->indexing.verb.n)
+		c->front->progress(c, "reading", -1, 0);
+	str_free(&c->indexing.verb);
+}
+
+static int on_indexing(size_t done, size_t total, void *ud)
+{
+	return show_progress(ud, "indexing", done, total);
+}
+
+static int on_encoding(size_t done, size_t total, void *ud)
+{
+	int stop = show_progress(ud, "encoding passages", done, total);
+
+	if (done == total)
+		end_progress(ud);
+	return stop;
+}
+
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                            struct found_passage *out, size_t most, void *ud, struct err *e)
+                            struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
+                            struct err *e)
 {
 	struct chat *c = ud;
-
-	int count;
+	int rc;
 
 	if (open_index(c, e) < 0)
 		return -1;
 	passage_index_watch(c->index, on_indexing, c);
 	c->indexing.on = 1;
-	count = passages_find(c->index, text, n_text, question, n, out, most, e);
+	rc = passages_score(c->index, text, n_text, question, n, out, n_out, e);
 	c->indexing.on = 0;
-	if (c->indexing.verb.n)
-		c->front->progress(c, "reading", -1, 0);
-	str_free(&c->indexing.verb);
-	return count;
+	end_progress(c);
+	*index = c->index;
+	return rc;
 }
 
 void document_search_attach(struct chat *c)
 {
-	sources_search_by(&c->conv, documents_search, c);
+	sources_search_by(&c->conv, documents_search, on_encoding, c);
 }
 
 void document_search_close(struct chat *c)

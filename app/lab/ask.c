@@ -34,9 +34,11 @@ struct asking {
 /* ---- the search ---- */
 
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                            struct found_passage *out, size_t most, void *ud, struct err *e)
+                            struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
+                            struct err *e)
 {
-	return passages_find(ud, text, n_text, question, n, out, most, e);
+	*index = ud;
+	return passages_score(ud, text, n_text, question, n, out, n_out, e);
 }
 
 static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
@@ -273,7 +275,7 @@ int cmd_eval_ask(const struct options *o)
 		a.seeds = a.conv.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
 		rc = passage_index_open(&a.index, NULL, &e);
 		retrieval_join(&a.conv);
-		sources_search_by(&a.conv, documents_search, a.index);
+		sources_search_by(&a.conv, documents_search, NULL, a.index);
 		if (!rc)
 			rc = documents_ask(&a, &out, &e);
 		if (a.index)

@@ -29,6 +29,10 @@ int model_find(const char *name, struct str *out, struct err *);
 /* Append the path of the model: the one of the options (-m, WEIR_MODEL, config), else the default model, else the
  * newest of weir's own. ERR_MODEL: none. */
 int model_path(const struct options *, struct str *out, struct err *);
+#define DEFAULT_ENCODER "e5-small-q4_0.gguf"
+/* Append the path of the text encoder that the option `encoder` names: "auto" is DEFAULT_ENCODER in the folder
+ * `encoders` of weir's cache, if it is there. 1; 0 = none, or "off"; -1 = error. */
+int encoder_path(const struct options *, struct str *out, struct err *);
 /* The address of the server that the options name in place of a model, or NULL. */
 const char *model_server(const struct options *);
 enum model_use {

@@ -32,6 +32,21 @@ int model_path(const struct options *o, struct str *out, struct err *e)
 		"no model: 'weir pull' lists models to fetch, 'weir pull qwen3-4b' fetches one; -m FILE.gguf opens a file");
 }
 
+int encoder_path(const struct options *o, struct str *out, struct err *e)
+{
+	struct stat st;
+
+	if (!o->encoder || !strcmp(o->encoder, "off"))
+		return 0;
+	if (strcmp(o->encoder, "auto") != 0) {
+		str_adds(out, o->encoder);
+		return 1;
+	}
+	if (user_path(out, DIR_CACHE, "encoders/" DEFAULT_ENCODER, e))
+		return -1;
+	return !stat(out->p, &st);
+}
+
 static void on_loaded(uint64_t done, uint64_t total, void *ud)
 {
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));

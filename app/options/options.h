@@ -141,6 +141,7 @@ struct options {
 	const char *loops;                   /* an answer that repeats itself: "auto", "stop", "go" */
 	const char *theme;                   /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
+	const char *encoder;                 /* text encoder: "auto", "off", or a file */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
 	/* most passages that go with a question; -1 = by the size of the model */
 	int32_t passages;

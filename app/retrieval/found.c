@@ -16,11 +16,12 @@ const struct sources *sources_of(const struct conversation *conv)
 	return &search_of(conv)->last;
 }
 
-void sources_search_by(struct conversation *conv, search_fn *search, void *ud)
+void sources_search_by(struct conversation *conv, search_fn *search, encoding_fn *encoding, void *ud)
 {
 	struct source_search *s = search_of(conv);
 
 	s->search = search;
+	s->encoding = encoding;
 	s->search_ud = ud;
 }
 

@@ -6,7 +6,9 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-struct indexed_text; /* a text to search (sessions/store/store.h) */
+/* an index of texts, and a text to search (sessions/store/store.h) */
+struct passage_index;
+struct indexed_text;
 struct found_passage;
 struct found_sentence;
 
@@ -46,16 +48,22 @@ struct sources {
 	double seconds;
 };
 
-/* Find the passages of the documents that match a question, the best first, into out[most]. Returns their number, or
- * -1. */
+/* Score all passages of the documents for a question, as passages_score() (sessions/store/store.h); *index: the index,
+ * for the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
-                      struct found_passage *out, size_t most, void *ud, struct err *);
-/* Set the function that searches the documents; NULL: documents are not searched. */
-void sources_search_by(struct conversation *, search_fn *, void *ud);
+                      struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
+/* Progress of encoding passages: `done` of `total` bytes of a text. Nonzero stops. */
+typedef int encoding_fn(size_t done, size_t total, void *ud);
+/* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
+ * searched; encoding NULL: no progress. */
+void sources_search_by(struct conversation *, search_fn *search, encoding_fn *encoding, void *ud);
 /* Find the passages that answer a question, which may refer to earlier messages. Adds no message and leaves the
  * conversation's token sequence unchanged. *out is empty if there are no documents or no search function. Returns 0
  * or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL). */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
+/* Index the documents and encode their passages ahead of the first question. Returns 0 or -1 (ERR_CANCELLED: stopped by
+ * the user; what was encoded is kept). */
+int conversation_index(struct conversation *, struct err *);
 void sources_free(struct sources *);
 /* Sources of the last question. */
 const struct sources *sources_of(const struct conversation *);

@@ -4,6 +4,7 @@
 
 #include "app/conversation/companion.h"
 #include "app/retrieval/retrieval.h"
+#include "sessions/store/store.h"
 
 /* ---- companions ---- */
 
@@ -17,7 +18,16 @@ struct recall *recall_new(void);
 struct source_search {
 	struct sources last; /* sources of the last question */
 	search_fn *search;
+	encoding_fn *encoding;
 	void *search_ud;
+	/* state of meaning.c: the encoder, opened at the first question; stored: the vectors of one text */
+	struct meaning {
+		struct encoder *encoder;
+		int tried;
+		float *centre;   /* [2][dims] mean vectors of usual texts, as questions and as passages */
+		float *question; /* [2][dims] vector of the last question; mean vector of the passages */
+		struct str stored;
+	} meaning;
 	/* Timeline for scoring passages (rerank.c). tokens: most tokens that may be computed for one question; 0 =
 	 * not computed yet, or the model is too large to score passages. */
 	struct rerank {
@@ -38,6 +48,44 @@ size_t cut_end(const char *body, size_t from, size_t to, size_t most);
 /* Set *out to the beginning of document i, and its quote to the sentence that answers this kind of question best. 0
  * if the document is empty, else 1 (about_document.c). */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
+
+/* ---- candidates.c ---- */
+
+/* A passage and its points, in units of bm25. words: bm25 of the question; meaning: similarity to the question; lean:
+ * words of the last turn; gain: query likelihood, if judged. */
+struct passage_candidate {
+	struct found_passage found; /* text: index of the document */
+	double words, meaning, lean, gain;
+	double similar; /* similarity by meaning.c; 0 without an encoder */
+	double nats;    /* query likelihood by rerank.c */
+	int judged;
+};
+struct candidates {
+	struct passage_candidate *at; /* passages that have points, the best first */
+	size_t n;
+	int n_judged;   /* number of passages that the model has scored: the first ones */
+	int by_meaning; /* 1: an encoder has compared the passages with the question */
+	int found;      /* 1: a passage is good enough */
+	double nat;     /* points that one nat of query likelihood is worth */
+};
+/* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
+int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
+/* Return candidate i as a source. */
+struct source candidate_source(const struct candidates *, size_t i);
+
+/* ---- meaning.c ---- */
+
+/* Set similar[i] of the passages found[0 .. n), which are in the order of the texts: how close the passage's meaning is
+ * to the question's, -1 .. 1, 0 for the mean of all passages. Returns 1; 0 = there is no encoder, or the
+ * texts are too long for it; -1 = error, ERR_CANCELLED: stopped. */
+int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
+                    const struct str *question, const struct found_passage *found, size_t n, float *similar,
+                    struct err *);
+/* Set the quote of a passage of the text `body` to the sentence that is closest to the question of the last
+ * meaning_similar(), and the sentence behind it if both are short. Returns 0 or -1. */
+int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
+/* Close the encoder. */
+void meaning_close(struct meaning *);
 
 /* ---- answer_sources.c ---- */
 

@@ -306,9 +306,12 @@ TEST(attended_passages_have_numbers_of_their_own)
 
 /* Ctrl-C while nothing runs that a signal could stop: between the search and the answer. */
 static int stopping_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                           struct found_passage *out, size_t most, void *ud, struct err *e)
+                           struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
+                           struct err *e)
 {
-	(void)text, (void)n_text, (void)question, (void)n, (void)out, (void)most, (void)e;
+	(void)text, (void)n_text, (void)question, (void)n, (void)index, (void)e;
+	*out = NULL;
+	*n_out = 0;
 	++*(int *)ud;
 	signals_stop();
 	return 0;
@@ -320,7 +323,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	int searched = 0;
 
 	open_towers(&s, "-n 8 --private --kv full -c 4000 --docs passages");
-	sources_search_by(&s.c.conv, stopping_search, &searched);
+	sources_search_by(&s.c.conv, stopping_search, NULL, &searched);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(searched, 1);
 	CHECK_INT(s.turns, 1);
@@ -328,7 +331,7 @@ TEST(a_stop_during_the_search_stops_the_turn)
 	CHECK(!has(&s.said, "nothing in the documents"));
 	CHECK(has(&s.said, "[stopped before the answer began: the question is withdrawn; Up brings it back]"));
 	/* The next one runs. */
-	sources_search_by(&s.c.conv, NULL, NULL);
+	sources_search_by(&s.c.conv, NULL, NULL, NULL);
 	do_line(&s, "Which brothers have built Tower93?");
 	CHECK_INT(s.c.conv.n_msg, 2);
 	close_scene(&s);

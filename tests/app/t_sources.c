@@ -4,8 +4,10 @@
  * The tiny model judges nothing well: what it is asked to judge is in an order that bm25 leaves no doubt about. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/chat/chat.h"
+#include "app/models/models.h"
 #include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
@@ -382,5 +384,61 @@ TEST(searching_leaves_the_conversation_as_it_is)
 	CHECK_INT(conversation_sources(&k.c.conv, "", 0, &s, &e), 0);
 	CHECK_INT(s.found, 0);
 	sources_free(&s);
+	chat_close(&k.c, &k.o);
+}
+
+/* ---- by meaning, with the encoder that `make model` fetches ---- */
+
+static const char harbour[] =
+	"The ferry sails at nine from the old pier.\n\nThe bakery opens at six, and sells bread until the evening.\n\n"
+	"The physician has her rooms above the post office.\n\nThe library lends novels for three weeks.\n\n"
+	"On Sundays a band plays in the park.\n\nA storm tore the roof off the town hall last winter.\n";
+
+static void encoder_open_for(struct talk *k, struct str *path)
+{
+	struct err e = { 0 };
+
+	if (user_path(path, DIR_CACHE, "encoders/" DEFAULT_ENCODER, &e) || access(path->p, R_OK))
+		SKIP("no text encoder: make model");
+	talk_open(k);
+	k->c.o.encoder = path->p;
+	search_of(&k->c.conv)->rerank.tokens = -1;
+}
+
+TEST(other_words_of_the_same_meaning_are_found)
+{
+	struct talk k;
+	struct str path = { 0 };
+	int found;
+
+	encoder_open_for(&k, &path);
+	add(&k, "harbour.txt", harbour);
+	CHECK(strstr(quoted(&k, "Where can I see a doctor?", &found), "The physician has her rooms"));
+	CHECK_INT(found, 1);
+	CHECK(strstr(quoted(&k, "How long may I keep a borrowed book?", &found), "The library lends novels"));
+	CHECK_INT(found, 1);
+	CHECK(strstr(quoted(&k, "what was damaged by bad weather", NULL), "A storm tore the roof off"));
+	CHECK(strstr(quoted(&k, "Wo kann man Musik h\xc3\xb6ren?", NULL), "On Sundays a band plays"));
+	/* The question's own words count as before. */
+	CHECK(strstr(quoted(&k, "Which bakery sells bread?", &found), "The bakery opens at six"));
+	CHECK_INT(found, 1);
+	/* A question that refers to the one before is read behind it. */
+	conversation_message(&k.c.conv, ROLE_USER, "Who is the physician of the town?", 33, NULL, 0);
+	conversation_message(&k.c.conv, ROLE_ASSISTANT, "A woman.", 8, NULL, 0);
+	CHECK(strstr(quoted(&k, "And where is her office?", NULL), "The physician has her rooms"));
+	chat_close(&k.c, &k.o);
+	str_free(&path);
+}
+
+TEST(an_encoder_that_cannot_be_opened_leaves_the_words)
+{
+	struct talk k;
+	int found;
+
+	talk_open(&k);
+	k.c.o.encoder = "/nowhere/encoder.gguf";
+	add(&k, "harbour.txt", harbour);
+	CHECK(strstr(quoted(&k, "Which bakery sells bread?", &found), "The bakery opens at six"));
+	CHECK_INT(found, 1);
 	chat_close(&k.c, &k.o);
 }

@@ -21,9 +21,10 @@ struct asked {
 };
 
 static int search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
-                  struct found_passage *out, size_t most, void *ud, struct err *e)
+                  struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *e)
 {
-	return passages_find(ud, text, n_text, question, n, out, most, e);
+	*index = ud;
+	return passages_score(ud, text, n_text, question, n, out, n_out, e);
 }
 
 static char *read_file(const char *path, size_t *n)
@@ -193,7 +194,7 @@ int main(int argc, char **argv)
 	t.doc[0].n_body = n_text;
 	whole = (struct indexed_text){ text, n_text };
 	retrieval_join(&t);
-	sources_search_by(&t, search, passages);
+	sources_search_by(&t, search, NULL, passages);
 	times = xcalloc(n + 1, sizeof *times);
 	start = now_seconds();
 	passages_find(passages, &whole, 1, "x", 1, found, 1, &e);

@@ -1,0 +1,401 @@
+/* app/retrieval/candidates.c - scores the passages of the documents for a question, the best first
+ * (retrieval_private.h).
+ *
+ * Stages: bm25 of the question's words, from the index; similarity of meaning, from a text encoder (meaning.c), if there
+ * is one; bm25 of the words of the last turn; for the best passages, query likelihood by the model (rerank.c), for as
+ * many as the model's size allows. All stages are added up in units of bm25. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/retrieval/retrieval_private.h"
+#include "engine/base/base.h"
+#include "engine/base/utf8.h"
+#include "sessions/store/store.h"
+
+/* Points that one nat of query likelihood is worth: without an encoder; with one, in standard deviations of bm25. */
+static const double NAT = 1.8, NAT_SPREADS = 0.67;
+/* Points of a passage whose similarity is one standard deviation above the mean of all passages, in standard deviations
+ * of bm25. MEANING and NAT_SPREADS are fitted to tests/measure/questions. */
+static const double MEANING = 3.3;
+/* Least standard deviation of bm25, for questions whose words are in no passage. */
+static const double SPREAD_LEAST = 0.1;
+/* Standard deviation of the similarity over the passages of a book. Texts of few passages have none of their own. */
+static const double SIMILAR_SPREAD = 0.075;
+enum { SIMILAR_FEW = 10 };
+/* A passage is good if, with log p: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the idf of the
+ * question's words, gain: nats); without log p: covered >= COVERED_LEAST. With an encoder also if its similarity is at
+ * least SIMILAR_LEAST: of 140 questions that documents answer, 6 have no such passage. */
+static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.18;
+
+/* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
+ * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
+ * (tests/results/2026-11-28-answers.md). */
+static const double WEAK_BELOW = 0.4;
+
+/* Most bm25 points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN is so small that
+ * it only orders equal passages. LEAN_REFERS is for questions that refer to earlier messages ("he", "that"). */
+static const double LEAN = 0.15, LEAN_REFERS = 1.5;
+/* upper limit of the points for the last turn, as a share of the best passage's bm25 */
+static const double LEAN_MOST = 0.75;
+
+
+enum {
+	QUOTED_BY_MEANING = 4, /* best passages whose quoted sentence is chosen by meaning */
+	BEFORE_MOST = 400,
+	WINDOW = 300, /* bytes of a passage that the model scores */
+	SENTENCE_BYTES = 100,
+};
+
+/* ---- the last turn ---- */
+
+/* Append the first bytes of a text, at most `most`, in whole characters. */
+static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
+{
+	if (n > most)
+		n = utf8_back(text, most);
+	str_adds(out, " ");
+	str_add(out, text, n);
+}
+
+/* Append the question and the beginnings of the last turn's messages to *out. 1 = appended, 0 = there is no earlier
+ * turn. */
+static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
+{
+	size_t i = conv->n_msg;
+	int any = 0;
+
+	str_add(out, question, n);
+	/* The question may already be the last message. */
+	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
+	    !memcmp(conv->msg[i - 1].text.p, question, n))
+		i--;
+	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
+		if (!conv->msg[k].read) { /* text that was read from a file or pipe is no turn */
+			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
+			any = 1;
+		}
+	return any;
+}
+
+/* Append what is compared by meaning: the question; if it refers to earlier messages, behind the last question. */
+static void asked_text(const struct conversation *conv, const char *question, size_t n, struct str *out)
+{
+	size_t i = conv->n_msg;
+
+	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
+	    !memcmp(conv->msg[i - 1].text.p, question, n))
+		i--;
+	while (i && conv->msg[i - 1].role != ROLE_USER)
+		i--;
+	if (i && !conv->msg[i - 1].read && question_refers(question, n)) {
+		add_beginning(out, str_text(&conv->msg[i - 1].text), conv->msg[i - 1].text.n, BEFORE_MOST);
+		str_adds(out, " ");
+	}
+	str_add(out, question, n);
+}
+
+/* ---- the search ---- */
+
+enum { PART = 65536, PART_MORE = 4096 };
+
+size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
+{
+	size_t end = ((skipped + at) / PART + 1) * PART - skipped;
+
+	for (size_t i = end; i < n && i < end + PART_MORE; i++)
+		if (p[i] == '\n')
+			return i + 1;
+	return MIN(utf8_forward(p, n, end), n);
+}
+
+/* The texts of the index: a document is one text, a growing document is several parts. */
+struct parts {
+	struct indexed_text *text;
+	struct {
+		size_t doc, at;
+	} * of; /* [n] document of the text, and its first byte in the body */
+	size_t n;
+};
+
+static void parts_free(struct parts *p)
+{
+	free(p->text);
+	free(p->of);
+}
+
+static struct parts parts_of(const struct conversation *conv)
+{
+	struct parts p = { .n = 0 };
+	size_t most = conv->n_doc;
+
+	for (size_t i = 0; i < conv->n_doc; i++)
+		most += conv->doc[i].grows ? conv->doc[i].n_body / (PART - PART_MORE) + 1 : 0;
+	p.text = xcalloc(most + 1, sizeof *p.text);
+	p.of = xcalloc(most + 1, sizeof *p.of);
+	for (size_t i = 0; i < conv->n_doc; i++) {
+		const struct document *d = &conv->doc[i];
+		const char *body = d->text.p + d->body;
+
+		for (size_t at = 0, end; (at < d->n_body || !at) && p.n < most; at = end) {
+			end = d->grows ? text_part_end(body, d->n_body, d->skipped, at) : d->n_body;
+			p.of[p.n].doc = i;
+			p.of[p.n].at = at;
+			p.text[p.n++] = (struct indexed_text){ body + at, end - at };
+			if (end == d->n_body)
+				break;
+		}
+	}
+	return p;
+}
+
+/* Estimate the bm25 of a word that only one sentence of the documents has. */
+static double rarest_word(const struct conversation *conv)
+{
+	double sentences = 1;
+
+	for (size_t i = 0; i < conv->n_doc; i++)
+		sentences += (double)conv->doc[i].n_body / SENTENCE_BYTES;
+	return log(1 + sentences);
+}
+
+/* Mean and standard deviation of n values. */
+struct spread {
+	double mean, deviation;
+};
+
+/* usual: the deviation that `few` more values with the same mean are assumed to have. */
+static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
+{
+	struct spread s = { .mean = 0 };
+	double squares = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double v = *(const double *)((const char *)&c[i] + member);
+
+		s.mean += v / (double)n;
+		squares += v * v;
+	}
+	squares = MAX(squares - (double)n * s.mean * s.mean, 0);
+	s.deviation = sqrt((squares + few * usual * usual) / (double)(n + (size_t)few));
+	return s;
+}
+
+/* Set the points for meaning. Returns 0 or -1. */
+static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
+                              const struct str *asked, const struct found_passage *all, struct candidates *c,
+                              struct err *e)
+{
+	float *similar = xcalloc(c->n + 1, sizeof *similar);
+	struct spread words, meaning;
+
+	c->nat = NAT;
+	c->by_meaning = meaning_similar(conv, index, p->text, asked, all, c->n, similar, e);
+	for (size_t i = 0; i < c->n && c->by_meaning > 0; i++)
+		c->at[i].similar = similar[i];
+	free(similar);
+	if (c->by_meaning <= 0)
+		return c->by_meaning;
+	words = spread_of(c->at, c->n, offsetof(struct passage_candidate, words), 0, 0);
+	meaning = spread_of(c->at, c->n, offsetof(struct passage_candidate, similar), SIMILAR_SPREAD, SIMILAR_FEW);
+	words.deviation = MAX(words.deviation, SPREAD_LEAST);
+	c->nat = NAT_SPREADS * words.deviation;
+	for (size_t i = 0; i < c->n; i++)
+		c->at[i].meaning = MEANING * words.deviation * (c->at[i].similar - meaning.mean) / meaning.deviation;
+	return 0;
+}
+
+/* Set words of all passages by the index, and meaning where an encoder is at hand. asked: what is compared by meaning.
+ * Returns 0 or -1. */
+static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
+                             const struct str *asked, struct candidates *c, struct err *e)
+{
+	struct source_search *s = search_of(conv);
+	struct passage_index *index = NULL;
+	struct found_passage *all;
+	int rc = s->search(p->text, p->n, question, n, &all, &c->n, &index, s->search_ud, e);
+
+	if (rc)
+		return -1;
+	c->at = xcalloc(c->n + 1, sizeof *c->at);
+	for (size_t i = 0; i < c->n; i++)
+		c->at[i] = (struct passage_candidate){ .found = all[i], .words = all[i].score };
+	rc = candidates_compare(conv, p, index, asked, all, c, e);
+	free(all);
+	return rc;
+}
+
+/* ---- the last turn ---- */
+
+/* Set lean of the passages, which are in the order of the texts: points for words of the last turn. Returns 0 or -1. */
+static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
+                           const struct str *words, struct candidates *c, struct err *e)
+{
+	struct source_search *s = search_of(conv);
+	struct passage_index *index;
+	struct found_passage *with;
+	size_t n_with;
+	double own = 0, most = 0, worth = (question_refers(question, n) ? LEAN_REFERS : LEAN) * rarest_word(conv);
+
+	if (s->search(p->text, p->n, words->p, words->n, &with, &n_with, &index, s->search_ud, e))
+		return -1;
+	for (size_t i = 0; i < c->n && i < n_with; i++) {
+		own = MAX(own, c->at[i].words);
+		c->at[i].lean = MAX(with[i].score - c->at[i].words, 0);
+		most = MAX(most, c->at[i].lean);
+	}
+	/* Keep passages without a question word below the best passage with one. A question with only function words,
+	 * "And why?", is an exception. */
+	if (own > rarest_word(conv) / 2 && worth > LEAN_MOST * own)
+		worth = LEAN_MOST * own;
+	for (size_t i = 0; i < c->n && most > 0; i++)
+		c->at[i].lean *= worth / most;
+	free(with);
+	return 0;
+}
+
+/* ---- the order ---- */
+
+static double candidate_score(const struct passage_candidate *c)
+{
+	return c->words + c->meaning + c->lean;
+}
+
+static double candidate_total(const struct passage_candidate *c)
+{
+	return candidate_score(c) + c->gain;
+}
+
+/* Passages that the model has scored come first. */
+static int by_total(const void *a, const void *b)
+{
+	const struct passage_candidate *x = a, *y = b;
+
+	if (x->judged != y->judged)
+		return y->judged - x->judged;
+	if (candidate_total(x) != candidate_total(y))
+		return candidate_total(x) < candidate_total(y) ? 1 : -1;
+	return x->found.text != y->found.text  ? (x->found.text < y->found.text ? -1 : 1)
+	       : x->found.from < y->found.from ? -1
+	                                       : 1;
+}
+
+/* Return the part of a passage that the model scores: the best sentence and the text around it, WINDOW bytes. */
+static struct quote judged_text(const struct document *d, const struct found_passage *f)
+{
+	const char *body = d->text.p + d->body;
+	size_t n = f->quote_end - f->quote, around = n < WINDOW ? (WINDOW - n) / 2 : 0;
+	size_t from = f->quote - f->from < around ? f->from : f->quote - around;
+	size_t to = f->to - f->quote_end < around ? f->to : f->quote_end + around;
+
+	for (; from > f->from && from < f->quote && utf8_continues(body[from]); from++)
+		;
+	for (; to < f->to && to > f->quote_end && utf8_continues(body[to]); to--)
+		;
+	return (struct quote){ body + from, to - from };
+}
+
+/* Let the model score the best passages. Returns 0 or -1. */
+static int candidates_judge(struct conversation *conv, const char *question, size_t n, struct candidates *c,
+                            struct err *e)
+{
+	struct quote quote[SOURCES_MOST];
+	double gain[SOURCES_MOST];
+	int count = (int)MIN(c->n, (size_t)SOURCES_MOST);
+
+	for (int i = 0; i < count; i++)
+		quote[i] = judged_text(&conv->doc[c->at[i].found.text], &c->at[i].found);
+	if (rerank_gains(conv, question, n, quote, count, gain, &c->n_judged, e) < 0)
+		return -1;
+	for (int i = 0; i < c->n_judged; i++) {
+		c->at[i].nats = gain[i];
+		c->at[i].gain = c->nat * gain[i];
+		c->at[i].judged = 1;
+	}
+	return 0;
+}
+
+/* 1 if at least one passage is good (see FOUND_LEAST). */
+static int is_found(const struct candidates *c)
+{
+	for (size_t i = 0; c->by_meaning && i < c->n && i < SOURCES_MOST; i++)
+		if (c->at[i].similar >= SIMILAR_LEAST)
+			return 1;
+	if (!c->n_judged)
+		return c->n && c->at[0].found.covered >= COVERED_LEAST;
+	for (int i = 0; i < c->n_judged; i++)
+		if (c->at[i].found.covered + GAIN_SHARE * c->at[i].nats >= FOUND_LEAST)
+			return 1;
+	return 0;
+}
+
+/* Keep the passages that have points. */
+static void candidates_drop(struct candidates *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->n; i++)
+		if (candidate_score(&c->at[i]) > 0)
+			c->at[n++] = c->at[i];
+	c->n = n;
+}
+
+int candidates_find(struct conversation *conv, const char *question, size_t n, struct candidates *c, struct err *e)
+{
+	struct parts p = parts_of(conv);
+	struct str words = { 0 }, asked = { 0 };
+	int rc;
+
+	*c = (struct candidates){ .at = NULL };
+	asked_text(conv, question, n, &asked);
+	rc = p.n && search_of(conv)->search ? candidates_search(conv, &p, question, n, &asked, c, e) : 0;
+	if (!rc && c->n && with_last_turn(conv, question, n, &words))
+		rc = candidates_lean(conv, &p, question, n, &words, c, e);
+	for (size_t i = 0; i < c->n && !rc; i++) {
+		struct found_passage *f = &c->at[i].found;
+		size_t at = p.of[f->text].at;
+
+		f->text = p.of[f->text].doc;
+		f->from += at;
+		f->to += at;
+		f->quote += at;
+		f->quote_end += at;
+	}
+	candidates_drop(c);
+	if (!rc && c->n) {
+		qsort(c->at, c->n, sizeof *c->at, by_total);
+		rc = candidates_judge(conv, question, n, c, e);
+		c->found = is_found(c);
+		qsort(c->at, c->n, sizeof *c->at, by_total);
+		for (size_t i = 0; i < c->n && i < QUOTED_BY_MEANING && c->by_meaning && !rc; i++) {
+			const struct document *d = &conv->doc[c->at[i].found.text];
+
+			rc = meaning_quote(conv, d->text.p + d->body, &c->at[i].found, e);
+		}
+	}
+	str_free(&words);
+	str_free(&asked);
+	parts_free(&p);
+	return rc;
+}
+
+struct source candidate_source(const struct candidates *c, size_t i)
+{
+	const struct passage_candidate *x = &c->at[i], *best = &c->at[0];
+	const struct found_passage *f = &x->found;
+	double score = candidate_total(x);
+
+	for (size_t k = 0; k < i; k++) /* passages that are not scored rank below the scored ones */
+		score = MIN(score, candidate_total(&c->at[k]));
+	return (struct source){
+		.doc = f->text,
+		.from = f->from,
+		.to = f->to,
+		.quote = f->quote,
+		.quote_end = f->quote_end,
+		.score = score,
+		/* Passages that are not scored have no gain. */
+		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
+		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
+	};
+}

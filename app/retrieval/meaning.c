@@ -1,0 +1,334 @@
+/* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
+ * encoder computes (engine/encoder.h).
+ *
+ * The vectors of a text are computed at its first search and stored beside its index; an interrupted computation goes on
+ * where it stopped. A stored vector has one signed byte for each component, scaled to a largest of 127.
+ *
+ * Vectors of an encoder share a large common part, which hides differences. So the mean of all passages is subtracted
+ * from passages, and the mean of usual questions from the question. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app/models/models.h"
+#include "app/retrieval/retrieval_private.h"
+#include "engine/base/sentences.h"
+#include "engine/encoder.h"
+
+enum {
+	SENTENCES_MOST = 32,   /* sentences of a passage that are compared */
+	QUOTE_MOST = 400,      /* bytes of a quotation of two sentences */
+	FEW = 10,              /* passages that the mean of the usual texts counts for */
+	AT_ONCE = 16,          /* passages between two reports of progress: 0.2 s on two cores with AVX-512 */
+	PASSAGES_MOST = 40000, /* most passages of a search by meaning: about 7 minutes there, once */
+	PASSAGES_MOST_C = 400, /* the same for a processor whose kernels are plain C */
+};
+/* Added to the cosine of the sentence that has the words of the question. */
+static const double PREFERRED = 0.05;
+/* Questions of all kinds, whose mean vector is the part that questions share. */
+static const char *const usual[] = {
+	"what is it about?",
+	"who is he and what does he want?",
+	"why did they do that?",
+	"how does it work?",
+	"when did it happen?",
+	"where do they live?",
+	"how many are there?",
+	"what does the author say about this?",
+	"which one should I use?",
+	"what happens if it fails?",
+	"who told her the news?",
+	"what did she find in the room?",
+	"what is the name of the place they came from?",
+	"how long does it take?",
+	"how much does it cost?",
+	"is it allowed to change the order?",
+	"what is the difference between the two?",
+	"what colour was the door?",
+	"how do I set the size of the buffer?",
+	"what reason is given for the decision?",
+	"does the old man die in the end?",
+	"what does this function return on error?",
+	"whose idea was it to leave?",
+	"what kind of person is the captain?",
+};
+
+/* Open the encoder that the options name, once. 1 = open, 0 = none. */
+static int meaning_open(struct conversation *conv)
+{
+	struct meaning *m = &search_of(conv)->meaning;
+	struct str path = { 0 };
+	struct err why = { 0 };
+	int found;
+
+	if (m->encoder || m->tried)
+		return m->encoder != NULL;
+	m->tried = 1;
+	found = encoder_path(conv->o, &path, &why);
+	if (found > 0 && encoder_open(&m->encoder, path.p, "cpu", conv->o->threads, &why))
+		found = -1;
+	if (found < 0)
+		conversation_notice(conv, "documents are searched by words alone: %s", why.msg);
+	str_free(&path);
+	return found > 0;
+}
+
+void meaning_close(struct meaning *m)
+{
+	encoder_close(m->encoder);
+	free(m->centre);
+	free(m->question);
+	str_free(&m->stored);
+	*m = (struct meaning){ 0 };
+}
+
+/* ---- vectors of passages ---- */
+
+/* Append the vectors of passages as bytes. */
+static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
+{
+	for (size_t i = 0; i < n; i++, v += dims) {
+		float most = 1e-20f;
+		char byte[1024];
+
+		for (size_t k = 0; k < dims; k++)
+			most = fmaxf(most, fabsf(v[k]));
+		for (size_t k = 0; k < dims; k += sizeof byte) {
+			size_t some = MIN(dims - k, sizeof byte);
+
+			for (size_t j = 0; j < some; j++)
+				byte[j] = (char)lrintf(v[k + j] * 127 / most);
+			str_add(out, byte, some);
+		}
+	}
+}
+
+/* Compute the vectors of passages found[have .. n) of one text and append them to m->stored. Returns 0 or -1. */
+static int vectors_add(struct conversation *conv, const struct indexed_text *text, const struct found_passage *found,
+                       size_t have, size_t n, struct err *e)
+{
+	struct source_search *s = search_of(conv);
+	size_t dims = (size_t)encoder_dims(s->meaning.encoder);
+	float *v = xcalloc(AT_ONCE * dims, sizeof *v);
+	int rc = 0;
+
+	for (size_t i = have, some; i < n && !rc; i += some) {
+		struct encoder_string at[AT_ONCE];
+
+		if (s->encoding && s->encoding(found[i].from, text->n, s->search_ud)) {
+			rc = err_set(e, ERR_CANCELLED, "stopped");
+			break;
+		}
+		some = MIN(n - i, (size_t)AT_ONCE);
+		for (size_t k = 0; k < some; k++)
+			at[k] = (struct encoder_string){ text->p + found[i + k].from,
+				                         found[i + k].to - found[i + k].from };
+		rc = encoder_texts(s->meaning.encoder, ENCODER_PASSAGE, at, (int32_t)some, v, NULL, e);
+		if (!rc)
+			vectors_pack(v, some, dims, &s->meaning.stored);
+	}
+	if (!rc && s->encoding)
+		s->encoding(text->n, text->n, s->search_ud);
+	free(v);
+	return rc;
+}
+
+/* Append the vectors of the passages found[0 .. n) of one text to *out. Returns 0 or -1. */
+static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
+                        const struct found_passage *found, size_t n, struct str *out, struct err *e)
+{
+	struct meaning *m = &search_of(conv)->meaning;
+	size_t dims = (size_t)encoder_dims(m->encoder), have;
+	int stored, rc = 0;
+
+	str_clear(&m->stored);
+	stored = vectors_read(index, text, encoder_id(m->encoder), &m->stored, e);
+	if (stored < 0)
+		return -1;
+	if (m->stored.n > n * dims || m->stored.n % dims)
+		str_clear(&m->stored);
+	have = m->stored.n / dims;
+	if (have < n) {
+		struct err why = { 0 };
+
+		rc = vectors_add(conv, text, found, have, n, e);
+		/* A store that cannot be written costs time, not the answer. */
+		if (m->stored.n > have * dims)
+			vectors_write(index, text, encoder_id(m->encoder), &m->stored, &why);
+	}
+	if (!rc)
+		str_add(out, m->stored.p, m->stored.n);
+	return rc;
+}
+
+/* ---- similarity ---- */
+
+/* Set m->centre: the mean vectors of the usual questions, read as questions and as passages. Returns 0 or -1. */
+static int centre_compute(struct meaning *m, struct err *e)
+{
+	struct encoder_string text[LEN(usual)];
+	size_t dims = (size_t)encoder_dims(m->encoder);
+	float *v = xcalloc(LEN(usual) * dims, sizeof *v), *centre = xcalloc(2 * dims, sizeof *centre);
+	int rc = 0;
+
+	for (size_t i = 0; i < LEN(usual); i++)
+		text[i] = (struct encoder_string){ usual[i], strlen(usual[i]) };
+	for (int side = ENCODER_QUERY; side <= ENCODER_PASSAGE && !rc; side++) {
+		float *mean = centre + (side == ENCODER_PASSAGE ? dims : 0);
+
+		rc = encoder_texts(m->encoder, (enum encoder_side)side, text, LEN(usual), v, NULL, e);
+		for (size_t i = 0; i < LEN(usual) * dims && !rc; i++)
+			mean[i % dims] += v[i] / LEN(usual);
+	}
+	free(v);
+	if (rc)
+		free(centre);
+	else
+		m->centre = centre;
+	return rc;
+}
+
+/* Set *q [dims] to the vector of the question, without what questions share, at length 1. Returns 0 or -1. */
+static int question_vector(struct meaning *m, const struct str *question, float *q, struct err *e)
+{
+	size_t dims = (size_t)encoder_dims(m->encoder);
+	double squares = 0;
+
+	if ((!m->centre && centre_compute(m, e)) ||
+	    encoder_texts(m->encoder, ENCODER_QUERY, &(struct encoder_string){ question->p, question->n }, 1, q, NULL,
+	                  e))
+		return -1;
+	for (size_t k = 0; k < dims; k++) {
+		q[k] -= m->centre[k];
+		squares += q[k] * q[k];
+	}
+	for (size_t k = 0; k < dims && squares > 0; k++)
+		q[k] = (float)(q[k] / sqrt(squares));
+	return 0;
+}
+
+/* Set similar[i] to the cosine of q [dims] and vector i of v [n][dims], less the mean of all vectors. usual_mean [dims]: a
+ * vector that counts FEW times for the mean. *mean [dims] is set, too. */
+static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, const float *usual_mean, float *mean,
+                    float *similar)
+{
+	float mean_q = 0, mean_mean = 0, all = (float)n + FEW;
+
+	for (size_t k = 0; k < dims; k++)
+		mean[k] = usual_mean[k] * FEW / all;
+	for (size_t i = 0; i < n; i++) {
+		const int8_t *at = v + i * dims;
+		int32_t squares = 1;
+
+		for (size_t k = 0; k < dims; k++)
+			squares += at[k] * at[k];
+		similar[i] = 1 / sqrtf((float)squares); /* factor that gives the vector length 1 */
+		for (size_t k = 0; k < dims; k++)
+			mean[k] += (float)at[k] * similar[i] / all;
+	}
+	for (size_t k = 0; k < dims; k++) {
+		mean_q += mean[k] * q[k];
+		mean_mean += mean[k] * mean[k];
+	}
+	for (size_t i = 0; i < n; i++) {
+		const int8_t *at = v + i * dims;
+		float with_q = 0, with_mean = 0, squares;
+
+		for (size_t k = 0; k < dims; k++) {
+			with_q += (float)at[k] * q[k];
+			with_mean += (float)at[k] * mean[k];
+		}
+		squares = 1 - 2 * with_mean * similar[i] + mean_mean;
+		similar[i] = squares > 1e-6f ? (with_q * similar[i] - mean_q) / sqrtf(squares) : 0;
+	}
+}
+
+int meaning_similar(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
+                    const struct str *question, const struct found_passage *found, size_t n, float *similar,
+                    struct err *e)
+{
+	struct source_search *s = search_of(conv);
+	struct meaning *m = &s->meaning;
+	size_t most = strncmp(engine_cpu_level(), "c ", 2) ? PASSAGES_MOST : PASSAGES_MOST_C, dims;
+	struct str all = { 0 };
+	int rc;
+
+	if (!n || n > most || !meaning_open(conv))
+		return 0;
+	dims = (size_t)encoder_dims(m->encoder);
+	free(m->question);
+	m->question = xcalloc(2 * dims, sizeof *m->question);
+	rc = question_vector(m, question, m->question, e);
+	for (size_t i = 0, end; i < n && !rc; i = end) {
+		for (end = i; end < n && found[end].text == found[i].text; end++)
+			;
+		rc = text_vectors(conv, index, &text[found[i].text], found + i, end - i, &all, e);
+	}
+	if (!rc)
+		cosines((const int8_t *)all.p, n, dims, m->question, m->centre + dims, m->question + dims, similar);
+	str_free(&all);
+	return rc ? -1 : 1;
+}
+
+/* ---- sentences ---- */
+
+/* Return the sentence of a passage that is closest to the question. v [n][dims]: vectors of the sentences; preferred:
+ * the sentence that the words of the question are in. */
+static size_t closest(const struct meaning *m, const float *v, size_t n, size_t preferred)
+{
+	size_t dims = (size_t)encoder_dims(m->encoder), best = 0;
+	const float *q = m->question, *mean = q + dims;
+	double most = -2;
+
+	for (size_t i = 0; i < n; i++, v += dims) {
+		double dot = 0, squares = 0;
+
+		for (size_t k = 0; k < dims; k++) {
+			double d = v[k] - mean[k];
+
+			dot += d * q[k];
+			squares += d * d;
+		}
+		dot = (squares > 0 ? dot / sqrt(squares) : 0) + (i == preferred ? PREFERRED : 0);
+		if (dot > most) {
+			most = dot;
+			best = i;
+		}
+	}
+	return best;
+}
+
+int meaning_quote(struct conversation *conv, const char *body, struct found_passage *f, struct err *e)
+{
+	struct meaning *m = &search_of(conv)->meaning;
+	struct sentence *at;
+	size_t n = sentences_cut(body + f->from, f->to - f->from, &at, NULL, NULL), kept = 0, preferred = SIZE_MAX,
+	       best;
+	struct encoder_string *text = xcalloc(n + 1, sizeof *text);
+	float *v = xcalloc((n + 1) * (size_t)encoder_dims(m->encoder), sizeof *v);
+	int rc = 0;
+
+	/* Headings are no answers. */
+	for (size_t i = 0; i < n && kept < SENTENCES_MOST; i++)
+		if (!(at[i].flags & SENTENCE_HEADING)) {
+			at[kept] = at[i];
+			text[kept] = (struct encoder_string){ body + f->from + at[i].from, at[i].to - at[i].from };
+			if (f->sentence > 0 && f->from + at[i].from == f->quote)
+				preferred = kept;
+			kept++;
+		}
+	if (kept > 1)
+		rc = encoder_texts(m->encoder, ENCODER_PASSAGE, text, (int32_t)kept, v, NULL, e);
+	if (!rc && kept) {
+		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
+		f->quote = f->from + at[best].from;
+		f->quote_end = f->from + at[best].to;
+		/* The answer is often in the sentence behind. */
+		if (best + 1 < kept && at[best + 1].to - at[best].from <= QUOTE_MOST)
+			f->quote_end = f->from + at[best + 1].to;
+	}
+	free(at);
+	free(text);
+	free(v);
+	return rc;
+}
