@@ -1,8 +1,7 @@
-/* engine/encoder.h - text encoders for all rooms above engine/: models that turn a text into one vector, so that texts
- * of like meaning have vectors with a high cosine.
+/* engine/encoder.h - text encoders: models that turn a text into a vector. Texts of similar meaning get vectors of
+ * high cosine similarity.
  *
- * Texts are token ids, with the special tokens and the prefix ("query: ") that the model wants. One thread at a time
- * uses an encoder. */
+ * An encoder may be used by one thread at a time. */
 #ifndef WEIR_ENGINE_ENCODER_H
 #define WEIR_ENGINE_ENCODER_H
 
@@ -18,30 +17,30 @@ struct encoder_text {
 	int32_t n; /* 1 or more, at most encoder_longest() */
 };
 
-/* Load an encoder from a GGUF file. device: "cpu", "cuda", or "auto" (NULL): CUDA if it opens, else the CPU. threads: 0 =
- * one per available core. Return 0, or -1 with *out NULL. */
+/* Load an encoder from a GGUF file. device is "cpu", "cuda", or "auto": CUDA if it opens, else the CPU. NULL means
+ * "auto". threads: CPU threads; 0 means one per available core. Return 0, or -1 with *out NULL. */
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *);
 void encoder_close(struct encoder *); /* NULL is allowed */
 int32_t encoder_dims(const struct encoder *);
-/* Return the most tokens of a text. */
+/* Return the largest number of tokens that a text may have. */
 int32_t encoder_longest(const struct encoder *);
-/* Compute out [n][dims], the vectors of n texts, each of length 1. A text's vector does not depend on the other texts of
- * the call, on the CPU to the bit. Return 0; on error, or once *cancel is not 0, return -1, with out undefined. cancel
- * may be NULL. */
+/* Compute out [n][encoder_dims()]: one vector of length 1 per text. The token ids must include special tokens and
+ * the model's prefix ("query: "). On the CPU, a text's vector is bit for bit the same whatever other texts are in
+ * the call. Return 0, or -1 on error or when *cancel becomes nonzero; out is then undefined. cancel may be NULL. */
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
-/* What a text is for: a question that searches, or a passage that is found. Models know them by different prefixes. */
+/* A text is a search query or a passage to be found. Many models expect a different prefix for each. */
 enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE };
 struct encoder_string {
 	const char *p;
 	size_t n;
 };
-/* Compute the vectors of plain texts, as encoder_embed(). Text behind the most tokens that the encoder reads is
- * ignored. */
+/* Compute vectors as encoder_embed() does, but from plain text: add the model's prefix and tokenize. Tokens after
+ * the first encoder_longest() are ignored. */
 int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
                   const atomic_int *cancel, struct err *);
-/* Return a number that identifies the file: vectors of different encoders are not comparable. */
+/* Return a hash of the model file. Store it with vectors: those of different models cannot be compared. */
 uint64_t encoder_id(const struct encoder *);
 
 #endif

@@ -68,7 +68,7 @@ static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
 	e->be->ops->layernorm(e->be, &e->x, &e->x, &w->w, &w->b, e->eps, n);
 }
 
-/* attn = attention among the n tokens of one text, which are rows row0 .. of the batch. */
+/* Compute bidirectional attention within one text: the n batch rows from row0 on. The result goes to e->attn. */
 static void attend(struct encoder *e, int32_t row0, int32_t n)
 {
 	struct tensor q = tensor_rows(&e->q, row0), out = tensor_rows(&e->attn, row0);
@@ -112,7 +112,8 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	norm(e, &l->ffn_norm, n);
 }
 
-/* out [n_embd] = the pooled hidden states of n tokens, at length 1; zeros if they are all 0. */
+/* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
+ * stays zero. */
 static void pool(const struct encoder *e, const float *x, int32_t n, float *out)
 {
 	int32_t first = e->pooling == POOL_LAST ? n - 1 : 0, end = e->pooling == POOL_FIRST ? 1 : n;
@@ -131,7 +132,7 @@ static void pool(const struct encoder *e, const float *x, int32_t n, float *out)
 		out[c] = (float)(out[c] / sqrt(squares));
 }
 
-/* Compute the vectors of texts that fit one batch. */
+/* Compute the vectors of n_text texts with n tokens in all, n <= e->batch. */
 static void batch_run(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n, float *out)
 {
 	const struct backend_ops *op = e->be->ops;

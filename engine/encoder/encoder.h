@@ -35,7 +35,7 @@ struct encoder {
 	float eps;
 	enum pooling pooling;
 	struct tensor embd;     /* [n_vocab][n_embd], read by row */
-	struct tensor position; /* f32 [longest][n_embd]: position embeddings plus the embedding of token type 0 */
+	struct tensor position; /* f32 [longest][n_embd]: position + token type embeddings */
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
 	/* Buffers, f32 [batch][n_embd]; hidden [batch][n_ff] */
@@ -46,7 +46,8 @@ struct encoder {
 	float *host;                    /* [batch][n_embd] last hidden states */
 };
 
-/* Read keys and bind weights of e->gguf; open e->be first. Return 0, or -1 with the error set; release in either case. */
+/* Read the metadata of e->gguf and load its weights to the open backend e->be. Return 0, or -1 with err set. Call
+ * encoder_release() in either case. */
 int encoder_load(struct encoder *, struct err *);
 void encoder_release(struct encoder *);
 

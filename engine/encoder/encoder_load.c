@@ -1,7 +1,7 @@
-/* engine/encoder/encoder_load.c - reads an encoder's keys and binds its tensors, as llama.cpp's converter names them.
+/* engine/encoder/encoder_load.c - reads an encoder's metadata and weights from a GGUF file. Tensor names are those
+ * of llama.cpp's converter.
  *
- * A tensor in the file that is not used is an error, because a model without it may compute something else than its
- * author intended. */
+ * An unknown tensor in the file is an error: ignoring a weight could give wrong vectors. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +76,8 @@ struct loader {
 	int failed;
 };
 
-/* Return the tensor PREFIX NAME of [rows][cols]; rows 0 = any number. NULL, with failed set, if it is missing. */
+/* Return the tensor named prefix + name and check its shape [rows][cols]; rows = 0 allows any number of rows. If
+ * it is missing or has another shape, set l->failed and return NULL. */
 static const struct gguf_tensor *load_find(struct loader *l, const char *prefix, const char *name, int32_t rows,
                                            int32_t cols)
 {
@@ -111,7 +112,7 @@ static void load_failed(struct loader *l)
 	                    l->e->be->err);
 }
 
-/* Give the backend a matrix. as_table: rows will be read one by one. */
+/* Load a matrix to the backend. as_table: 1 for an embedding table, from which single rows are read. */
 static void load_matrix(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t rows,
                         int32_t cols, int as_table)
 {
@@ -169,7 +170,8 @@ static void load_linear(struct loader *l, struct encoder_linear *m, const char *
 	load_vector(l, &m->b, prefix, full, rows);
 }
 
-/* Position embeddings plus the embedding of token type 0, the type of all tokens of a single text. */
+/* Load the position embeddings. The embedding of token type 0 is added to each here, once, because all tokens of a
+ * single text have type 0. */
 static void load_positions(struct loader *l)
 {
 	struct encoder *e = l->e;

@@ -1,13 +1,13 @@
-/* engine/encoder/encoder_texts.c - turns plain texts into vectors: adds the model's prefix, tokenizes, cuts to the length
- * that the model reads. */
+/* engine/encoder/encoder_texts.c - turns plain texts into vectors: adds the model's prefix, tokenizes, truncates
+ * to the model's longest input. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/encoder/encoder.h"
 
-/* Prefixes with which models were trained, by a part of general.name. Sources: the model cards of
- * intfloat/multilingual-e5-small, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0. Models that
- * are not listed take texts without a prefix (sentence-transformers/all-MiniLM-L6-v2). */
+/* Prefixes that models were trained with; the first entry whose `part` occurs in general.name is used. Other
+ * models get no prefix. Sources: the model cards of intfloat/multilingual-e5-small, BAAI/bge-small-en-v1.5,
+ * Snowflake/snowflake-arctic-embed-s and -m-v2.0. */
 static const struct {
 	const char *part, *prefix[2]; /* by enum encoder_side */
 } prefixes[] = {
@@ -41,7 +41,7 @@ uint64_t encoder_id(const struct encoder *e)
 	return e->hash;
 }
 
-/* Append the tokens of one text, at most as many as the encoder reads. Returns their number, or -1. */
+/* Append the tokens of one text to out, truncated to e->longest tokens. Return how many were appended, or -1. */
 static int32_t text_tokens(const struct encoder *e, const char *prefix, struct encoder_string t, struct tokens *out,
                            struct err *err)
 {
@@ -50,7 +50,7 @@ static int32_t text_tokens(const struct encoder *e, const char *prefix, struct e
 	struct str text = { 0 };
 	int rc;
 
-	/* A token has at least one byte, except where a vocabulary lacks characters; 32 bytes a token are rare. */
+	/* Tokens are rarely longer than 32 bytes: do not tokenize bytes that would be cut off anyway. */
 	str_adds(&text, prefix);
 	str_add(&text, t.p, MIN(t.n, (size_t)e->longest * 32));
 	if (v->add_bos)
