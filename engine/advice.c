@@ -14,21 +14,21 @@
 
 enum { ANY = -1, SILENT = -1 }; /* SILENT: the makers publish no value */
 
-/* A row applies if all its conditions hold; the first such row is used. */
+/* Each entry has conditions on the model and advised sampler values. The first entry whose conditions all match is
+ * used. */
 struct family_advice {
 	const char *family;
 	const char *arch; /* condition: general.architecture; NULL = any */
-	const char *
-		word; /* condition: part of general.name or general.basename, letters and digits in lower case; NULL = any */
-	int reasons; /* condition: answers with reasoning (1), without (0), or ANY */
+	const char *word; /* condition: substring of the simplified model name (add_letters()); NULL matches any name */
+	int reasons;      /* condition: answers with reasoning (1), without (0), or ANY */
 	float temperature;
 	int32_t top_k;
 	float top_p, min_p;
 };
 
 static const struct family_advice families[] = {
-	/* Model card of DeepSeek-R1, usage recommendations. Its models are derived from Qwen and Llama: the row must
-	 * come before theirs. */
+	/* Model card of DeepSeek-R1, usage recommendations. This entry precedes those of Qwen and Llama, because
+	 * its distilled models have their architectures. */
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
@@ -46,7 +46,7 @@ static const struct family_advice families[] = {
 	{ "Qwen3.5", "qwen35", NULL, 0, 0.7f, 20, 0.8f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 1, 1, 20, 0.95f, 0 },
 	{ "Qwen3.5", "qwen35moe", NULL, 0, 0.7f, 20, 0.8f, 0 },
-	/* generation_config.json of gemma-3-4b-it; min-p: the makers' advice to packagers. */
+	/* generation_config.json of gemma-3-4b-it. It has no min-p; 0 is what the makers advise to packagers. */
 	{ "Gemma 3", "gemma3", NULL, ANY, 1, 64, 0.95f, 0 },
 	/* Model card of Gemma 4: "across all use cases". */
 	{ "Gemma 4", "gemma4", NULL, ANY, 1, 64, 0.95f, SILENT },
@@ -72,13 +72,15 @@ static const struct family_advice families[] = {
 	{ "Phi-4-reasoning", "phi3", "phi4reasoning", ANY, 0.8f, 50, 0.95f, SILENT },
 	/* Model card of GLM-Z1-32B-0414, sampling parameters. */
 	{ "GLM-Z1", "glm4", "glmz1", ANY, 0.6f, 40, 0.95f, SILENT },
-	/* Model card of EXAONE-4.0-32B. Without reasoning it asks for a temperature below 0.6: the default is. */
+	/* Model card of EXAONE-4.0-32B. No entry for answers without reasoning: the card asks for a temperature
+	 * below 0.6, and the default is below it. */
 	{ "EXAONE 4", "exaone4", NULL, 1, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of Seed-OSS-36B-Instruct. */
 	{ "Seed-OSS", "seed_oss", NULL, ANY, 1.1f, SILENT, 0.95f, SILENT },
 };
 
-/* Append the ASCII letters and digits of a key's text, in lower case, and "/": no word matches across it. */
+/* Append the string value of a metadata key, reduced to lower-case ASCII letters and digits. Then append "/", so
+ * that no substring matches across two values. */
 static void add_letters(const struct gguf *g, const char *key, char *out, size_t size)
 {
 	size_t n = strlen(out);
@@ -115,7 +117,8 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Keys of llama.cpp. Its keys for samplers that weir lacks (sequence, xtc_*, mirostat*) are ignored. */
+/* Sampler keys that llama.cpp writes to GGUF files. Keys for samplers that weir lacks (sequence, xtc_*, mirostat*)
+ * are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
 	const char *name;
@@ -129,8 +132,8 @@ static const struct {
 	[LAST_N] = { "general.sampling.penalty_last_n", -1, INT32_MAX },
 };
 
-/* Get the value of keys[i]: 1; 0 = no such key; -1 = not a number in the key's range. Then an empty note gets a
- * sentence about it. */
+/* Read the value of keys[i] to *out. Return 1; 0 if the file lacks the key; -1 if the value is no number or out of
+ * range. In the last case, write a sentence about it to note, unless note has one already. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;

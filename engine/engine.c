@@ -1,5 +1,5 @@
-/* engine/engine.c - opens a model: container, vocabulary, template, hyperparameters, device, weights; and the calls
- * of engine.h that only hand their arguments on. */
+/* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also
+ * the small wrappers of engine.h. */
 #include "engine/engine_private.h"
 
 #include <stdio.h>
@@ -148,7 +148,8 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Check that the weights fit the backend's memory (be = NULL: the machine's), before loading copies them there. */
+/* Check that the weights fit the backend's memory, before they are copied there. be = NULL checks against system
+ * memory. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
@@ -179,8 +180,8 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	return weights_fit(m, be, err);
 }
 
-/* Open o->device. "auto" falls back to the CPU: silently if no device can be opened (engine_gpu() has the reason),
- * with info.device_note if the device is too small or lacks an operation. */
+/* Open the backend o->device. "auto" falls back to the CPU. If a GPU exists but is too small or lacks an
+ * operation, info.device_note says so. If no GPU can be opened, there is no note; engine_gpu() returns the reason. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -212,7 +213,8 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 	return 0;
 }
 
-/* Hash the sizes and all F32 vectors (norms and biases): these are equal in files of every quantisation. Not 0. */
+/* Return a nonzero hash that identifies the model across quantisations: of its sizes and F32 vectors (norms and
+ * biases), which quantisation leaves unchanged. */
 static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 {
 	const struct hparams *hp = &m->hp;
@@ -239,7 +241,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* Bind without a backend first: all errors are found before minutes of loading. */
+	/* Check all tensors without a backend first, so that errors are reported before the weights are loaded,
+	 * which may take minutes. */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
 	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
@@ -252,8 +255,7 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* A backend that copies weights calls host_read for each piece it has read, and the file's pages of the piece
-	 * are dropped: no weight is in memory twice. */
+	/* Drop each range of the mapped file once the backend has copied it, so that no weight is in memory twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
@@ -274,7 +276,7 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* The architecture first: most other errors follow from an unknown architecture. */
+	/* Check the architecture first: if it is unknown, most later errors would only be consequences. */
 	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {

@@ -1,6 +1,8 @@
-/* engine/cache/retain_all.c - retention of everything: slot i holds token i at position i, and the context limits the
- * length of a sequence. Prefill attends to everything. A decoded token reads what the policy's selector selects;
- * under `full`, which has none, it reads everything. */
+/* engine/cache/retain_all.c - retention that keeps all entries: slot i holds token i at position i, so the context
+ * size limits the sequence.
+ *
+ * Prefill attends to all entries. Decode reads the entries that the policy's selector selects. The policy `full`
+ * has no selector and reads all. */
 #include "engine/cache/cache.h"
 
 #include <stdlib.h>

@@ -35,8 +35,7 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
-/* Reset rings and attention mass. The shape decides when tokens join, whose attention counts, and whether a selector
- * reads the prefix. */
+/* Set the sizes of prefix and rings. Clears the rings and the attention mass. */
 void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;
@@ -126,7 +125,8 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Planes of mass that a step writes: one for each token of a VERIFY step, else one. */
+/* Return how many copies of the attention sums a step writes. A VERIFY step (drafted tokens, of which some may be
+ * rejected) writes one per token; other steps write one. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -167,7 +167,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* Rotate keys for the newest ring, which every token enters first. */
+	/* Every token enters the newest ring first, so rotate its key for that ring. */
 	if (x->k) {
 		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
@@ -227,8 +227,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* Borrowed entries are evicted with those of the layer that owns them, so the borrowing layer is not
-	 * observed. */
+	/* This layer reads the KV entries of another layer. Eviction is decided by the owner's attention, so do
+	 * not measure here. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -371,7 +371,8 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Keep the points at the end of a step: the end of a prefill, and every join. */
+/* Save restore points of the attention mass at the end of a step: after a prefill, and after tokens have joined
+ * the rings. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;

@@ -30,7 +30,7 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Roll back to point i, since which no entry has moved. Returns its tokens. */
+/* Roll back to restore point i. No entry may have moved since. Return the number of tokens at that point. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
@@ -44,7 +44,8 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Roll back to `to` tokens, or to fewer, for which no mass has been summed. Returns how many are left. */
+/* Roll back to at most `to` tokens, to a length at which no attention mass had been summed yet. Return that
+ * length. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -104,7 +105,8 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Slots that belonged to the stream, or to a prefix too short for a selector, have no sketches yet. */
+	/* Build the key sketches that the first `kept` tokens lack. Ring entries have none, nor has a prefix too
+	 * short for a selector. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
@@ -205,7 +207,7 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->archive(&c->sel, a, MIN(n, s.sinks));
 	if (!serialize_loading(a) || !a->bad)
 		return;
-	/* The snapshot is damaged: empty the cache, with the prefix that was pinned before. */
+	/* The snapshot is damaged: empty the cache, but keep the previous size of the pinned prefix. */
 	s = f->rings.s;
 	cascade_set_shape(c, &s);
 	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);

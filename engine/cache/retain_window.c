@@ -9,8 +9,8 @@
 
 #include "engine/cache/serialize.h"
 
-/* 1 if windowed layers need RoPE angles of their own. If nothing is evicted, their positions are those of the other
- * layers. */
+/* 1 if sliding-window layers need their own RoPE angles. Without eviction, all layers number positions alike and
+ * share angles. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);

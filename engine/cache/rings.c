@@ -11,8 +11,8 @@
 
 /* ---- memory ---- */
 
-/* Most tokens from the oldest to the newest one that any head holds. Ring i accepts once in f^i tokens, so its w slots
- * span at most (w + 1) * f^i tokens. The staged tokens come on top. */
+/* Return an upper bound for the distance from the oldest to the newest token that a head may hold. Ring i accepts
+ * one in f^i tokens, so its w slots span at most (w + 1) * f^i tokens. The staged tokens come on top. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -118,7 +118,7 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* The number of ring i's first slot: its position in the stream while the rings fill. */
+/* Return the position of ring i's first slot in the stream while the rings fill. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -265,8 +265,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* Let the offered token compete with the newest token of a ring that does not accept, in each head. The loser is
- * evicted. */
+/* In each head, keep the offered token or the newest token of this ring, whichever has more attention mass. Evict
+ * the loser. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -296,7 +296,7 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* Every ring accepts while the rings fill, and the first token after that. */
+	/* While the rings fill, and for the first token after that, every ring accepts. */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -391,8 +391,8 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Copy all entries by src[], reading every source before writing any slot. List the moves in changed[], from[] and
- * rope_shift_at[]. */
+/* Apply the planned moves src[] to the bookkeeping: read every source before writing any slot. Record the moves
+ * for the KV cache in changed[], from[] and rope_shift_at[]. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;

@@ -94,7 +94,7 @@ void rings_ema_reset(struct rings *);
 /* Empty the rings and give them this shape, which must fit the buffers. */
 void rings_reset(struct rings *, const struct rings_shape *);
 
-/* 1 while no token was moved or evicted: slot r holds token sinks + r. */
+/* 1 while no token was moved or evicted. Slot i of the rings then holds token sinks + i. */
 static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
@@ -105,18 +105,17 @@ int32_t rings_stage(const struct rings *);
 int32_t rings_fill(const struct rings *, int32_t i);
 /* *first, *last: the oldest and the newest token that any head holds in ring i; -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
-/* The position by which the next token's query is rotated to attend to the keys of ring i. */
+/* Return the position at which to rotate the next token's query for attention to the keys of ring i. */
 int64_t rings_query(const struct rings *, int32_t i);
 /* The position of the next token within the cache: sinks and tokens in all rings. */
 int32_t rings_rank(const struct rings *);
 
-/* Find the slots whose mass a rings_insert() of n tokens will read. Writes the first `most` of them to slot[] and
- * returns the number of all. */
+/* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
+ * slot[]; return the total number, which may be larger. */
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the n tokens in the staged slots, whose mass is in mass[]. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many are left: n, or at most the sinks once tokens have been
- * evicted. */
+/* Roll back to the first n tokens. Return how many remain: n, or after an eviction at most the number of sinks. */
 int32_t rings_rewind(struct rings *, int32_t n);
 /* Recompute all fields for t tokens from id[], after rings_reset() and loading id[]. t exceeds the sinks and the
  * rings' slots. Returns -1 if no stream of t tokens leaves this id[]; the caller then resets the rings. */

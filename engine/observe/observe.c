@@ -1,4 +1,5 @@
-/* engine/observe/observe.c - the list of observers, and how much one token attends to each earlier token. */
+/* engine/observe/observe.c - calls the observers of attention, and computes how much one token attends to each
+ * earlier token. */
 #include "engine/observe/observe.h"
 
 #include <stdlib.h>
@@ -26,8 +27,8 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	/* Sliding-window layers may have queries of another width. They are observed only in models without full
-	 * layers. */
+	/* Only full-attention layers are observed, unless the model has none: sliding-window layers may have
+	 * queries of another width. */
 	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
 	int failed;
 

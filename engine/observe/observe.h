@@ -38,7 +38,7 @@ struct token_attention {
 /* Open for a cache. Returns 0, or -1 (ERR_FIT) without memory, leaving t closed. */
 int token_attention_open(struct token_attention *, struct cache *, struct err *);
 void token_attention_close(struct token_attention *);
-/* Let the last token of the step attend once more, with a probe. */
+/* Compute the attention of the step's last token once more, this time recording its probabilities. */
 void token_attention_take(struct token_attention *, const struct attention *);
 /* Read share[0 .. n_col) of one KV head, mean over its query heads. with_tokens: also token[]. */
 void token_attention_head(struct token_attention *, const struct attention *, int32_t head, int with_tokens);

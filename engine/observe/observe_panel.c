@@ -20,7 +20,7 @@ struct layer_selection {
 	/* i32 [n_kv_head][..]: copies of the parts' slots, allocated on first use */
 	struct tensor list[SELECT_PARTS];
 	int n_part, wanted;
-	double now, share; /* share of the running step; share as measured last; -1 = unknown */
+	double now, share; /* share in the running step; last measured share, -1 if unknown */
 };
 struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
@@ -195,7 +195,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* Add the attention of the head that was read last to its tokens. */
+/* Add one head's attention, as read last, to the attention mass of the tokens it attended to. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
@@ -271,7 +271,7 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* ---- the observer ---- */
 
-/* 1 if tokens of this step may be rolled back. The view then keeps showing the last token decoded alone. */
+/* 1 if tokens of this step may be rolled back. The cache view then keeps showing the last ordinary decoded token. */
 static int is_verify_step(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;

@@ -18,7 +18,7 @@ int policy_parse(struct policy *, const char *text, struct err *);
 
 /* Set the policy to def with all settings at their defaults. */
 void policy_preset(struct policy *, const struct policy_def *);
-/* Set one setting to text[0..len). Returns -1 if the setting does not accept the text. */
+/* Set one setting from text[0..len). Return 0, or -1 if the text is not a valid value. */
 int param_set(struct policy *, const struct param *, const char *text, size_t len);
 /* Write what a setting accepts, for messages and help. */
 void param_range(const struct param *, char *out, size_t cap);
@@ -28,8 +28,8 @@ void policy_inherit(struct policy *to, const struct policy *from, const char *ke
 void policy_text(const struct policy *, char *out, size_t cap);
 /* Append the name and all settings, whatever their defaults are. Sessions store this text. */
 void policy_whole(const struct policy *, struct str *out);
-/* Append the name and all settings as numbers, equal only for equal settings. Snapshots store this text; changing its
- * form makes every snapshot miss. */
+/* Append the name and all settings as numbers; equal texts mean equal settings. Snapshots are looked up by this
+ * text, so a change of its format makes all existing ones unusable. */
 void policy_identity(const struct policy *, struct str *out);
 
 #endif
