@@ -21,7 +21,7 @@
 /* bytes; requests at most this far apart are merged, because one larger read is faster than two */
 enum { GAP = 32 << 10 };
 
-/* Bytes that this process has read from disks; 0: the system does not tell. */
+/* Return the bytes that this process has read from disks so far, or 0 if the system does not report them. */
 static uint64_t bytes_read(const struct kv_ahead *a)
 {
 	char text[512], *at;
@@ -95,7 +95,8 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
 }
 
-/* Request the pages of these ascending slots of a head, in both planes. Requests close together are merged. */
+/* Ask the system to read the file pages of these slots of one head, keys and values. slot[] is ascending; requests
+ * close together are merged. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0),

@@ -1,5 +1,5 @@
-/* engine/cache/kv_attend.c - what a step does with the KV planes: rotate and write keys and values, compute
- * attention. */
+/* engine/cache/kv_attend.c - operations of a step on the KV cache: rotate keys (RoPE), store keys and values,
+ * compute attention. */
 #include "engine/cache/kv_store.h"
 
 static void heads_rotate(const struct kv_store *kv, int32_t layer, struct tensor *out, const struct tensor *x,

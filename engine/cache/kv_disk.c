@@ -154,7 +154,7 @@ uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_
 	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
 }
 
-/* Start writing changed pages of these bytes, so that they do not accumulate in memory. Does not wait for the
+/* Start writing changed pages of this byte range to disk, so that they do not fill memory. Does not wait for the
  * disk. */
 static void write_early(int fd, uint64_t off, uint64_t n)
 {

@@ -6,7 +6,7 @@
 
 /* ---- sizes ---- */
 
-/* Most entries per KV head to fetch ahead: those ranked just below the selected ones. */
+/* Largest number of entries per KV head to prefetch for the next token: those ranked just below the selected ones. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -149,7 +149,7 @@ int kv_host_serves(const struct kv_store *kv, int32_t layer)
 
 /* ---- what the rows hold ---- */
 
-/* Wait for the fetch ahead of a layer. The fetches of all layers are in one queue and complete with it. */
+/* Wait for the prefetches of all layers, which share one queue. */
 static void wait_for_all(struct kv_store *kv)
 {
 	kv->be->ops->fetch_wait(kv->be);
@@ -194,7 +194,8 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* Forget the rows that a failed step left, once the backend works again. Call before using rows. */
+/* Discard the cached entries that a failed step may have left incomplete, once the backend works again. Call
+ * before using any. */
 static void rows_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
@@ -334,7 +335,7 @@ void kv_host_count(struct kv_store *kv, struct kv_fetched *out)
 	add_counts(kv, &kv->host->count_ahead, out);
 }
 
-/* Reading the counts waits for the device, so it is done after 1, 2, 4, ... tokens and then every COUNT_EVERY
+/* Reading the counters waits for the device. So read them after 1, 2, 4, ... tokens, later every COUNT_EVERY
  * tokens. */
 enum { COUNT_EVERY = 32 };
 

@@ -30,7 +30,7 @@ struct kv_fetched {
 struct kv_host {
 	/* rows per KV head; most entries that a token selects; most KV heads of a layer */
 	int32_t rows, listed, heads;
-	/* 1: fetch ahead. Tests and measurements set it to 0, so that each token fetches only its own entries. */
+	/* 1: prefetch entries that the next token will probably select. Tests and measurements set it to 0. */
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
 	struct tensor *k, *v, *map;     /* [n_full] rows and map of each layer (struct fetch_args) */
@@ -65,18 +65,18 @@ void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t 
 /* Fetch ahead for the next token, after a layer has attended by selection `by` (NULL: no selection). The token must
  * be the last one of the step. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
-/* Forget rows of a layer: its slots from slot0 on were written. */
+/* Discard the device's copies of a layer's slots from slot0 on, because those slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
 /* Mark all rows as stale: a step failed or was cancelled. */
 void kv_host_invalidate(struct kv_store *);
 /* Forget all rows. */
 void kv_host_clear(struct kv_store *);
-/* Begin a step that decodes `generates` tokens; 0: it prefills. */
+/* Begin a step. generates: tokens that it decodes; 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);
 /* Bytes fetched per token and share of entries not fetched on demand (struct timeline_stats). Unknown values are left
  * as they are. kv->host must not be NULL. */
 void kv_host_stats(const struct kv_store *, double *fetched, double *overlap);
-/* Read the counts of fetched entries from the device. Waits for the work queued there. */
+/* Read the counters of fetched entries from the device, after waiting for the work queued there. */
 void kv_host_count(struct kv_store *, struct kv_fetched *);
 
 #endif

@@ -144,7 +144,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace next. A row that this call uses is never returned; a call needs at most all rows. */
+/* Return the row to replace, by the clock algorithm (second chance). Rows that the current call uses are never
+ * returned; a call never needs more rows than exist. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -193,8 +194,8 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Copy n slots of one head into r->bytes. Few slots (mapped = 0): pread(). Many: read through the mapping, which is
- * cheaper once most of its pages are needed. Returns 0 or -1. */
+/* Copy n slots of one head from the file to r->bytes. For few slots (mapped = 0) it uses pread(). For many it
+ * reads through the mapping, which is cheaper if most pages are needed anyway. Return 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
@@ -239,7 +240,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* After a failure: clear the store, because some rows belong to slots whose entries were not read. Returns 0. */
+/* Clear the store after a read failed: some rows are assigned to slots whose entries were not read. Return 0. */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);

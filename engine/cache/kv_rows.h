@@ -18,10 +18,11 @@ struct kv_rows {
 	struct tensor *k, *v; /* [n_full] [heads of the layer * rows][head_dim]: keys and values of the rows */
 	struct tensor list;   /* i32 [heads][rows]: rows that the part attending now reads */
 	struct row_map {
-		int32_t *at;    /* [cap] row of a slot, counted from 1; 0 = not in the store */
-		int32_t *slot;  /* [rows] slot in a row; -1 = none */
-		uint8_t *used;  /* [rows] 1: used since the hand passed */
-		int32_t *asked; /* [rows] last call that used the row; a call does not replace its own rows */
+		int32_t *at;   /* [cap] row of a slot, counted from 1; 0 = not in the store */
+		int32_t *slot; /* [rows] slot in a row; -1 = none */
+		uint8_t *used; /* [rows] 1: used since the hand passed */
+		int32_t *
+			asked; /* [rows] number of the last call that used the row; a call never replaces rows that it uses itself */
 		int32_t hand;
 	} * map; /* [n_full][heads] */
 	int32_t call;
@@ -39,7 +40,7 @@ void kv_rows_close(struct kv_store *);
 /* Let a part with a given list attend to rows of the store. Returns 1. Returns 0 and leaves the part as it is, if the
  * list does not fit the store or the file cannot be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
-/* Forget slots slot0 .. slot0 + n of a layer, whose entries were written or moved. */
+/* Discard the copies of slots slot0 .. slot0 + n of a layer, whose entries were written or moved. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 void kv_rows_clear(struct kv_store *);
 

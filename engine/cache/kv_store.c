@@ -14,7 +14,8 @@ static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t l
 	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
 }
 
-/* Bytes of one token's entries in the first `layers` layers: sliding-window layers only, or full layers only. */
+/* Return the bytes of one token's KV entries in the first `layers` layers. Counts either the sliding-window layers
+ * or the full-attention layers. */
 static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;

@@ -45,11 +45,11 @@ struct kv_store {
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys, which its values follow */
 	uint64_t resident;      /* most bytes of the file's planes in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
-	struct kv_rows *rows;   /* rows last selected from the file, in memory (kv_rows.h); NULL: none */
-	/* planes of full layers in host memory beside a device (kv_host.h); NULL: they are not */
+	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
+	/* state for full layers' planes in host memory, with a GPU (kv_host.h); NULL if they are on the GPU */
 	struct kv_host *host;
 	int32_t written; /* slots written since kv_clear(), counted from slot 0 */
-	double *clock;   /* seconds in kv_put() and kv_attend() are added here; NULL: not measured */
+	double *clock;   /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
 
 /* Sizes of a store. */
@@ -60,7 +60,7 @@ struct kv_shape {
 	int endless;  /* 1: a sequence can be longer than cap */
 	/* Most bytes of full layers in memory, the rest being in a file; at least kv_disk_least(). 0: no file. */
 	uint64_t resident;
-	/* with a file: rows per KV head that hold selected entries in memory; 0: none */
+	/* with a file: how many selected entries per KV head are cached in memory; 0 disables it */
 	int32_t rows;
 	/* Selected entries per KV head on the device, the planes of full layers being in host memory; at least
 	 * kv_host_rows_least(). 0: all planes are on the device. */
@@ -83,7 +83,7 @@ uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 /* Bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
-/* Bytes of memory that the file needs while one of its layers is in use. */
+/* Return the memory in bytes that is needed while one layer of a cache file is in use. */
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
             struct err *);
@@ -99,9 +99,10 @@ int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 void kv_slide(struct kv_store *, int32_t n);
 /* Copy the windows before slot `pin`, if the planes have them. All slots before it must be written. */
 void kv_keep_pinned(struct kv_store *);
-/* Forget all but the first n slots. Returns 1, or 0 if entries are missing that a token behind them reads. */
+/* Truncate to the first n slots. Return 1, or 0 if sliding-window layers lack entries that the next token would
+ * read. */
 int kv_return(struct kv_store *, int32_t n);
-/* Tokens that a query of the layer attends to, itself included; 0 = all. */
+/* Return how many tokens a query of this layer attends to, itself included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
 /* The largest window of all layers, or 0. */
 int32_t kv_window_most(const struct kv_store *);
@@ -206,8 +207,9 @@ void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t
 /* Which selected slots are requested from disk, if the last step had to wait for the disk. Contiguous slots of the
  * next layer are always requested. */
 enum {
-	AHEAD_LAST = 1,  /* request the previous selection of the next layer, while this layer computes */
-	AHEAD_CHOICE = 2 /* request the selection of a layer as soon as it is made, before attention starts */
+	AHEAD_LAST =
+		1, /* prefetch the slots that the next layer selected for the previous token, while this layer computes */
+	AHEAD_CHOICE = 2 /* prefetch the slots that a layer has just selected, before its attention starts */
 };
 struct kv_ahead {
 	int kinds;
@@ -229,11 +231,11 @@ void kv_ahead_close(struct kv_ahead *);
 void kv_ahead_step(struct kv_store *, int32_t generates);
 /* Bytes fetched per token and overlap of selections (struct timeline_stats); -1: unknown. */
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
-/* 1 if selections must be made before a layer attends, because their entries will be requested or copied. */
+/* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
 /* Request pages before a layer attends to these parts. */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
-/* Request the pages of these slots of a head, which are about to be read from the file. */
+/* Ask the system to read the file pages of these slots of a head, before they are accessed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
 /* Remember the selection of a layer that has attended to these parts. */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);

@@ -197,7 +197,7 @@ static void states_recompute(struct recurrent *r, int32_t n)
 	}
 }
 
-/* Make the new states current, and the current ones the older ones; a second call undoes the first. */
+/* Swap the states `now` and `next`; a second call undoes the first. */
 static void states_exchange(struct recurrent *r)
 {
 	struct tensor *was = r->now;

@@ -68,7 +68,8 @@ void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space
 void recurrent_commit(struct recurrent *, int32_t n, int32_t tried);
 /* Copy the current states. */
 void recurrent_keep(struct recurrent *);
-/* Roll back to the first n tokens. Returns how many are left: n, or as many as the nearest older state covers. */
+/* Roll back to the first n tokens, or if their states were not kept, to the nearest earlier states that were.
+ * Return the number of tokens reached. */
 int32_t recurrent_rewind(struct recurrent *, int32_t n);
 
 /* Pass the states after n tokens to the serializer. */

@@ -152,7 +152,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Give the entries lost to rounding one by one to the layer that lost most. */
+	/* Rounding down left some entries unassigned. Assign them one by one, each to the layer that lost most. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;

@@ -40,10 +40,9 @@ struct selector {
 	void *state;
 };
 
-/* How a layer got the entries that the last decoded token read. */
+/* Where the entries came from that the last decoded token read in a layer. */
 struct select_status {
-	/* 1: a set was selected anew; 0: an older set served; -1: the selector has no sets that serve several
-	 * tokens */
+	/* 1: a new set was selected; 0: an earlier token's set was reused; -1: the selector never reuses sets */
 	int fresh;
 	/* cosine of the token's query with that of the last selection; -2: not compared */
 	double cosine;
@@ -53,7 +52,9 @@ struct selector_ops {
 	/* Bytes that init() allocates for a region of cap slots. */
 	uint64_t (*bytes)(const void *par, const struct hparams *, const struct backend *, int32_t cap);
 	int (*init)(struct selector *, struct err *);
-	void (*release)(struct selector *); /* also called after a failed init; NULL: nothing to free but the state */
+	void (*release)(
+		struct selector
+			*); /* free the selector's resources; also called after a failed init; NULL if there are none */
 	/* Update sketches and bounds for slots slot0 .. slot0 + n of the layer, which were written. May be NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* Describe what a decoded token reads of a region of n_slots in part[]; return the number of parts. q is its
@@ -125,7 +126,7 @@ void select_close(struct selector *);
 /* Allocate a tensor of the backend. On failure t is zeroed. */
 int select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void select_drop(const struct selector *, struct tensor *t);
-/* Zero the first n columns of the first `rows` rows of an f32 tensor. */
+/* Set the first n columns of the first `rows` rows of an f32 tensor to 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
 /* 1 if decoded tokens select in that layer. 0 for a sliding-window layer: of all hooks only rewind() and archive()
  * concern it. */
@@ -180,9 +181,9 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Start a new set that may or may not serve: the caller sets fresh[layer] before picks_commit(). */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Commit the step. A set whose token was rolled back is dropped. */
+/* Commit the step. A set is dropped if the token that selected it was rolled back. */
 void picks_commit(struct picks *, const struct step *);
-/* Forget the sets that were selected over more than n slots; n = 0: all sets. */
+/* Discard the sets that were selected when the region had more than n slots. n = 0 discards all sets. */
 void picks_forget(struct picks *, int32_t n);
 void picks_archive(struct picks *, const struct selector *, struct serializer *);
 

@@ -28,7 +28,7 @@ float *attn_image_push(struct attn_image *m)
 
 /* ---- one row ---- */
 
-enum { STRIP = 32 }; /* pixels at a time, so that their buffers fit the CPU cache beside the weights */
+enum { STRIP = 32 }; /* pixels computed at a time; small, so that their buffers and the weights fit the CPU cache */
 
 static void relu(float *x, int32_t n)
 {

@@ -44,7 +44,7 @@ struct attn_image {
 
 /* Set up an empty image. a and r [rows][cap] are zeroed memory that the caller owns. */
 void attn_image_init(struct attn_image *, float *a, float *r, int32_t rows, int32_t cap);
-/* Clear the image, of which only the first n columns may be used. */
+/* Set the first n columns of the image to 0. No column after them may be in use. */
 void attn_image_clear(struct attn_image *, int32_t n);
 /* Replace the oldest row by a new one. Returns it; the caller fills all `cap` columns. */
 float *attn_image_push(struct attn_image *);

@@ -26,7 +26,7 @@ static void add_name(struct str *out, const struct predictor_key *k)
 	str_addf(out, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
 }
 
-/* Append the path of the user's file; -1: there is no home directory. */
+/* Append the path of the user's file. Return 0, or -1 if there is no home directory. */
 static int user_file(struct str *out, const struct predictor_key *k, struct err *err)
 {
 	struct str name = { 0 };

@@ -124,7 +124,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Number of tokens, at the end of a step, whose attention counts. */
+/* Return how many tokens at the end of the step have their attention counted. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -177,8 +177,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* Let a slot that dropped out of the newest ones replace the lightest heavy slot, if its mass is at least as
- * large. */
+/* A slot has just become too old for the newest half. It replaces the heavy slot of the least mass, if its own
+ * mass is not smaller. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -316,7 +316,8 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* h2o: the sums include the attention of forgotten tokens, so prefill everything again. */
+	/* The attention sums include the removed tokens and cannot be corrected, so ask for a new prefill of
+	 * everything. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 

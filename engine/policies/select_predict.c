@@ -68,7 +68,7 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 	return slots / par->block + (slots % par->block != 0);
 }
 
-/* Plan what is read of a region of n_slots. Returns 0 if everything is read. */
+/* Decide which parts of a region of n_slots are read. Return 0 if the whole region is read. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
 	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
@@ -176,7 +176,7 @@ static uint32_t rank_of(float score)
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* Write the slots of the n columns with the largest scores, ascending. Of equal scores the later column wins. */
+/* Write the slots of the n highest-scoring columns in ascending order. On a tie, the later column wins. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
