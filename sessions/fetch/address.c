@@ -117,7 +117,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* inet_pton(): a host name such as "127.0.0.1.example" is another machine. */
+/* Only numeric addresses are accepted: a host name such as "127.0.0.1.example" is another machine. */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;
@@ -142,7 +142,7 @@ int http_has_user(const char *url)
 
 	if (memchr(p, '@', n))
 		return 1;
-	/* The password of "NAME:PASSWORD@" may contain '/', '?' or '#'. */
+	/* A password may contain '/', '?' or '#', so look for '@' beyond them if no port number follows the ':'. */
 	port = *p == '[' ? NULL : memchr(p, ':', n);
 	return port && port + 1 + strspn(port + 1, "0123456789") < p + n && strchr(p, '@');
 }

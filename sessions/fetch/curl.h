@@ -29,10 +29,10 @@ struct curl_lib {
 	CURLMsg *(*multi_info)(CURLM *, int *);
 	char *(*version)(void);
 };
-/* Load libcurl once.  NULL with ERR_DOCUMENT: it is not installed or does not start. */
+/* Load libcurl once.  NULL with ERR_DOCUMENT: libcurl is not installed or cannot be initialised. */
 const struct curl_lib *curl_load(struct err *);
-/* Set the file of CA certificates: SSL_CERT_FILE.  A libcurl that was not built for one distribution
- * (tests/package/portable.sh) has no default path; then use the first known file of the common distributions. */
+/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl.  A portable build
+ * has no such path; then use the first file that exists among those of common distributions. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */
@@ -44,14 +44,14 @@ enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);
 /* Classify the host of a URL: an IP address or "localhost"; every other name counts as public. */
 enum nearness near_host(const char *url);
-/* 1 if a proxy is set.  The proxy resolves names, so only the names tell how near a host is. */
+/* 1 if a proxy is set.  Then the proxy resolves host names, so a host can be classified only by its name. */
 int near_by_name(void);
 
 /* ---- http.c ---- */
 
 /* Parse one header line (n bytes, not NUL-terminated) into *r. */
 void http_head_line(struct http_reply *r, const char *bytes, size_t n);
-/* Length of "https://host:port" in url.  URLs with the same origin are of the same server. */
+/* Length of "https://host:port" in url.  Two URLs with the same origin name the same server. */
 size_t http_origin_bytes(const char *url);
 /* 1 for connection errors that a retry may cure. */
 int http_is_broken(CURLcode);

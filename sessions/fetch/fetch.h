@@ -23,8 +23,8 @@ struct http_reply {
 	int elsewhere;   /* 1: a redirection led to another server than the one of the request */
 	/* address of the next page of a list (Link), or target of a redirection (Location); "" = neither */
 	char next[1024];
-	/* Headers of huggingface.co; "" or -1 if missing.  code, message: why it refuses (X-Error-Code and -Message).
-	 * linked_sum, linked_size: SHA-256 in hexadecimal and size of the file behind a redirection to its storage
+	/* Headers of huggingface.co; "" or -1 if missing.  code, message: why it refused (X-Error-Code and -Message).
+	 * linked_sum, linked_size: SHA-256 (hexadecimal) and size of the file that a redirection leads to
 	 * (X-Linked-Etag and -Size). */
 	char code[32], message[160];
 	char linked_sum[65];
@@ -34,7 +34,7 @@ struct http_request {
 	const char *url;
 	/* bearer token, sent only to the host of url, and only if url is http_is_private(); NULL: none */
 	const char *token;
-	int packed;          /* 1: accept a compressed answer; its length is then that of the compressed bytes */
+	int packed;          /* 1: accept a compressed answer; Content-Length then counts compressed bytes */
 	int seconds;         /* time limit for the whole transfer; 0: none */
 	int64_t first, last; /* byte range to fetch, last included; first -1: the whole file; last -1: to the end */
 	/* Callbacks for an answer with status 200 or 206: begin() before the first byte (may be NULL), then bytes()
@@ -44,8 +44,8 @@ struct http_request {
 	int (*stopped)(void); /* polled while waiting: nonzero ends the transfer with ERR_CANCELLED; may be NULL */
 	void *ud;
 };
-/* Send a GET request and follow redirections.  0: the server answered, with any status.  -1: no answer, a broken
- * or refused one; *r says how far it came. */
+/* Send a GET request and follow redirections.  0: the server answered, with any status.  -1: there was no
+ * answer, or it was broken or refused; *r has the headers received so far. */
 int http_get(const struct http_request *, struct http_reply *r, struct err *e);
 /* 1 if the Content-Type is `type`; parameters are ignored. */
 int http_type_is(const struct http_reply *, const char *type);
@@ -80,8 +80,8 @@ void http_client_close(struct http_client *);
 /* Send a request and wait for the head of its answer.  0: *r has the status.  -1: r->broken says whether a retry
  * may succeed. */
 int http_ask(struct http_client *, const struct http_send *, struct http_reply *r, struct err *);
-/* Wait for more of the body and append it: 1; 0 = the body has ended; -1: *broken (may be NULL) = 1 if the
- * connection failed. */
+/* Wait for more of the body and append it to out.  1: bytes were appended.  0: the body has ended.  -1: an error;
+ * *broken (may be NULL) = 1 if the connection failed. */
 int http_read(struct http_client *, struct str *out, int *broken, struct err *);
 /* Set the time limit: the request fails if the current http_ask() or http_read() waits beyond `seconds` from now. */
 void http_patience(struct http_client *, double seconds);

@@ -34,8 +34,8 @@ struct transfer {
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;              /* 1: the body of an error reached its limit */
-	enum nearness nearest;  /* nearest class that may be connected to: that of the farthest host so far */
-	int nearer;             /* 1: a host nearer than that was refused */
+	enum nearness nearest;  /* class of the farthest host so far; hosts nearer to this machine are refused */
+	int nearer;             /* 1: a host nearer than `nearest` was refused */
 };
 
 /* The value of the header line if its name is `name`, else NULL. */
@@ -47,7 +47,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	                                                              : NULL;
 }
 
-/* Reset *r for a new answer.  Only the linked file's sum and size, which came with the redirection, stay. */
+/* Reset *r for a new answer.  Keep linked_sum and linked_size: they come with a redirection. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {
@@ -246,7 +246,7 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
-	/* Some servers compress anyway.  If this option is set at all, libcurl decodes their answers. */
+	/* Some servers compress all the same; libcurl decodes their answers if this option has any value. */
 	curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "identity");
 	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
@@ -314,7 +314,7 @@ static int token_may_go(const struct http_request *q, const char *url)
 	return q->token && same_origin(q->url, url) && http_is_private(url);
 }
 
-/* Class of the host that answered.  Its redirections may lead to hosts as near as itself, not nearer. */
+/* Classify the host that answered: a redirection from it must not lead to a host nearer to this machine. */
 static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
 {
 	char *ip = NULL;
@@ -332,7 +332,7 @@ static int refuse_nearer(const char *url, struct err *e)
 		(int)http_origin_bytes(url), url);
 }
 
-/* Send one request.  0: *next = target of a redirection, or empty; -1. */
+/* Send one request.  0: *next is the target of a redirection, or empty.  -1: an error. */
 static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;

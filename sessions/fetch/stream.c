@@ -9,7 +9,7 @@
 
 #include "sessions/fetch/curl.h"
 
-/* GOT_MOST: most bytes between two polls; compression expands a thousandfold */
+/* GOT_MOST: most decompressed bytes between two polls; compressed data can expand a thousandfold */
 enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };
 
 struct http_client {
