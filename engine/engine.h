@@ -99,7 +99,7 @@ const char *engine_template_name(size_t i);
 
 /* ---- the machine ---- */
 
-/* The CPU kernels in use and the available ones: "avx512 (avx512, avx2, c available)". */
+/* Return which CPU kernels are in use and which are available, as "avx512 (avx512, avx2, c available)". */
 const char *engine_cpu_level(void);
 /* Measure the bytes per second that `threads` threads read from memory: best of a few passes over `bytes`. */
 double engine_bandwidth(int threads, uint64_t bytes);
@@ -108,7 +108,7 @@ double engine_arithmetic(int threads);
 /* Measure the bytes per second, read and written, of copying inside the engine's memory: best of a few passes; 0 = no
  * room for the buffer. */
 double engine_copy_bandwidth(struct engine *, uint64_t bytes);
-/* Return the bytes that this process may still take: the least of the limits of machine, container and process. */
+/* Return how many more bytes of memory this process may use: the smallest limit of machine, container and process. */
 uint64_t engine_memory_free(void);
 /* For a SIGBUS handler: 1 if the address is in a mapped model file or cache file, which was truncated or whose disk
  * failed. The thread may then continue, and its step fails with a sentence. */
@@ -168,7 +168,7 @@ struct rendered {
 enum render_flags {
 	REPLY_HEAD = 1,       /* end with the head of an answer */
 	REPLY_NO_THOUGHT = 2, /* ask for an answer without reasoning, if the template can */
-	RENDER_OPEN = 4,      /* the last message is unfinished: leave out what follows its text */
+	RENDER_OPEN = 4,      /* the last message is unfinished: omit what the template puts after its text */
 	REPLY_THOUGHT = 8     /* ask for an answer with reasoning, if the template has the choice */
 };
 /* Render a conversation; a model without a template gets the texts one after the other. Only the template makes

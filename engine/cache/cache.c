@@ -1,4 +1,5 @@
-/* engine/cache/cache.c - the transaction of a step in a cache, and rollbacks; see cache.h. */
+/* engine/cache/cache.c - runs the steps of a cache (begin, attend in each layer, commit) and rolls tokens back;
+ * see cache.h. */
 #include "engine/cache/cache.h"
 
 #include <string.h>
@@ -37,7 +38,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 if the step's tokens attend one by one, each with a selection of its own. */
+/* 1 if the step's tokens attend one at a time, each to entries selected for it alone. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -314,7 +315,8 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- other changes ---- */
 
-/* Rewind the selector and the observers to n tokens. Returns how many tokens all of them can continue from. */
+/* Roll the selector and the observers back to n tokens. Return the largest length that all of them can continue
+ * from. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -467,7 +469,7 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* With recurrent layers nothing is taken: the entries come without the states of these layers. */
+	/* Accept no entries if the model has recurrent layers: their states do not come with the entries. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

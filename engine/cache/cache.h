@@ -187,7 +187,7 @@ struct retention_ops {
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
 	/* Bytes of KV entries that one token reads after pos tokens, in the layers without a window. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
-	/* Report what is kept and evicted. NULL: nothing is ever evicted. */
+	/* Report which entries are kept and which are evicted. NULL: nothing is ever evicted. */
 	void (*ring_stats)(const struct cache *, struct ring_stats *);
 	void (*view)(const struct cache *, struct retained_view *); /* NULL: nothing is ever evicted */
 	/* Copy the attention mass of view() to the host. May be NULL. */
@@ -236,7 +236,7 @@ void cache_attend(struct cache *, int32_t layer, const struct qkv *);
  * NULL: the model's surprise at each token, NaN = unknown. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
-/* Most tokens of a VERIFY step after pos tokens: 1 .. VERIFY_MOST. */
+/* Return the largest number of tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll committed tokens back: forget all but the first n. Returns how many are left, fewer if the cache cannot go
