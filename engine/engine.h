@@ -83,7 +83,7 @@ struct engine_info {
 };
 
 int engine_open(struct engine **out, const struct engine_options *, struct err *);
-/* All timelines of the engine must be closed before. NULL is allowed. */
+/* Close all timelines of the engine before. NULL is allowed. */
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
@@ -265,7 +265,7 @@ struct timeline_need {
 	uint64_t host_bytes;    /* machine memory of a GPU's cache, if kv_memory is too small */
 	uint64_t least_bytes;   /* smallest kv_memory that works, if kv_memory is too small */
 	uint64_t free_bytes;    /* free memory, on a GPU of the device */
-	uint64_t device_bytes;  /* all memory of the device; 0 = the engine computes in the system's memory */
+	uint64_t device_bytes;  /* total memory of the device; 0 if the engine computes in system memory */
 	int32_t ctx_fits;       /* largest ctx that fits free_bytes, beside weights that are still to load; 0 = none */
 };
 /* Compute what opening would take; allocates nothing. */

@@ -82,7 +82,7 @@ struct cache_view {
 	float spread;    /* sift: one standard error of the share that the sample gives, 1 - estimated; -1 = unknown */
 	double seconds;  /* time that making this view took */
 };
-/* Fill *out; cols: 1 .. VIEW_COLS. Short sequences get fewer columns. */
+/* Fill *out with `cols` columns, 1 .. VIEW_COLS. A short sequence gets fewer. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
 /* Fill out[n] with the share of the pairs that keep tokens first .. first + n, as cache_view.kept; 0 = no such
  * token. */

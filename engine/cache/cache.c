@@ -106,7 +106,7 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* After attention: clear selections, tell read-ahead, observers and selector. */
+/* After attention: clear the selections, and notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {

@@ -110,9 +110,10 @@ struct cache {
 	int32_t region;
 
 	struct kv_store kv;
-	struct recurrent recurrent; /* states of the layers without a KV cache; hp NULL: no such layer */
-	struct rope rope;           /* RoPE angles of the region: a token's position is its index */
-	struct rope window_rope;    /* RoPE angles of sliding-window layers; be NULL: `rope` serves them */
+	struct recurrent
+		recurrent; /* states of recurrent layers, which have no KV cache; hp is NULL if the model has none */
+	struct rope rope;  /* RoPE angles of the region: a token's position is its index */
+	struct rope window_rope; /* RoPE angles of sliding-window layers; if be is NULL, these layers use `rope` */
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated by `rope`. Without data if no unrotated queries
 	 * are needed: then queries are rotated in place. */
 	struct tensor q;
@@ -203,7 +204,7 @@ struct retention_ops {
 	/* Pass all other state for n tokens to the serializer (serialize.h). When loading, the cache is empty and the
 	 * entries of ready() tokens are in their slots. After a failure the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
-	/* Pass the points to which committed tokens can be rolled back to the serializer. May be NULL. */
+	/* Pass to the serializer the states that committed tokens can be rolled back to. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
 };
 extern const struct retention_ops retain_all, retain_cascade;
