@@ -27,7 +27,7 @@ static int refuse_errno(struct err *e, const char *path, const char *what, int c
 
 /* ---- bytes ---- */
 
-/* Wait until fd has bytes, its end or an error: 0; -1: the user stopped the import.  Regular files never wait. */
+/* Wait until fd can be read without blocking.  -1: the user stopped the import. */
 static int wait_for_bytes(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -126,7 +126,7 @@ static int read_file(const char *path, char **buf, size_t *n, struct stat *opene
 		return refuse_errno(e, path, "opened", errno);
 	if (check_kind(path, &st, e))
 		return -1;
-	/* O_NONBLOCK: do not wait for a writer if a pipe has replaced the file. */
+	/* O_NONBLOCK: open() must not wait for a writer if a FIFO has replaced the file. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return refuse_errno(e, path, "opened", errno);

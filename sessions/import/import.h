@@ -45,8 +45,8 @@ struct doc_origin {
 /* A document as UTF-8 text with \n line ends.  The text is untrusted data, never instructions: the tokenizer reads
  * it with special tokens off, and clean_text() filters it before it reaches a terminal. */
 struct doc {
-	char *name;           /* last part of the path, or "standard input"; raw bytes: clean before showing */
-	enum doc_type type;   /* never DOC_GZIP, which is unpacked; the number is stored in chat.db */
+	char *name;           /* last part of the path, or "standard input"; unfiltered: see clean_text() */
+	enum doc_type type;   /* type after unpacking, so never DOC_GZIP; stored in chat.db */
 	const char *encoding; /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
 	uint64_t bytes;       /* size as read */
 	struct str text;
@@ -58,40 +58,40 @@ struct doc {
 };
 
 /* Read a regular file, standard input ("-": a pipe, a socket or a redirected file), or an http(s) address.  -1:
- * *out is empty and *e is ERR_DOCUMENT, or ERR_FIT = no memory. */
+ * *out is empty; the error is ERR_DOCUMENT, or ERR_FIT if memory is short. */
 int doc_read(const char *path_or_dash, struct doc *out, struct err *e);
-/* Read a document from memory; name serves for its type and for messages. */
+/* Read a document from memory.  Its name helps to find its type, and appears in messages. */
 int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
 /* 1 if name and first bytes show plain text, source code or Markdown, which can be read in parts.  0: another
  * format; doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* Check an address.  Appends it to url as it is fetched (blanks as %20), and to shown without "?..." and "#...",
- * which may be secret. -1 with ERR_DOCUMENT: not allowed, for example because it has a user name. */
+/* Check a web address.  Append to url the form to fetch (blanks as %20).  Append to shown the form for the screen:
+ * without "?..." and "#...", which may be secret.  -1 with ERR_DOCUMENT: refused, for example for its user name. */
 int doc_address(const char *said, struct str *url, struct str *shown, struct err *);
 /* Set a function that imports poll twenty times a second, from any thread; nonzero ends the import with
- * ERR_CANCELLED.  One per process; NULL: imports run to their end. */
+ * ERR_CANCELLED.  There is one such function per process; NULL removes it. */
 void doc_stop_when(int (*stopped)(void));
 void doc_free(struct doc *);
 /* Find the page or heading that contains byte `at` of the text; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);
 const struct mark *marks_at(const struct mark *, size_t n, enum mark_kind, size_t at);
-/* Copy pages and headings, not paragraphs (blank lines of the text show them).  Returns the number of copies. */
+/* Copy the marks of pages and headings; paragraphs can be found again by blank lines.  Return the number copied. */
 size_t marks_copy(const struct mark *, size_t n, struct mark **out);
 void marks_free(struct mark *, size_t n);
-/* Find the marks of a stored text again, as far as the text shows them: form feeds, headings of Markdown and plain
+/* Find marks in a stored text, whose original marks are lost: pages by form feeds, headings of Markdown and plain
  * text. */
 void doc_mark_again(struct doc *);
 
 enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
 void origin_copy(struct doc_origin *to, const struct doc_origin *from);
 void origin_free(struct doc_origin *);
-/* Compare the file with what was read: size and time, then content if only the time differs.  A new time with old
- * content is stored in *o. */
+/* Compare the file with its size and time when it was read, and its content if only the time differs.  If the content
+ * is unchanged, store the new time in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-/* List the documents that an argument names, at most 1,000.  A file, "-" or an address names itself; a folder its
- * files, recursively, by name, without hidden files, links, pictures and programs; a pattern with * ? [ the files
- * that match, unless a file has that name. -1: *out is empty; ERR_DOCUMENT if there is none. */
+/* List the documents that an argument names, at most 1,000.  A file, "-" or an address names itself.  A
+ * folder names the files below it, sorted, without hidden files, links, pictures and programs.  A pattern with * ? [
+ * names the files that match, unless a file has exactly that name.  -1: *out is empty; ERR_DOCUMENT if none. */
 /* skipped because of their names: one of them, and how many */
 struct doc_paths {
 	char **path;

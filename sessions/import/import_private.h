@@ -39,17 +39,17 @@ extern const struct charset charset_utf16le, charset_utf16be; /* recognised by b
 const struct charset *charset_by_label(const char *label, size_t n);
 /* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
-/* Load all of iconv's conversions, once, and keep them.  glibc keeps most in files that a jailed process cannot
- * open, and unloads unused ones. */
+/* Load all of iconv's conversions, once.  Call it before jail_enter(): glibc loads them from files, which a jailed
+ * process cannot open.  They stay in use, since glibc unloads unused ones. */
 void charset_load(void);
 /* Append p[n] as UTF-8; undecodable bytes become U+FFFD and are counted.  -1: iconv does not know the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
-/* UTF-8 character for a byte of the font Symbol, which has its own encoding. */
+/* Return the UTF-8 character for a byte of text in the font Symbol, which has its own encoding. */
 const char *charset_symbol(unsigned char);
 
 /* ---- guess.c ---- */
 
-/* Guess the charset of a text that is not UTF-8.  NULL: nothing better than Windows-1252. */
+/* Guess the charset of a text that is not UTF-8.  NULL: no charset fits better than Windows-1252. */
 const struct charset *charset_guess(const char *p, size_t n);
 
 /* ---- writer.c ---- */
@@ -58,13 +58,13 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
 
 #define WRITER_TABLES 16
 
-/* Writes text block by block.  A gap is pending until text follows, so the text neither begins nor ends with one. */
+/* Writes text block by block.  A gap (blank, line break or blank line) is written only when text follows it. */
 struct writer {
 	struct doc *doc;   /* receives text, marks, pages and notices */
 	enum gap gap;      /* pending gap before the next text */
 	int pre;           /* > 0: keep white space */
 	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
-	struct str prefix; /* written before the next text: indent and bullet of a list item */
+	struct str prefix; /* indent and bullet of a list item, to be written before its text */
 	struct str page;   /* label of the pending page mark */
 	int page_due;
 	int heading; /* level of the current heading; 0 = none */
@@ -74,14 +74,14 @@ struct writer {
 		size_t row, mark; /* text offset and mark index where the row begins */
 		size_t *cell;     /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		/* 1: the row contains a table or is kept by writer_row_keep(); do not join its cells */
+		/* 1: do not join the row's cells: it contains a table, or writer_row_keep() was called */
 		int nested;
 	} table[WRITER_TABLES];
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
 };
 void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-/* line break; begun: the paragraph has text, so a second break makes a blank line */
+/* Write a line break.  begun = 1: the paragraph has text already, so a second break makes a blank line. */
 void writer_line(struct writer *, int begun);
 /* Call before superscript text: writes '^' if the text is a number after a letter, digit or bracket, so that 10
  * and 3 do not become 103. */
