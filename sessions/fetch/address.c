@@ -117,7 +117,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* Only numeric addresses are accepted: a host name such as "127.0.0.1.example" is another machine. */
+/* Parse the host, not only its beginning: "127.0.0.1.example" is a name of another machine. */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;
