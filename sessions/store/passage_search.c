@@ -84,6 +84,12 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
+/* 1 for names and numbers: capitalised words but the first, and words that begin with a digit. */
+static int is_name(const struct question_word *w, int first)
+{
+	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
+}
+
 /* Return the factor for a word's idf. A capital counts only after the first word, which always has one. */
 static double word_factor(const struct question_word *w, int first)
 {
@@ -137,6 +143,7 @@ struct search {
 	double *score; /* [n_sentence] bm25 of the sentence */
 	uint32_t *has; /* [n_sentence] number (from 1) of the last word found in the sentence */
 	size_t n_sentence;
+	int unknown; /* 1: a name or number of the question is in no sentence */
 	double mean_sentence, mean_place;
 };
 
@@ -315,6 +322,7 @@ static double score_word(struct search *s, const struct question_words *q, size_
 			add_related(s, related, found, (size_t)n_like);
 		}
 		add_heading(s, w);
+		s->unknown |= !n && !n_like && is_name(&q->at[i], !i);
 	}
 	str_free(&query);
 	return n < 0 || n_like < 0 ? -1 : w.weight;
@@ -367,6 +375,7 @@ static struct found_passage place_found(const struct search *s, const struct pla
 		.sentence = s->score[best],
 		.score = p->score + SENTENCE_WEIGHT * s->score[best],
 		.covered = whole > 0 ? p->covered / whole : 0,
+		.unknown = s->unknown,
 	};
 }
 

@@ -192,6 +192,7 @@ struct found_passage {
 	double score;             /* sort key, computed from: */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
 	double covered;           /* 0 .. 1: share of the question's words in the passage, weighted by idf */
+	int unknown;              /* 1: a name or number of the question is in none of the texts */
 };
 /* Index the texts that are not indexed yet, and score all passages of the texts for a question. *out: the passages in
  * the order of the texts; score 0: no word of the question. Returns 0 or -1; the caller frees *out. */
