@@ -133,7 +133,7 @@ const struct option_def option_defs[] = {
 	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3; 0: the best sentence alone)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
 	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder in a GGUF file (auto: the one of 'make model', if it is there)",
-		CHAT, OPT_CONFIG | OPT_KEPT, AT(encoder), 0, 0},
+		CHAT | CMD_DOCTOR, OPT_CONFIG | OPT_KEPT, AT(encoder), 0, 0},
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 

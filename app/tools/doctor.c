@@ -165,6 +165,23 @@ static void doctor_model(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
+static void doctor_encoder(const struct options *o, struct str *s)
+{
+	struct str path = { 0 };
+	struct err e = { 0 };
+	int found = encoder_path(o, &path, &e);
+
+	line_head(s, "encoder");
+	if (found > 0)
+		clean_line(path.p, path.n, s);
+	else if (found < 0)
+		clean_line(e.msg, strlen(e.msg), s);
+	else
+		str_adds(s, "none: documents are searched by their words alone; 'make model' fetches one");
+	str_adds(s, "\n");
+	str_free(&path);
+}
+
 /* Append the state of the server that is used instead of a local model, one line for each possible fault. The key is
  * never shown. */
 static void doctor_server(const struct options *o, struct str *s)
@@ -390,6 +407,7 @@ int cmd_doctor(const struct options *o)
 		doctor_server(o, &s);
 	else
 		doctor_model(o, &s);
+	doctor_encoder(o, &s);
 	doctor_dirs(&s);
 	doctor_names(&s, "families", engine_arch_name);
 	doctor_names(&s, "tokenizers", engine_pre_name);
