@@ -40,15 +40,14 @@ static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 /* upper limit of the points for the last turn, as a share of the best passage's bm25 */
 static const double LEAN_MOST = 0.75;
 
-
 enum {
 	QUOTED_BY_MEANING = 4, /* best passages whose quoted sentence is chosen by meaning */
-	BEFORE_MOST = 400,
-	WINDOW = 300, /* bytes of a passage that the model scores */
-	SENTENCE_BYTES = 100,
+	BEFORE_MOST = 400,     /* bytes of a message of the last turn that count */
+	WINDOW = 300,          /* bytes of a passage that the model scores */
+	SENTENCE_BYTES = 100,  /* usual length of a sentence */
 };
 
-/* ---- the last turn ---- */
+/* ---- what is searched for ---- */
 
 /* Append the first bytes of a text, at most `most`, in whole characters. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
@@ -59,18 +58,25 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
+/* Return the number of messages before the question, which may already be the last message. */
+static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
+{
+	size_t i = conv->n_msg;
+	const struct message *last = i ? &conv->msg[i - 1] : NULL;
+
+	return last && last->role == ROLE_USER && last->text.n == n && !memcmp(str_text(&last->text), question, n)
+	               ? i - 1
+	               : i;
+}
+
 /* Append the question and the beginnings of the last turn's messages to *out. 1 = appended, 0 = there is no earlier
  * turn. */
 static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
-	size_t i = conv->n_msg;
+	size_t i = messages_before(conv, question, n);
 	int any = 0;
 
 	str_add(out, question, n);
-	/* The question may already be the last message. */
-	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
-	    !memcmp(conv->msg[i - 1].text.p, question, n))
-		i--;
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
 		if (!conv->msg[k].read) { /* text that was read from a file or pipe is no turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
@@ -82,11 +88,8 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 /* Append what is compared by meaning: the question; if it refers to earlier messages, behind the last question. */
 static void asked_text(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
-	size_t i = conv->n_msg;
+	size_t i = messages_before(conv, question, n);
 
-	if (i && conv->msg[i - 1].role == ROLE_USER && conv->msg[i - 1].text.n == n &&
-	    !memcmp(conv->msg[i - 1].text.p, question, n))
-		i--;
 	while (i && conv->msg[i - 1].role != ROLE_USER)
 		i--;
 	if (i && !conv->msg[i - 1].read && question_refers(question, n)) {
@@ -160,12 +163,13 @@ static double rarest_word(const struct conversation *conv)
 	return log(1 + sentences);
 }
 
-/* Mean and standard deviation of n values. */
+/* mean and standard deviation of some values */
 struct spread {
 	double mean, deviation;
 };
 
-/* usual: the deviation that `few` more values with the same mean are assumed to have. */
+/* Compute the spread of one member of n candidates; member: its offset. The deviation counts `few` more values with the
+ * same mean and the deviation `usual`. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -182,7 +186,8 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* Set the points for meaning. Returns 0 or -1. */
+/* Set the similarity of all passages and their points for it, if there is an encoder; and the points of a nat. Returns 0
+ * or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct str *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -206,8 +211,8 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	return 0;
 }
 
-/* Set words of all passages by the index, and meaning where an encoder is at hand. asked: what is compared by meaning.
- * Returns 0 or -1. */
+/* Set *c to all passages of the texts, with their points for words and for meaning. asked: the text that is compared by
+ * meaning. Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct str *asked, struct candidates *c, struct err *e)
 {
@@ -226,9 +231,8 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* ---- the last turn ---- */
-
-/* Set lean of the passages, which are in the order of the texts: points for words of the last turn. Returns 0 or -1. */
+/* Set the points of all passages for words of the last turn; the passages are in the order of the texts. words: the
+ * question and the last turn. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
 {
@@ -333,7 +337,7 @@ static int is_found(const struct candidates *c)
 	return 0;
 }
 
-/* Keep the passages that have points. */
+/* Remove the passages without points. */
 static void candidates_drop(struct candidates *c)
 {
 	size_t n = 0;

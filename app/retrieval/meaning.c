@@ -84,7 +84,7 @@ void meaning_close(struct meaning *m)
 
 /* ---- vectors of passages ---- */
 
-/* Append the vectors of passages as bytes. */
+/* Append n vectors v [n][dims] as bytes. */
 static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 {
 	for (size_t i = 0; i < n; i++, v += dims) {
@@ -115,7 +115,7 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 	for (size_t i = have, some; i < n && !rc; i += some) {
 		struct encoder_string at[AT_ONCE];
 
-		if (s->encoding && s->encoding(found[i].from, text->n, s->search_ud)) {
+		if (s->encoding && s->encoding(i - have, n - have, s->search_ud)) {
 			rc = err_set(e, ERR_CANCELLED, "stopped");
 			break;
 		}
@@ -128,7 +128,7 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 			vectors_pack(v, some, dims, &s->meaning.stored);
 	}
 	if (!rc && s->encoding)
-		s->encoding(text->n, text->n, s->search_ud);
+		s->encoding(n - have, n - have, s->search_ud);
 	free(v);
 	return rc;
 }
@@ -243,6 +243,19 @@ static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, cons
 	}
 }
 
+/* After an error of the encoder: -1 if the user stopped it; else the words must do from now on, and 0 is returned. */
+static int without_meaning(struct conversation *conv, const struct err *e)
+{
+	struct meaning *m = &search_of(conv)->meaning;
+
+	if (e->code == ERR_CANCELLED)
+		return -1;
+	conversation_notice(conv, "documents are searched by words alone: %s", e->msg);
+	meaning_close(m);
+	m->tried = 1;
+	return 0;
+}
+
 int meaning_similar(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                     const struct str *question, const struct found_passage *found, size_t n, float *similar,
                     struct err *e)
@@ -267,7 +280,7 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 	if (!rc)
 		cosines((const int8_t *)all.p, n, dims, m->question, m->centre + dims, m->question + dims, similar);
 	str_free(&all);
-	return rc ? -1 : 1;
+	return rc ? without_meaning(conv, e) : 1;
 }
 
 /* ---- sentences ---- */

@@ -52,7 +52,7 @@ struct sources {
  * for the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
-/* Progress of encoding passages: `done` of `total` bytes of a text. Nonzero stops. */
+/* Progress of encoding: `done` of `total` passages of a text. Nonzero stops. */
 typedef int encoding_fn(size_t done, size_t total, void *ud);
 /* Set the functions that search the documents and report the progress of encoding. search NULL: documents are not
  * searched; encoding NULL: no progress. */
