@@ -4,6 +4,7 @@
 
 #include "app/options/options.h"
 #include "app/term/term.h"
+#include "engine/encoder.h"
 
 /* ---- model files (model_files.c) ---- */
 
@@ -33,6 +34,8 @@ int model_path(const struct options *, struct str *out, struct err *);
 /* Append the path of the text encoder that the option `encoder` names: "auto" is DEFAULT_ENCODER in the folder
  * `encoders` of weir's cache, if it is there. 1; 0 = none, or "off"; -1 = error. */
 int encoder_path(const struct options *, struct str *out, struct err *);
+/* Open that encoder, after the jail has read its file. 1 = open; 0 = there is none; -1 = error. */
+int encoder_open_for(struct encoder **, const struct options *, struct err *);
 /* The address of the server that the options name in place of a model, or NULL. */
 const char *model_server(const struct options *);
 enum model_use {

@@ -6,6 +6,8 @@
 #include "app/models/models.h"
 #include "app/remote/remote.h"
 
+int (*model_first_reader)(const char *path, const struct options *, struct err *);
+
 const char *model_server(const struct options *o)
 {
 	return o->remote ? o->remote : remote_is_address(o->model) ? o->model : NULL;
@@ -47,6 +49,23 @@ int encoder_path(const struct options *o, struct str *out, struct err *e)
 	return !stat(out->p, &st);
 }
 
+static int read_first(const char *path, const struct options *o, struct err *e)
+{
+	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
+}
+
+int encoder_open_for(struct encoder **out, const struct options *o, struct err *e)
+{
+	struct str path = { 0 };
+	int found = encoder_path(o, &path, e);
+
+	*out = NULL;
+	if (found > 0 && (read_first(path.p, o, e) || encoder_open(out, path.p, "cpu", o->threads, e)))
+		found = -1;
+	str_free(&path);
+	return found;
+}
+
 static void on_loaded(uint64_t done, uint64_t total, void *ud)
 {
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
@@ -71,13 +90,6 @@ static int read_lora(const char *text, struct str *file, double *scale, struct e
 		               text);
 	file->p[file->n = (size_t)(colon - text)] = 0;
 	return 0;
-}
-
-int (*model_first_reader)(const char *path, const struct options *, struct err *);
-
-static int read_first(const char *path, const struct options *o, struct err *e)
-{
-	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
 }
 
 int model_open(struct engine **engine, const struct options *o, enum model_use use, struct err *e)

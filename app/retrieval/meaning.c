@@ -57,20 +57,14 @@ static const char *const usual[] = {
 static int meaning_open(struct conversation *conv)
 {
 	struct meaning *m = &search_of(conv)->meaning;
-	struct str path = { 0 };
 	struct err why = { 0 };
-	int found;
 
-	if (m->encoder || m->tried)
+	if (m->tried)
 		return m->encoder != NULL;
 	m->tried = 1;
-	found = encoder_path(conv->o, &path, &why);
-	if (found > 0 && encoder_open(&m->encoder, path.p, "cpu", conv->o->threads, &why))
-		found = -1;
-	if (found < 0)
+	if (encoder_open_for(&m->encoder, conv->o, &why) < 0)
 		conversation_notice(conv, "documents are searched by words alone: %s", why.msg);
-	str_free(&path);
-	return found > 0;
+	return m->encoder != NULL;
 }
 
 void meaning_close(struct meaning *m)

@@ -394,7 +394,7 @@ static const char harbour[] =
 	"The physician has her rooms above the post office.\n\nThe library lends novels for three weeks.\n\n"
 	"On Sundays a band plays in the park.\n\nA storm tore the roof off the town hall last winter.\n";
 
-static void encoder_open_for(struct talk *k, struct str *path)
+static void talk_open_with_encoder(struct talk *k, struct str *path)
 {
 	struct err e = { 0 };
 
@@ -411,7 +411,7 @@ TEST(other_words_of_the_same_meaning_are_found)
 	struct str path = { 0 };
 	int found;
 
-	encoder_open_for(&k, &path);
+	talk_open_with_encoder(&k, &path);
 	add(&k, "harbour.txt", harbour);
 	CHECK(strstr(quoted(&k, "Where can I see a doctor?", &found), "The physician has her rooms"));
 	CHECK_INT(found, 1);
