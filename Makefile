@@ -270,14 +270,14 @@ model:
 # stdin stays the user's: `echo Hello | make run` asks one question.
 run: setup
 	@$(MAKE) --no-print-directory $(jobs) all
-	@$(MAKE) --no-print-directory model
+	@tests/package/setup.sh start
 	@./weir $(ARGS)
 
 # ---- tests ----
 
 # Without network and without the model the tests that need it are skipped, and say so.
 test: setup-test
-	@$(MAKE) --no-print-directory model || echo 'make: no default model: the tests that need it will be skipped' >&2
+	@tests/package/setup.sh start || echo 'make: no default model: the tests that need it will be skipped' >&2
 	@$(MAKE) --no-print-directory $(jobs) check
 
 check: $(PROGRAM) $(LAB) $(unit) $(data:%=$(BUILD)/share/weir/%)

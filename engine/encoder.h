@@ -40,7 +40,7 @@ struct encoder_string {
  * the first encoder_longest() are ignored. */
 int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
                   const atomic_int *cancel, struct err *);
-/* Return a hash of the model file. Store it with vectors: those of different models cannot be compared. */
+/* Return a hash of the model file and its prefixes. Store it with vectors: those of different models cannot be compared. */
 uint64_t encoder_id(const struct encoder *);
 
 #endif

@@ -8,6 +8,19 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Load the tokenizer if the file has one. */
+static int tokenizer_load(struct encoder *e, struct err *err)
+{
+	if (!gguf_find(e->gguf, "tokenizer.ggml.model"))
+		return 0;
+	if (vocab_load(&e->vocab, e->gguf, NULL, err))
+		return -1;
+	if (vocab_info(e->vocab)->n > e->n_vocab)
+		return gguf_err(e->gguf, err, "the tokenizer has %d tokens, and 'token_embd.weight' has %d rows",
+		                vocab_info(e->vocab)->n, e->n_vocab);
+	return 0;
+}
+
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
 {
 	struct encoder *e = xcalloc(1, sizeof *e);
@@ -22,8 +35,7 @@ int encoder_open(struct encoder **out, const char *path, const char *device, int
 		encoder_close(e);
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device ? device : "auto", msg);
 	}
-	if (encoder_load(e, err) ||
-	    (gguf_find(e->gguf, "tokenizer.ggml.model") && vocab_load(&e->vocab, e->gguf, NULL, err))) {
+	if (encoder_load(e, err) || tokenizer_load(e, err)) {
 		encoder_close(e);
 		return -1;
 	}

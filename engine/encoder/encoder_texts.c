@@ -38,7 +38,14 @@ static const char *prefix_of(const struct encoder *e, enum encoder_side side)
 
 uint64_t encoder_id(const struct encoder *e)
 {
-	return e->hash;
+	uint64_t id = e->hash;
+
+	for (int side = ENCODER_QUERY; side <= ENCODER_PASSAGE; side++) {
+		const char *prefix = prefix_of(e, (enum encoder_side)side);
+
+		id = hash64(id, prefix, strlen(prefix) + 1);
+	}
+	return id;
 }
 
 /* Append the tokens of one text to out, truncated to e->longest tokens. Return how many were appended, or -1. */

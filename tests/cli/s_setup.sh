@@ -51,6 +51,25 @@ setup "a damaged model is noticed" 1 'damaged' model
 rm "$models/SmolLM2-135M-Instruct.Q4_1.gguf"
 echo x >"$models/SmolLM2-135M-Instruct.Q4_1.gguf"
 setup "an incomplete model is noticed" 1 'incomplete' model
+rm "$models/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+# The model is here, the encoder cannot be fetched: one line, no error, and a start of weir does not try again at once.
+dd if=/dev/null of="$models/SmolLM2-135M-Instruct.Q4_1.gguf" bs=1 seek=98362432 2>/dev/null
+rm "$dir/bin/sha256sum"
+printf '%s\n' '#!/bin/sh' "echo '$(sed -n 's/^model_sha256=//p' tests/package/setup.sh)  -'" >"$dir/bin/sha256sum"
+chmod +x "$dir/bin/sha256sum"
+for tool in dirname touch; do ln -s "$(command -v $tool)" "$dir/bin/$tool"; done
+setup "a start without an encoder says so" 0 'searched by words alone' start
+[ "$(wc -l <"$dir/err")" = 1 ] && ok "in one line" || bad "in one line" "$(cat "$dir/err")"
+setup "and not at the next start" 0 '' start
+setup "make model tries again" 0 'searched by words alone' model
+touch -d '2 days ago' "$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf.failed"
+setup "and so does a start two days later" 0 'searched by words alone' start
+dd if=/dev/null of="$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf" bs=1 seek=73628672 2>/dev/null
+setup "an encoder with another SHA-256 is not taken" 0 'searched by words alone' model
+ls "$dir/home/.cache/weir/encoders/" -A | grep -q '^\.fetch' && bad "a failed fetch leaves no folder" "$(ls -A "$dir/home/.cache/weir/encoders")" || ok "a failed fetch leaves no folder"
+rm "$dir/bin/sha256sum"
+ln -s "$(command -v sha256sum)" "$dir/bin/sha256sum"
 rm -r "$dir/home/.cache"
 [ -z "$(ls -A "$dir/home")" ] && ok "nothing is left behind" || bad "nothing is left behind" "$(ls -A "$dir/home")"
 setup "a wrong word is usage" 2 'usage' something

