@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, and a LoRA adapter, with edited keys and shapes.
+/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, a text encoder and a LoRA adapter, with edited keys and shapes.
  *
  * 	make fuzz
  * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
@@ -10,6 +10,7 @@
 #include <glob.h>
 #include <sys/mman.h>
 
+#include "engine/encoder.h"
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 #include "tests/lib/tiny.h"
@@ -148,6 +149,26 @@ static void use(struct engine *e)
 	timeline_close(tl);
 }
 
+/* Models that are no chat models may be text encoders. */
+static void use_encoder(const char *path)
+{
+	static const int32_t id[] = { 1, 2, 3, 4 };
+	struct encoder *e;
+	struct err err = { 0 };
+	float *out;
+
+	if (encoder_open(&e, path, "cpu", 1, &err)) {
+		if (!*err.msg)
+			abort();
+		return;
+	}
+	out = xcalloc(2 * (size_t)encoder_dims(e), sizeof *out);
+	encoder_embed(e, (struct encoder_text[]){ { id, 4 }, { id, 1 } }, 2, out, NULL, &err);
+	encoder_texts(e, ENCODER_QUERY, &(struct encoder_string){ "Is it?", 6 }, 1, out, NULL, &err);
+	free(out);
+	encoder_close(e);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
 	struct engine_options o = { .device = "cpu", .threads = 1, .lora_scale = 1 };
@@ -168,6 +189,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	o.model_path = path[data[0] >= 128];
 	o.lora = data[0] >= 128 ? path[0] : NULL;
 	if (engine_open(&e, &o, &err)) {
+		if (!o.lora)
+			use_encoder(path[0]);
 		/* A refusal must be one printable sentence, and leave nothing behind. */
 		if (e || !err.code || !*err.msg)
 			abort();
