@@ -4,9 +4,11 @@
  * Stages: bm25 of the question's words, from the index; similarity of meaning, from a text encoder (meaning.c), if there
  * is one; bm25 of the words of the last turn; for the best passages, query likelihood by the model (rerank.c), for as
  * many as the model's size allows. All stages are added up in units of bm25. */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/base.h"
@@ -18,6 +20,9 @@ static const double NAT = 1.8, NAT_SPREADS = 0.67;
 /* Points of a passage whose similarity is one standard deviation above the mean of all passages, in standard deviations
  * of bm25. MEANING and NAT_SPREADS are fitted to tests/measure/questions. */
 static const double MEANING = 3.3;
+/* Points of the first passage that has all words of X, for "who is X", in standard deviations of the similarity; each
+ * later one gets INTRODUCED_LATER of the one before. Of 20 such questions 14 instead of 10 have the right passage first. */
+static const double INTRODUCED = 2.5, INTRODUCED_LATER = 0.7;
 /* Least standard deviation of bm25, for questions whose words are in no passage. */
 static const double SPREAD_LEAST = 0.1;
 /* Standard deviation of the similarity over the passages of a book. Texts of few passages have none of their own. */
@@ -41,6 +46,7 @@ static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 static const double LEAN_MOST = 0.75;
 
 enum {
+	INTRODUCTIONS = 6,     /* most passages that get points for introducing something */
 	QUOTED_BY_MEANING = 4, /* best passages whose quoted sentence is chosen by meaning */
 	BEFORE_MOST = 400,     /* bytes of a message of the last turn that count */
 	WINDOW = 300,          /* bytes of a passage that the model scores */
@@ -206,9 +212,40 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	meaning = spread_of(c->at, c->n, offsetof(struct passage_candidate, similar), SIMILAR_SPREAD, SIMILAR_FEW);
 	words.deviation = MAX(words.deviation, SPREAD_LEAST);
 	c->nat = NAT_SPREADS * words.deviation;
+	c->introduced = INTRODUCED * MEANING * words.deviation;
 	for (size_t i = 0; i < c->n; i++)
 		c->at[i].meaning = MEANING * words.deviation * (c->at[i].similar - meaning.mean) / meaning.deviation;
 	return 0;
+}
+
+/* 1 if the text has the word, in upper or lower case of ASCII letters. */
+static int text_has(const char *p, size_t n, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (size_t i = 0; i + len <= n; i++)
+		if (tolower((unsigned char)p[i]) == (unsigned char)*word && !strncasecmp(p + i, word, len))
+			return 1;
+	return 0;
+}
+
+/* For "who is X": add points to the first passages that have all words of X, where it is introduced. */
+static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
+{
+	double points = c->introduced;
+
+	for (size_t i = 0, left = INTRODUCTIONS; i < c->n && left && x->n; i++) {
+		const struct found_passage *f = &c->at[i].found;
+		int has = 1;
+
+		for (int k = 0; k < x->n && has; k++)
+			has = text_has(p->text[f->text].p + f->from, f->to - f->from, x->word[k]);
+		if (!has)
+			continue;
+		c->at[i].meaning += points;
+		points *= INTRODUCED_LATER;
+		left--;
+	}
 }
 
 /* Set *c to all passages of the texts, with their points for words and for meaning. asked: the text that is compared by
@@ -227,6 +264,11 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	for (size_t i = 0; i < c->n; i++)
 		c->at[i] = (struct passage_candidate){ .found = all[i], .words = all[i].score };
 	rc = candidates_compare(conv, p, index, asked, all, c, e);
+	if (!rc && c->by_meaning) {
+		struct subject x = question_subject(question, n);
+
+		candidates_introduce(p, &x, c);
+	}
 	free(all);
 	return rc;
 }

@@ -1,9 +1,11 @@
 /* app/retrieval/question.c - tells by its words whether a text is a question, and whether it refers to earlier
  * messages (retrieval_private.h). */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/utf8.h"
 
 /* pronouns: may refer to earlier messages. beginnings: as the first word they continue the conversation. Languages:
  * English, German, French, Spanish, Italian, Portuguese, Dutch. */
@@ -55,4 +57,80 @@ int question_asks(const char *text, size_t n)
 
 	return memchr(text, '?', n) || memmem(text, n, wide, sizeof wide - 1) ||
 	       memmem(text, n, arabic, sizeof arabic - 1) || text_has_word(text, n, interrogatives, NULL);
+}
+
+/* ---- who or what is X ---- */
+
+/* Words that ask who or what something is; forms of "to be"; words before and beside X. Lower case, English, German,
+ * French, Spanish. */
+static const char
+	askers[] = " who what wer was qui qu quoi qui\xc3\xa9n quien qu\xc3\xa9 que ",
+	contracted[] = " whos whats ", being[] = " is are was were ist sind war est es son s ",
+	leading[] = " so and but und aber et mais y pero ",
+	filler[] =
+		" who what whos whats is are was were s the a an this that person thing he she it they meaning mean "
+		"means for of in does do did so and but tell me about explain define why how when where which not no "
+		"yes then wer was ist sind war der die das ein eine qui qu quoi que est ce c le la les un une l "
+		"qui\xc3\xa9n quien qu\xc3\xa9 es son el los las una ";
+
+static int in_list(const char *list, const char *word)
+{
+	char padded[SUBJECT_BYTES + 2];
+
+	snprintf(padded, sizeof padded, " %s ", word);
+	return strstr(list, padded) != NULL;
+}
+
+static int is_word_byte(char c)
+{
+	return byte_is_alnum(c) || c == '_' || c == '-' || c == '.' || (unsigned char)c >= 0x80;
+}
+
+/* Read the next word of a question into word[], in lower case, without full stops at its ends. Returns where it ends;
+ * word[] is empty at the end of the question. */
+static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BYTES])
+{
+	size_t len = 0;
+
+	while (at < n && (!is_word_byte(q[at]) || q[at] == '.' || !memcmp(q + at, "\xe2\x80\x99", MIN(n - at, 3u))))
+		at += (unsigned char)q[at] == 0xe2 && n - at >= 3 ? 3 : 1;
+	for (; at < n && is_word_byte(q[at]) && (unsigned char)q[at] != 0xe2; at++)
+		if (len < SUBJECT_BYTES - 1)
+			word[len++] = (char)tolower((unsigned char)q[at]);
+	while (len && word[len - 1] == '.')
+		len--;
+	word[len] = 0;
+	return at;
+}
+
+struct subject question_subject(const char *question, size_t n)
+{
+	struct subject s = { .n = 0 };
+	char word[SUBJECT_BYTES], last[SUBJECT_BYTES] = "", before[SUBJECT_BYTES] = "";
+	size_t at = 0, all = 0;
+	int asks = 0, content = 0;
+
+	for (;;) {
+		at = next_word(question, n, at, word);
+		if (!*word)
+			break;
+		if (!all && in_list(leading, word))
+			continue;
+		/* "who is X", "whats X", "X who is he" */
+		asks |= !all && in_list(contracted, word);
+		asks |= (all == 1 || in_list(askers, before)) && in_list(askers, last) && in_list(being, word);
+		asks |= in_list(askers, before) && in_list(being, last) && in_list(" he she it that this ", word);
+		if (!in_list(filler, word)) {
+			if (content < SUBJECT_WORDS)
+				memcpy(s.word[content], word, sizeof word);
+			content++;
+		}
+		memcpy(before, last, sizeof before);
+		memcpy(last, word, sizeof last);
+		all++;
+	}
+	/* "X who", "X meaning", "X" */
+	asks |= all <= 2 || in_list(" who meaning ", last);
+	s.n = asks && content <= SUBJECT_WORDS ? content : 0;
+	return s;
 }

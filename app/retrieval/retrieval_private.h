@@ -63,10 +63,11 @@ struct passage_candidate {
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	int n_judged;   /* number of passages that the model has scored: the first ones */
-	int by_meaning; /* 1: an encoder has compared the passages with the question */
-	int found;      /* 1: a passage is good enough */
-	double nat;     /* points that one nat of query likelihood is worth */
+	int n_judged;      /* number of passages that the model has scored: the first ones */
+	int by_meaning;    /* 1: an encoder has compared the passages with the question */
+	int found;         /* 1: a passage is good enough */
+	double introduced; /* points of a passage that introduces what the question asks about */
+	double nat;        /* points that one nat of query likelihood is worth */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -134,6 +135,15 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 int question_refers(const char *question, size_t n);
 /* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */
 int question_asks(const char *text, size_t n);
+
+enum { SUBJECT_WORDS = 3, SUBJECT_BYTES = 40 };
+/* What a question like "who is X" asks about: the words of X in lower case, without function words. n = 0: the question
+ * asks something else. */
+struct subject {
+	char word[SUBJECT_WORDS][SUBJECT_BYTES];
+	int n;
+};
+struct subject question_subject(const char *question, size_t n);
 
 /* ---- recall.c ---- */
 

@@ -430,6 +430,59 @@ TEST(other_words_of_the_same_meaning_are_found)
 	str_free(&path);
 }
 
+static const char *subject(const char *question)
+{
+	static struct str out;
+	struct subject x = question_subject(question, strlen(question));
+
+	str_clear(&out);
+	str_adds(&out, "");
+	for (int i = 0; i < x.n; i++)
+		str_addf(&out, "%s%s", i ? " " : "", x.word[i]);
+	return out.p;
+}
+
+TEST(questions_for_who_or_what_something_is)
+{
+	CHECK_STR(subject("Who is Israel Hands?"), "israel hands");
+	CHECK_STR(subject("whats the oracle"), "oracle");
+	CHECK_STR(subject("who's father mapple"), "father mapple");
+	CHECK_STR(subject("What\xe2\x80\x99s a dryad?"), "dryad");
+	CHECK_STR(subject("mahbub ali who is he"), "mahbub ali");
+	CHECK_STR(subject("specious present meaning"), "specious present");
+	CHECK_STR(subject("ZSTD_e_flush?"), "zstd_e_flush");
+	CHECK_STR(subject("so who is g.w. foote"), "g.w foote");
+	CHECK_STR(subject("Wer ist Kapit\xc3\xa4n Nemo?"), "kapit\xc3\xa4n nemo");
+	CHECK_STR(subject("Qui est le capitaine ?"), "capitaine");
+	CHECK_STR(subject("And why?"), "");
+	CHECK_STR(subject("Who commands the ferry?"), "");
+	CHECK_STR(subject("what is he hoping to find in the old house"), "");
+	CHECK_STR(subject("When does the ferry sail?"), "");
+	CHECK_STR(subject(""), "");
+	CHECK_STR(subject("...!'"), "");
+}
+
+TEST(what_something_is_stands_where_it_is_introduced)
+{
+	struct talk k;
+	struct str path = { 0 }, text = { 0 };
+
+	talk_open_with_encoder(&k, &path);
+	for (int i = 0; i < 40; i++)
+		str_addf(
+			&text,
+			i == 9 ? "Old Marrable, who keeps the light on the cape, was a sailor once.\n\n"
+			: i > 9 && i % 3 == 0
+				? "Is Marrable there? Who is it, asked Marrable, and Marrable said to Marrable number %d: what is it?\n\n"
+				: "The boat of number %d came in with the tide, and went out again.\n\n",
+			i);
+	add(&k, "cape.txt", text.p);
+	CHECK(strstr(quoted(&k, "who is marrable", NULL), "Old Marrable, who keeps the light"));
+	chat_close(&k.c, &k.o);
+	str_free(&path);
+	str_free(&text);
+}
+
 TEST(an_encoder_that_cannot_be_opened_leaves_the_words)
 {
 	struct talk k;
