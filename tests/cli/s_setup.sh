@@ -65,7 +65,7 @@ setup "and not at the next start" 0 '' start
 setup "make model tries again" 0 'searched by words alone' model
 touch -d '2 days ago' "$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf.failed"
 setup "and so does a start two days later" 0 'searched by words alone' start
-dd if=/dev/null of="$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf" bs=1 seek=73628672 2>/dev/null
+dd if=/dev/null of="$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf" bs=1 seek=73780064 2>/dev/null
 setup "an encoder with another SHA-256 is not taken" 0 'searched by words alone' model
 ls "$dir/home/.cache/weir/encoders/" -A | grep -q '^\.fetch' && bad "a failed fetch leaves no folder" "$(ls -A "$dir/home/.cache/weir/encoders")" || ok "a failed fetch leaves no folder"
 rm "$dir/bin/sha256sum"

