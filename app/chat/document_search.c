@@ -25,6 +25,16 @@ static size_t text_skipped(const struct chat *c)
 	return n;
 }
 
+/* Let the vectors of texts outlive this process in the user's cache. */
+static void cache_vectors(struct passage_index *index)
+{
+	struct str path = { 0 };
+
+	if (!user_path(&path, DIR_CACHE, "vectors.db", NULL) && !make_parents(path.p))
+		passage_index_cache(index, path.p);
+	str_free(&path);
+}
+
 /* Open the index, if it is not open yet. An index in memory is made anew after TEXT_SEARCHED more bytes were skipped,
  * so that the skipped text leaves memory. */
 static int open_index(struct chat *c, struct err *e)
@@ -36,7 +46,11 @@ static int open_index(struct chat *c, struct err *e)
 	document_search_close(c);
 	c->index_kept = kept;
 	c->index_from = text_skipped(c);
-	return passage_index_open(&c->index, kept ? c->log->store : NULL, e);
+	if (passage_index_open(&c->index, kept ? c->log->store : NULL, e))
+		return -1;
+	if (!kept && !c->o.private_talk)
+		cache_vectors(c->index);
+	return 0;
 }
 
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds; shorter work shows no progress */

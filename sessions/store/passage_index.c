@@ -33,6 +33,7 @@ int passage_index_open(struct passage_index **out, struct store *s, struct err *
 	else if (!db_open_memory(&x->memory, e) && !db_exec(&x->memory, passage_tables, e) &&
 	         !db_exec(&x->memory, vector_tables, e))
 		x->db = &x->memory;
+	x->vectors = x->db;
 	if (!x->db || tokenizer_open(&x->words, x->db, e)) {
 		passage_index_close(x);
 		return -1;
@@ -46,6 +47,7 @@ void passage_index_close(struct passage_index *x)
 	if (!x)
 		return;
 	tokenizer_close(x->words);
+	db_close(&x->cache);
 	db_close(&x->memory);
 	free(x);
 }

@@ -4,6 +4,9 @@
 #include "sessions/store/passages.h"
 
 #include <string.h>
+#include <unistd.h>
+
+#define TEXTS_CACHED "64" /* the cache keeps the vectors of the newest texts */
 
 /* hash: SHA-256 of the text; sum: XXH3 of hash, encoder and data. */
 const char vector_tables[] = "CREATE TABLE vectors(hash BLOB NOT NULL, encoder INTEGER NOT NULL, sum INTEGER NOT NULL,"
@@ -27,9 +30,9 @@ int vectors_read(struct passage_index *x, const struct indexed_text *t, uint64_t
 
 	if (text_hash(t->p, t->n, hash, e))
 		return -1;
-	st = db_query(x->db, e, "SELECT sum, data FROM vectors WHERE hash=?1 AND encoder=?2", "bi", (const void *)hash,
-	              sizeof hash, (int64_t)encoder);
-	rc = st ? db_step(x->db, st, e) : -1;
+	st = db_query(x->vectors, e, "SELECT sum, data FROM vectors WHERE hash=?1 AND encoder=?2", "bi",
+	              (const void *)hash, sizeof hash, (int64_t)encoder);
+	rc = st ? db_step(x->vectors, st, e) : -1;
 	if (rc > 0) {
 		size_t bytes;
 		const void *data = db_bytes(st, 1, 1, &bytes);
@@ -39,9 +42,9 @@ int vectors_read(struct passage_index *x, const struct indexed_text *t, uint64_t
 		if (!damaged)
 			str_add(out, data, bytes);
 	}
-	db_put(x->db, st);
+	db_put(x->vectors, st);
 	if (damaged)
-		rc = db_run(x->db, e, "DELETE FROM vectors WHERE hash=?1 AND encoder=?2", "bi", (const void *)hash,
+		rc = db_run(x->vectors, e, "DELETE FROM vectors WHERE hash=?1 AND encoder=?2", "bi", (const void *)hash,
 		            sizeof hash, (int64_t)encoder);
 	return rc;
 }
@@ -53,9 +56,40 @@ int vectors_write(struct passage_index *x, const struct indexed_text *t, uint64_
 
 	if (text_hash(t->p, t->n, hash, e))
 		return -1;
-	return db_run(x->db, e, "INSERT OR REPLACE INTO vectors(hash, encoder, sum, data) VALUES(?1, ?2, ?3, ?4)",
+	if (x->vectors == &x->cache && db_run(x->vectors, e,
+	                                      "DELETE FROM vectors WHERE rowid NOT IN"
+	                                      " (SELECT rowid FROM vectors ORDER BY rowid DESC LIMIT " TEXTS_CACHED ")",
+	                                      ""))
+		return -1;
+	return db_run(x->vectors, e, "INSERT OR REPLACE INTO vectors(hash, encoder, sum, data) VALUES(?1, ?2, ?3, ?4)",
 	              "biib", (const void *)hash, sizeof hash, (int64_t)encoder,
 	              vectors_sum(hash, encoder, data->p, data->n), (const void *)str_text(data), data->n);
+}
+
+/* Open the cache, and create its table in a new file. Returns 0 or -1. */
+static int cache_open(struct passage_index *x, const char *path)
+{
+	int64_t tables;
+
+	return db_open(&x->cache, path, NULL, 0, NULL) || db_exec(&x->cache, "PRAGMA synchronous=OFF", NULL) ||
+	       db_number(&x->cache, "SELECT count(*) FROM sqlite_schema", &tables, NULL) ||
+	       (!tables && db_exec(&x->cache, vector_tables, NULL)) ||
+	       db_number(&x->cache, "SELECT count(*) FROM vectors", &tables, NULL);
+}
+
+void passage_index_cache(struct passage_index *x, const char *path)
+{
+	if (x->vectors != &x->memory)
+		return;
+	if (cache_open(x, path)) {
+		int damaged = db_damaged(&x->cache);
+
+		db_close(&x->cache);
+		if (damaged)
+			unlink(path);
+		return;
+	}
+	x->vectors = &x->cache;
 }
 
 int vectors_drop_orphans(struct db *d, struct err *e)

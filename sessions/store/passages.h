@@ -52,6 +52,8 @@ void question_words_free(struct question_words *);
 struct passage_index {
 	struct db *db; /* the database of the store, or &memory without a writable store */
 	struct db memory;
+	struct db *vectors; /* database with the table of vectors: db, or &cache */
+	struct db cache;
 	struct tokenizer *words;
 	indexing_fn *watch;
 	void *watch_ud; /* argument of watch(); watch may be NULL */

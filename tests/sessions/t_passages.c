@@ -516,3 +516,50 @@ TEST(vectors_leave_with_the_last_document_of_their_text)
 	passage_index_close(x);
 	place_remove(&p);
 }
+
+TEST(vectors_of_an_index_in_memory_may_be_cached)
+{
+	struct place p;
+	struct err err = { 0 };
+	struct store *s = place_make(&p);
+	struct indexed_text t = { "The ferry sails at nine.", 24 };
+	struct passage_index *x;
+	struct str in = { 0 }, out = { 0 }, path = { 0 };
+	char number[8];
+
+	str_addf(&path, "%s/vectors.db", p.dir);
+	str_adds(&in, "bytes");
+	CHECK_INT(passage_index_open(&x, NULL, &err), 0);
+	passage_index_cache(x, path.p);
+	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
+	passage_index_close(x);
+	CHECK_INT(passage_index_open(&x, NULL, &err), 0);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
+	passage_index_cache(x, path.p);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
+	CHECK(out.n == 5 && !memcmp(out.p, "bytes", 5));
+	/* Older texts leave. */
+	for (int i = 0; i < 100; i++) {
+		snprintf(number, sizeof number, "%d", i);
+		CHECK_INT(vectors_write(x, &(struct indexed_text){ number, strlen(number) }, 7, &in, &err), 0);
+	}
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
+	CHECK_INT(vectors_read(x, &(struct indexed_text){ "99", 2 }, 7, &out, &err), 1);
+	passage_index_close(x);
+	/* A damaged file is deleted, and the vectors stay in memory. */
+	CHECK_INT(truncate(path.p, 5000), 0);
+	CHECK_INT(passage_index_open(&x, NULL, &err), 0);
+	passage_index_cache(x, path.p);
+	CHECK_INT(vectors_write(x, &t, 7, &in, &err), 0);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
+	passage_index_close(x);
+	/* An index in a store does not use it. */
+	x = open_index(s);
+	passage_index_cache(x, path.p);
+	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
+	passage_index_close(x);
+	str_free(&in);
+	str_free(&out);
+	str_free(&path);
+	place_remove(&p);
+}
