@@ -31,7 +31,7 @@
 #include "kernels/macros.h"
 
 #ifdef __cplusplus
-/* C++ has no _Atomic; an int has the same bytes, and C++ code only reads the flag */
+/* C++ has no _Atomic. An int has the same layout, and C++ code only reads the flag. */
 typedef volatile int backend_flag;
 #else
 typedef _Atomic int backend_flag;
@@ -60,7 +60,7 @@ enum dtype {
 	DT_I32 = DT_COUNT,
 	DT_U8, /* lists of slots; key sketches, as bytes */
 	DT_TQ1_0,
-	DT_TQ2_0, /* in model files only: the engine loads them as Q2_K (dtype_ternary()) */
+	DT_TQ2_0, /* occurs in model files only: the engine converts it to Q2_K (dtype_ternary()) */
 	DT_ALL
 };
 struct dtype_info {
@@ -70,33 +70,34 @@ struct dtype_info {
 	int32_t ggml_id; /* the type's number in GGUF files; -1 = not a weight type */
 };
 const struct dtype_info *dtype_info(enum dtype);
-/* Return the type with this number in GGUF files, or -1 for an unsupported one. *name = its usual name, or NULL for
- * an unknown number. */
+/* Return the type that GGUF files number ggml_id, or -1 if it is unsupported. *name = its usual name, or NULL if
+ * GGUF does not define the number. */
 int dtype_from_ggml(uint32_t ggml_id, const char **name);
 /* Return the bytes of n values; n is a multiple of the block. */
 uint64_t dtype_bytes(enum dtype, uint64_t n);
-/* Convert n values to f32; n is a multiple of the block. The reference for all other conversions. */
+/* Convert n values to f32; n is a multiple of the block. Every other conversion is tested against this function. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
-/* Quantise n values in the simplest way, for written files, tests and benchmarks. Types: F32 F16 BF16 Q4_0 Q4_1
- * Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
+/* Quantise n values: for files that are written, tests and benchmarks. Plain rounding, no search for the best
+ * scale. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
-/* 1 for ternary types, whose values are -1, 0 or 1 times the scale of their block. dtype_ternary_to_q2_k() converts
- * n values (a multiple of 256) to Q2_K, exactly. */
+/* 1 for a ternary type: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
+ * values (a multiple of 256) to Q2_K without loss. */
 int dtype_ternary(enum dtype);
 void dtype_ternary_to_q2_k(enum dtype, void *out, const void *in, int64_t n);
 
 /* A dense row-major matrix. The caller owns the struct and sets type, rows and cols; alloc() or load_weight() sets
  * the rest; drop() releases the memory. */
 struct tensor {
-	void *data; /* memory of the backend; code outside of kernels/ does not dereference it */
+	void *data; /* memory of the backend; only kernels/ may dereference it */
 	enum dtype type;
 	int32_t rows, cols;
 	int32_t layout; /* how the backend repacked a weight; 0 = plain rows */
 };
 
-/* Rows row0 .. of an f32 tensor with plain layout, as an operand. Not for drop(). */
+/* Return a view of an f32 tensor from row row0 on, as an operand. The tensor has plain layout. Do not drop() the
+ * view. */
 static inline struct tensor tensor_rows(const struct tensor *t, int32_t row0)
 {
 	struct tensor view = *t;
@@ -120,7 +121,7 @@ struct matmul {
 enum activation {
 	ACT_SILU,
 	ACT_GELU,        /* computed by the tanh approximation */
-	ACT_SILU_CLAMPED /* g * sigmoid(1.702 g) * (u + 1), with g = min(gate, 7) and u = up limited to -7 .. 7 */
+	ACT_SILU_CLAMPED /* g * sigmoid(1.702 g) * (u + 1), where g = min(gate, 7) and u = up clamped to -7 .. 7 */
 };
 #define CLAMP_LIMIT 7.0f /* limit and slope in ACT_SILU_CLAMPED */
 #define CLAMP_SLOPE 1.702f
@@ -137,7 +138,7 @@ struct matmul_glu {
  * - Plain: u is the input and out = silu(sum + bias). */
 struct short_conv {
 	struct tensor *out; /* f32 [>= n][cols] */
-	/* gated: f32 [>= n][3 * cols], a token's B, C and x; plain: f32 [>= n][cols], u */
+	/* Gated: f32 [>= n][3 * cols], for each token B, C and x. Plain: f32 [>= n][cols], for each token u. */
 	const struct tensor *in;
 	const struct tensor *w;    /* f32 [cols][taps] */
 	const struct tensor *bias; /* f32 [1][cols], for the plain form only; NULL = none */
@@ -156,36 +157,38 @@ struct predicate {
 
 struct scan_args;
 struct topk_args;
-/* Lets attn() select the slots of a part: it runs key_scan(scan), then topk(topk), which writes the part's `slots`.
- * scan->out must be topk->score. One hand-over to the threads or the device replaces three. */
+/* A selection of slots that attn() makes itself: it runs key_scan(scan), then topk(topk), which writes the `slots`
+ * of the part. scan->out must be topk->score. One call instead of three saves two waits for threads or the device. */
 struct attn_selection {
 	const struct scan_args *scan;
 	const struct topk_args *topk;
 };
 
-/* A set of slots whose keys match one rotation of the queries. */
+/* Slots that attn() reads with the same queries. RoPE may place parts at different positions, so each part has
+ * queries rotated for its keys. */
 struct attn_part {
-	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries rotated to match the keys of the part */
-	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head; NULL = slots slot0 .. slot0 + n_slots
-	 * - 1 */
+	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries, rotated for the keys of this part */
+	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head. NULL = slots slot0 .. slot0 +
+	 * n_slots - 1. */
 	const struct tensor *slots;
-	/* selects `slots` during the call; NULL = the caller filled in `slots` */
+	/* NULL = the caller filled in `slots`; else attn() computes `slots` by this selection. */
 	const struct attn_selection *selection;
-	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots: -log(p) makes a slot count 1 / p
-	 * times. At most one part of a call has a bias. NULL = none. */
+	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) makes a slot
+	 * count 1 / p times. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* Planes of this part, with `cap` slots per KV head; `slots` are slots of these planes. CPU only; needs a
-	 * list and no selection. NULL = the planes of the call. */
+	/* Planes of this part, with `cap` slots per KV head; `slots` then are slots of these planes. NULL = the
+	 * planes of the call. CPU only; the part needs a list of slots and must not have a selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
 	int32_t n_slots; /* slots of the part */
-	/* the last `sample` entries of the list are a sample (topk_args.sample); attn() ignores the number */
+	/* how many slots at the end of the list are a random sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
-	/* False: the part is skipped. A call with predicates must satisfy:
+	/* If false, the part is skipped. A call with predicates must satisfy:
 	 * - n is 1, there are at most 16 parts, and no window.
-	 * - At least one part remains.
-	 * - With a probe, slots of these parts are within its `skip`. They count there, skipped or not. */
+	 * - At least one part is not skipped.
+	 * - With a probe: the slots of parts with a predicate are among the first `skip` slots of the call. Slots
+	 *   of skipped parts count in `skip`. */
 	struct predicate when;
 };
 
@@ -234,25 +237,25 @@ enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
  * probability of a slot for one token and one query head. The call's slots are numbered through its parts in order;
  * column c of mass is slot number skip + c. */
 struct attn_probe {
-	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip], with rows = n_kv_head, or 1 if
-	 * whole_layer. NULL = not wanted. For each token, the p of the heads of a group (or of all heads) are
-	 * reduced to one number; weight[token] times that number is added, in token order. */
+	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]. NULL = not wanted. rows = n_kv_head, or
+	 * 1 if whole_layer. For each token, the p of the heads of a group (or of all heads) are reduced to one
+	 * number. weight[token] times this number is added to the slot's column, in token order. */
 	struct tensor *mass;
-	/* Initial values of the sums, of the same shape as mass but another tensor. mass is then only written, so
-	 * that a failed call leaves the old sums intact. The columns of the call's own n tokens start at 0. NULL =
-	 * the sums start from mass, in all columns. */
+	/* Initial values of the sums, of the same shape as mass but another tensor. NULL = the sums start from
+	 * mass. With `from`, mass is only written, so a failed call leaves the old sums intact. The columns of the
+	 * call's own n tokens then start at 0. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
-	const float *weight; /* host [n]: weight of each token; 0 = do not measure the token */
+	const float *weight; /* host [n]: weight of each token; a token of weight 0 is not measured */
 	enum reduce reduce;  /* how the p of several heads become one number; at most 256 heads */
 	int whole_layer;     /* 1: reduce over all heads of the layer, into one row */
-	/* Spread of attention, f32 [1][> spread_col], or NULL. Added to spread[0][spread_col], for every measured
-	 * token and query head: the smallest number of slots that together have the probability `share` (exact to 2
-	 * %). */
+	/* Spread of attention, f32 [1][> spread_col], or NULL. For every measured token and query head the call
+	 * adds a count to spread[0][spread_col]: the smallest number of slots whose probabilities sum to `share`,
+	 * exact to 2 %. */
 	struct tensor *spread;
 	int32_t spread_col;
 	float share; /* probability, 0 .. 1 */
-	/* number of leading slots without a column in mass; spread counts them */
+	/* number of leading slots that have no column in mass; spread includes them */
 	int32_t skip;
 };
 
@@ -261,135 +264,137 @@ struct attn_args {
 	const struct tensor *k, *v;   /* planes of one layer, both of the same type: f16, f32, bf16 or q8_0 */
 	const struct attn_part *part; /* [n_part] */
 	int32_t n_part;               /* 1 or more */
-	/* The call's own tokens are in the last n slots of the last part. Causal mask: token i does not see the
-	 * last n - 1 - i of these slots; it sees all other slots of all parts. */
+	/* The call's own n tokens are in the last n slots of the last part. Causal mask: token i sees all slots
+	 * except those of the tokens after it. */
 	int32_t n_head, n_kv_head, head_dim, cap;
-	/* 1: no causal mask, as encoders need: every token sees all slots. Without window, blocks and probe. */
+	/* 1: no causal mask, every token sees all slots, as in encoders. Not together with window, blocks or
+	 * probe. */
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only the `window` slots that end with its own, counted through all parts in order; no
-	 * part has a list. 0 = no window. */
+	/* > 0: a token sees only the last `window` slots up to its own. Slots are counted through all parts in
+	 * order; no part has a list. 0 = no window. */
 	int32_t window;
-	/* f32 [1][n_head]: score of the attention sink of each query head. The sink takes part in the softmax and
-	 * adds no value. NULL = no sinks. */
+	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax without a value. NULL
+	 * = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = none */
-	/* 1: the tokens are part of a prompt. Where the backend says prompts_apart, products are then computed in
-	 * narrower arithmetic. A token's result still depends neither on the other tokens of the call nor on the
-	 * number of threads. */
+	/* 1: the tokens are part of a prompt. If the backend sets prompts_apart, attention then uses narrower
+	 * arithmetic. A token's result still depends neither on the other tokens of the call nor on the number of
+	 * threads. */
 	int prompt;
-	/* The blocks that each query reads, from read_blocks(); slots of other blocks are left out. A query's first
-	 * block and the block of its own token must be set. Needs one part, without list and window, whose slot0 is
-	 * 0. NULL = all. */
+	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. A query's first block
+	 * and the block of its own token must be among them. Needs a single part, which has slot0 = 0, no list and
+	 * no window. */
 	const struct tensor *blocks;
 };
 
-/* Selects, for each query of a prompt, the blocks of READ_BLOCK slots that attn() reads, by an estimate of their
- * attention. The result for a query depends on this query and the keys before it only.
+/* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of each block's
+ * attention. The result for a query depends only on this query and the keys before it.
  *
- * A query always reads the first block, the block of its own token and the block before that. It then adds blocks
- * in descending order of their estimates until the blocks read have `share` of the sum of all estimates. Blocks
- * whose estimates fall into the same eighth of an octave are added together. A query with an estimate that is not
- * finite reads everything.
+ * - A query always reads the first block, the block of its own token and the block before that.
+ * - It then adds blocks in descending order of their estimates, until the blocks read have `share` of the sum of all
+ *   estimates. Blocks whose estimates round down to the same power of 2^(1/8) are added together.
+ * - A query with an estimate that is not finite reads all blocks.
  *
- * Estimate of a block: e1 + e2. The first READ_FIRST slots of the sequence are estimated one by one instead, as
- * exp(scale * q . k). The block of the query's own token needs no estimate.
- * - e1 = exp(scale * q . k) for the outlier, the key farthest from the block's mean.
- * - e2 estimates the sum over the n other keys as n exp(m + v / 2). m and v are the mean and the variance that
- *   their scores would have if dimensions were independent and normal. If v / 2 > log n, e2 = exp(m + sqrt(2 v log
- *   n)), because the largest of n scores decide the sum (Derrida's random energy model, 1981).
+ * Estimate of a block: e1 + e2. The block of the query's own token needs none. The first READ_FIRST slots of the
+ * sequence are not estimated by block: each has exp(scale * q . k).
+ * - e1 = exp(scale * q . k) for the key farthest from the block's mean.
+ * - e2 estimates the sum of exp(score) over the n other keys as n exp(m + v / 2). m and v are the mean and the
+ *   variance of their scores, if dimensions are taken as independent and normal. If v / 2 > log n, the largest scores
+ *   decide the sum, and e2 = exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981).
  *
- * Published methods choose blocks for blocks of queries: MInference (2024), SeerAttention (2024), XAttention
- * (2025). Here each query has a set of its own, so a token's result does not depend on later tokens. */
+ * MInference (2024), SeerAttention (2024) and XAttention (2025) select for a block of queries at once. Here each query
+ * has its own selection, so a token's result does not depend on later tokens. */
 struct read_blocks_args {
-	/* u8 [>= n][n_head * bytes], where `bytes` is the same for all heads; bit b % 8 of byte b / 8 = 1: read
-	 * block b */
+	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
+	 * the query reads block b. */
 	struct tensor *out;
 	const struct tensor *q;    /* f32 [>= n][n_head * head_dim], rotated like the keys */
-	const struct tensor *keys; /* a plane; the n tokens of the call are in the last n of slots 0 .. n_slots - 1 */
+	const struct tensor *keys; /* a plane; the call's n tokens are the last n of slots 0 .. n_slots - 1 */
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	float scale; /* factor of q . k */
 	float share; /* 0 .. 1, the share of the estimates to be read */
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scores the keys of one layer for one token, as input of topk(). For each query head: the softmax of scale * q . k
- * over slots 0 .. n_slots - 1. The probabilities of a group are reduced to one per slot; out = its natural
- * logarithm. page_scan: the same with pages in place of slots. */
+/* Scores the keys of one layer for one token, as input of topk(). For each query head: p = softmax of scale * q .
+ * k over slots 0 .. n_slots - 1. The p of the heads of a group are reduced to one per slot; out = its natural
+ * logarithm. page_scan() does the same with pages (page_bounds()) in place of slots. */
 struct scan_args {
 	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
 	struct tensor *out;
-	const struct tensor *q;    /* f32 [>= 1][n_head * head_dim] */
-	const struct tensor *keys; /* a plane of keys, its sketch (key_sketch), or page bounds (page_bounds) */
+	const struct tensor *q; /* f32 [>= 1][n_head * head_dim] */
+	/* a plane of keys; or a key sketch (key_sketch()); or page bounds (page_bounds()) */
+	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	int32_t bits;       /* 2, 4 or 8 = `keys` is a sketch, 16 = a plane; page_scan ignores it */
+	int32_t bits;       /* 2, 4 or 8: `keys` is a key sketch; 16: a plane. Unused by page_scan. */
 	float scale;        /* factor of q . k, 0 or more */
 	enum reduce reduce; /* over the heads of a group: REDUCE_MAX or REDUCE_MEAN */
 	int32_t page;       /* page_scan: slots of one page */
-	/* page_scan: 1: out = the largest upper bound of the group, without softmax (Quest as published) */
+	/* page_scan only. 1: out = the largest upper bound over the heads of the group, without softmax, as in the
+	 * Quest paper. */
 	int raw;
 	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Copies KV entries from planes in host memory (alloc_host) into smaller planes on the device, a cache of `rows`
- * entries per KV head: row r of KV head h is row h * rows + r.
- * - An entry that has a row keeps it.
- * - Every other wanted entry gets a row, found by a clock hand that begins after the row filled last. First choice:
- *   rows without an entry, and rows that the latest two calls (without calls ahead) did not want. Second choice:
- *   any row that this call does not want.
- * - A call ahead uses the first choice only, so it may leave entries without a row. */
+/* Copies KV entries from planes in host memory (alloc_host) into a cache of `rows` entries per KV head on the
+ * device. Row r of KV head h is row h * rows + r of the smaller planes.
+ * - A wanted entry that is in the cache keeps its row.
+ * - Every other wanted entry gets a row, found by a clock hand that starts after the last row it filled. First
+ *   choice: empty rows, and rows that neither this call nor the call before wanted; prefetches do not count.
+ *   Second choice: any row that this call does not want.
+ * - A prefetch (`ahead`) uses the first choice only, so it may leave entries without a row. */
 struct fetch_args {
 	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
-	/* planes in host memory, [n_kv_head * cap][head_dim], of the same type */
+	/* planes in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
 	const struct tensor *from_k, *from_v;
-	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: the cache's directory, kept by fetch_slots(). All zeros = an
-	 * empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
+	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which entry is in which row, kept by fetch_slots(). All
+	 * zeros = an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
 	struct tensor *map;
 	const struct tensor *slots; /* i32 [n_kv_head][cols >= n]: the wanted slots, without duplicates */
 	/* output, i32 [n_kv_head][cols >= n]: the row of each wanted slot; unused if `ahead` */
 	struct tensor *list;
-	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, to which the call adds. */
+	/* i32 [>= count_row + n_kv_head][FETCH_COUNTS]: counters of each KV head, which the call increases */
 	struct tensor *count;
 	int32_t count_row;
 	int32_t n_kv_head, cap, rows, n; /* n <= rows; n slots are wanted */
-	/* 1: prefetch. Entries without a row of first choice are left out. Following operations do not wait for the
-	 * copies: until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
+	/* 1: prefetch. Entries that get no row (see above) are left out. Later operations do not wait for the
+	 * copies. Until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
 	int ahead;
 };
-/* Columns of `count`: entries wanted; entries copied; entries copied by calls ahead. */
+/* Columns of `count`: entries wanted; entries copied; entries copied by prefetches. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* Columns of a map: number of calls, clock hand, entries copied by the last call; then, for each slot, its row +
- * 1. */
+/* Columns of a map: number of calls; clock hand; entries copied by the last call; then for each slot its row + 1,
+ * or 0. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* After these columns each row has 4 more: its slot + 1, the number of the last call that used it, two of
-	 * scratch. */
+	/* Behind the slots' columns each row has 4 columns: its slot + 1, the number of the last call that used
+	 * it, two of scratch. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
 enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
 /* Selects the k slots with the highest scores in each KV head. Ties: the slot with the higher score before pooling
- * wins, then the later slot. NaN ranks lowest. */
+ * wins, then the slot with the higher number. NaN ranks lowest. */
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
 	int32_t n_kv_head, n, k;    /* 0 < k <= n; slots 0 .. n - 1 have scores */
-	/* odd; each score is first replaced by the largest of `pool` neighbours, itself in the middle; 1 = no
-	 * pooling */
+	/* Odd. Each score is first replaced by the largest of the `pool` scores around it, its own included. 1 =
+	 * no pooling. */
 	int32_t pool;
-	int32_t first, last; /* slots at the beginning and at the end that are always among the k ("forced") */
+	int32_t first, last; /* number of slots at the beginning and at the end that are always selected ("forced") */
 	/* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores. FORCED_FIRST: the forced slots, then
-	 * the rest, each by descending score. */
+	 * the other slots, each of these two groups by descending score. */
 	enum topk_order order;
 	struct predicate when; /* if false, the outputs are unchanged */
-	/* > 0: append up to `sample` of the slots that were not selected, an unbiased sample of what they add to
-	 * attention, drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. 0 = no sample; bias is
-	 * unused.
-	 * - A slot is taken with a probability p that is proportional to exp(score), within 1 in 1,000, and at most 1.
+	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention. The
+	 * sample is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. 0 = no sample.
+	 * - A slot is taken with a probability p proportional to exp(score) (within 1 in 1,000), at most 1.
 	 * - bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k slots, -log(p) for a
-	 *   sampled one, SAMPLE_NONE in places left over. */
+	 *   sampled slot, SAMPLE_NONE in unused columns. Without a sample bias is unused. */
 	int32_t sample;
 	struct tensor *bias;
 };
@@ -398,37 +403,41 @@ struct topk_args {
 /* Copies KV entries from slot to slot of one plane. All sources are read before any slot is written. If two moves
  * have the same target, the later move wins. */
 struct kv_moves {
-	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. Each move is three numbers: source slot (-1 = no move),
-	 * target slot, row of `shift` to rotate by (-1 = none). Slots outside of the plane: the CPU reports an
-	 * error; a device, whose host code cannot read the list, skips the move. Consecutive kv_move calls share a
-	 * launch on a device. */
+	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move);
+	 * target slot; row of `shift` by which the key is rotated (-1 = not rotated). A slot outside of the plane:
+	 * the CPU reports an error; a device skips the move, because its host code cannot read the list.
+	 * Consecutive kv_move calls share one launch on a device. */
 	const struct tensor *move;
 	int32_t move_row; /* the row of move for KV head 0 */
-	/* RoPE shifts for keys, f32 [..][dims]: cos and sin of each pair, as in rope(). NULL for values */
+	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL for planes
+	 * of values. */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox; /* how rope() pairs the dimensions */
 };
 
-/* Tells whether the query of a layer has drifted since its slots were selected (RefreshKV's QC).
+/* Tells whether a layer's query has turned away from the query for which slots were last selected (the test of
+ * RefreshKV).
  * - now[row] = the mean over the query heads of q[q_row].
- * - cosine[0][col] = the cosine of now[row] and then[row].
+ * - cosine[0][col] = the cosine of the angle between now[row] and then[row].
  * - flag[0][col] = 1 if the cosine is at most `least`, else 0. */
 struct query_drift_args {
 	struct tensor *now;     /* f32 [> row][head_dim] */
 	const struct tensor *q; /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
-	struct tensor *flag;   /* i32 [1][> col]; NULL = compute only `now` */
-	struct tensor *cosine; /* f32 [1][> col]; 0 if one of the means is zero. Unused without flag */
+	struct tensor *flag; /* i32 [1][> col]; NULL = compute only `now` */
+	/* f32 [1][> col]: the cosine, 0 if one of the means is zero. Unused if flag is NULL. */
+	struct tensor *cosine;
 	int32_t col;
-	/* f32 [> row][head_dim], not the same tensor as `now`: means at the selection. Unused without flag */
+	/* f32 [> row][head_dim], not the same tensor as `now`: the means at the last selection. Unused if flag is
+	 * NULL. */
 	const struct tensor *then;
 	double least; /* the largest cosine that counts as drift */
 };
 
 /* ---- the table ---- */
 
-/* Features of models that a backend may lack: bits of `lacks`. */
+/* Bits of `lacks`: features of models that a backend does not compute */
 enum {
 	LACKS_WINDOW = 1 << 0,  /* attn_args.window */
 	LACKS_SOFTCAP = 1 << 1, /* attn_args.softcap */
@@ -454,23 +463,23 @@ struct backend_ops {
 	/* Allocate t by its type, rows and cols: plain layout, zeroed, pages committed. Return 0, or -1 with
 	 * be->err set. */
 	int (*alloc)(struct backend *, struct tensor *t);
-	/* Allocate t as a shared mapping of a file from byte `off` on (a multiple of FILE_ALIGN); the system writes
-	 * its pages back. The caller has reserved the disk space and filled it with zeros. A device backend returns
-	 * -1. */
+	/* Allocate t as a shared mapping of file fd from byte `off` on, a multiple of FILE_ALIGN. The caller has
+	 * reserved the disk space and filled it with zeros. The system writes changed pages to the file. A device
+	 * backend returns -1. */
 	int (*alloc_file)(struct backend *, struct tensor *t, int fd, uint64_t off);
 	/* Drop the pages of bytes off .. off + n of an alloc_file() tensor from the process's resident set. The
 	 * contents stay; the next access faults the pages in again, from the page cache or the disk. */
 	void (*give_back)(struct backend *, const struct tensor *t, size_t off, size_t n);
 	/* Allocate t in host memory that the device can access. Every operation takes such a tensor, at lower
-	 * speed. CPU: the same as alloc(). */
+	 * speed. The CPU backend does the same as in alloc(). */
 	int (*alloc_host)(struct backend *, struct tensor *t);
 	/* Load a weight from plain rows in host memory, which the caller keeps mapped until drop(). as_table 1: t
-	 * is the table of embed(), which reads single rows. as_table 0: t is a `w` of matmul() and may be repacked.
-	 * Return 0, or -1 with be->err set. */
+	 * is the table of embed(), which reads single rows. as_table 0: t is a weight of matmul(); the backend may
+	 * repack it. Return 0, or -1 with be->err set. */
 	int (*load_weight)(struct backend *, struct tensor *t, const void *host, int as_table);
 	void (*drop)(struct backend *, struct tensor *t);
-	/* Copy n bytes at byte offset `off` of t, from or to host memory; plain layout only. read() waits for
-	 * earlier operations and leaves dst unchanged after a failure. */
+	/* Copy n bytes from or to host memory; `off` is the byte offset in t, which has plain layout. read() waits
+	 * for earlier operations and leaves dst unchanged after a failure. */
 	void (*write)(struct backend *, struct tensor *t, size_t off, const void *src, size_t n);
 	void (*read)(struct backend *, const struct tensor *t, size_t off, void *dst, size_t n);
 	/* Wait for all operations. Return 0, or -1 with be->err set. The failure is cleared, so the backend can be
@@ -479,11 +488,11 @@ struct backend_ops {
 
 	/* ---- rows ---- */
 
-	/* Copy n rows of f32 from src_row on to dst_row on; src and dst have the same cols. They may be one tensor
-	 * if the rows do not overlap. */
+	/* Copy n rows of f32: rows src_row .. of src to rows dst_row .. of dst. src and dst have the same cols.
+	 * They may be one tensor if the rows do not overlap. */
 	void (*copy)(struct backend *, struct tensor *dst, int32_t dst_row, const struct tensor *src, int32_t src_row,
 	             int32_t n);
-	/* Copy column col[i] of src f32 to row i of out f32 [>= n][>= src->rows], for i < n. host col [n], each
+	/* Copy column col[i] of src to row i of out, for i < n. f32 out [>= n][>= src->rows]; host col [n], each
 	 * within src. */
 	void (*columns)(struct backend *, struct tensor *out, const struct tensor *src, const int32_t *col, int32_t n);
 
@@ -491,12 +500,12 @@ struct backend_ops {
 
 	/* out f32 [n][cols] = rows id[i] of table. host id [n]; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* out = x / rms(x) * w, for each group of `group` values: a whole row, or head_dim for norms per head. w is
-	 * f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
+	/* Compute out = x / rms(x) * w for each group of `group` values of a row: the whole row, or head_dim for
+	 * norms per head. w is f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
-	/* Layer normalisation of each row: out = (x - mean) / sqrt(variance + eps) * w + b. w and b are f32 [1][cols].
-	 * out may be x. */
+	/* Normalise each row (layer norm): out = (x - mean) / sqrt(variance + eps) * w + b. w and b are f32
+	 * [1][cols]. out may be x. */
 	void (*layernorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                  const struct tensor *b, float eps, int32_t n);
 	/* y = a x + b y, f32 of the same cols. x may be y. If b is 0, the old y is not read. */
@@ -516,38 +525,38 @@ struct backend_ops {
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
 	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
-	/* x *= silu(gate), sigmoid(gate) or gelu(gate); f32 of the same cols, two tensors. gate may be
+	/* x *= f(gate), where f is silu, sigmoid or gelu; f32 of the same cols, two tensors. gate may be
 	 * overwritten. */
 	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
 	/* x = gelu(x) = x / 2 (1 + erf(x / sqrt(2))), exact (not the tanh approximation); x f32. */
 	void (*gelu)(struct backend *, struct tensor *x, int32_t n);
-	/* out = x f32 [n][heads * head_dim], with the first `dims` dimensions of every head rotated. out may be x.
-	 * table f32 [n][dims]: cos and sin of each pair. Pair j is dimensions (j, j + dims / 2) if neox, else (2 j,
-	 * 2 j + 1). */
+	/* Rotate the first `dims` dimensions of every head (RoPE): out = x rotated, f32 [n][heads * head_dim]. out
+	 * may be x. table f32 [n][dims]: cos and sin of each pair. Pair j is dimensions (j, j + dims / 2) if neox,
+	 * else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
 	             int32_t head_dim, int32_t dims, int neox, int32_t n);
 	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n - 1 of a plane, converted to the
-	 * plane's type: f16, f32, bf16, or q8_0 (head_dim must then be a multiple of 32). */
+	 * plane's type: f16, f32, bf16 or q8_0. For q8_0 head_dim must be a multiple of 32. */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
 	               int32_t n);
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* Run n calls of attn() with one token each, over the same planes; outputs, lists and scores are each
-	 * call's own. Same bits as n separate calls in this order. The CPU reads shared slots once. */
+	/* Do n calls of attn() in one, each with one token, over the same planes. Every call has its own output,
+	 * lists and scores. The bits are those of n separate calls in this order. The CPU reads shared slots once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
 
-	/* ---- selection and moves: what cache policies are written in ---- */
+	/* ---- selection and moves of KV entries, for cache policies ---- */
 
-	/* A key sketch codes the keys of a plane with 2, 4 or 8 bits per value and a scale per key
-	 * (key_sketch.h). Keys are coded in blocks of SKETCH_BLOCK slots; when a block fills up, all its keys are
-	 * coded once more. Return the bytes of a sketch, which are the cols of a DT_U8 tensor of one row; 0 =
-	 * unsupported shape. */
+	/* A key sketch codes the keys of a plane in few bits, for scans: 2, 4 or 8 bits per value and a scale per
+	 * key (key_sketch.h). Keys are coded in blocks of SKETCH_BLOCK slots. When a block fills up, all its keys
+	 * are coded again. key_sketch_bytes() returns the size of a sketch, which is a DT_U8 tensor of one row and
+	 * this many cols; 0 = unsupported shape. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim,
 	                             int32_t bits);
 	/* Update the sketch after slots slot0 .. slot0 + n - 1, the last of the plane, were written. The sketch
-	 * depends only on the keys, not on how many were written at a time. */
+	 * depends only on the keys, not on how many keys each call adds. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
 	                   int32_t cap, int32_t bits, int32_t slot0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
@@ -556,26 +565,28 @@ struct backend_ops {
 
 	/* ---- KV entries in host memory ---- */
 
-	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from plane `from` to plane `to`; same shape and type. */
+	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from plane `from` to plane `to`, of the same shape and
+	 * type. */
 	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
 	                   int32_t cap, int32_t slot0, int32_t n);
 	void (*fetch_slots)(struct backend *, const struct fetch_args *);
-	/* Make later operations wait for all fetch_slots() calls ahead. */
+	/* Make later operations wait for all prefetches (fetch_slots() with `ahead`). */
 	void (*fetch_wait)(struct backend *);
 
 	/* ---- for the comparison policies quest and refresh ---- */
 
-	/* Update page bounds after slots slot0 .. slot0 + n - 1 were written. A page is `page` consecutive slots, a
-	 * multiple of PAGE_UNIT up to PAGE_MOST; the last page may be partly filled. bounds: f32 [n_kv_head *
-	 * pages][2 * head_dim], pages = ceil(cap / page): for each dimension the minimum over the page's keys, then
-	 * the maxima. */
+	/* Update page bounds after slots slot0 .. slot0 + n - 1 were written. A page is `page` consecutive slots;
+	 * `page` is a multiple of PAGE_UNIT, at most PAGE_MOST. The last page may be partly filled. bounds is f32
+	 * [n_kv_head * pages][2 * head_dim], pages = ceil(cap / page): head_dim minima over the page's keys, then
+	 * head_dim maxima. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
 	                    int32_t cap, int32_t page, int32_t slot0, int32_t n);
-	/* Like key_scan, over pages. A page's score is an upper bound of the scores of its keys. */
+	/* Do the same as key_scan, for pages instead of keys. A page's score is an upper bound of the scores of
+	 * its keys. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	/* Expand selected pages to slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n, so the last
-	 * page may be cut off. i32 slots [n_kv_head][cols >= n] and pages [n_kv_head][cols >= ceil(n / page)], two
-	 * tensors. */
+	/* Expand selected pages to their slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n. If n
+	 * is not a multiple of `page`, the last page's slots are cut off. i32 slots [n_kv_head][cols >= n] and
+	 * pages [n_kv_head][cols >= ceil(n / page)], two tensors. */
 	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
 	                   int32_t page, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);
@@ -583,7 +594,7 @@ struct backend_ops {
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
 enum { SKETCH_BLOCK = 256 };
 enum { ATTN_EACH_MOST = 16 }; /* tokens that attn_each() computes together, at most */
-/* Alignment of tensors in a file: the largest page of a CPU; Linux also maps this much around a page fault. */
+/* Alignment of tensors in a file: 64 KiB, the largest page size of a supported CPU */
 enum { FILE_ALIGN = 64 << 10 };
 
 struct backend {
@@ -591,13 +602,13 @@ struct backend {
 	/* Set by the owner; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early
 	 * with undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Set by the owner, or NULL. load_weight() calls it, from any thread, with each range of `host` it is done
-	 * with. */
+	/* Set by the owner, or NULL. load_weight() calls it from any thread when it has finished reading n bytes
+	 * at p of `host`. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */
 	int threads; /* CPU threads that compute; 1 for a device */
-	/* 1: a row of a product has the same bits whatever other rows are in the call */
+	/* 1: an output row of a product has the same bits whatever other rows are in the call */
 	int rows_alone;
 	int device;        /* 1: tensors are in memory of a device, not in host memory */
 	int prompts_apart; /* 1: attn_args.prompt changes the bits of results, except with f32 planes */
@@ -609,12 +620,13 @@ struct backend {
 struct backend_options {
 	int threads; /* threads of the CPU backend; 0 = one per available core */
 };
-/* Open a backend: "cpu", "cuda" (in the plugin weir-cuda.so, plugin.c), or "auto", which is CUDA if it opens and
- * else the CPU. Return 0, or -1 with one sentence in err. opt NULL = defaults. The environment variable
- * WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides the CPU levels above the named one. */
+/* Open a backend. name: "cpu"; "cuda", which is in the plugin weir-cuda.so (plugin.c); or "auto": CUDA if it
+ * opens, else the CPU. opt NULL = defaults. Return 0, or -1 with one sentence in err. The environment variable
+ * WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and slower
+ * ones. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
-/* Version of the tables and structs of this header, which a plugin shares with the program. Raise it with every
- * change. */
+/* Version of the structs of this header, which the program and a plugin must share. Raise it with every change of
+ * them. */
 enum { BACKEND_ABI = 21 };
 
 /* ---- computations in host memory, whatever the backend ---- */
@@ -627,17 +639,17 @@ void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, 
  *
  *     out[x][o] = bias[o] + sum over dy, dx, i of in[dy][x + dx][i] * w[dy][dx][i][o]        x < n, o < n_out
  *
- * in[0], in[1], in[2] are the rows above, at and below the output row, each of n + 2 pixels, beginning one pixel
- * to the left; NULL = a row of zeros. n_out is 16 or 32. bias NULL = zeros. The bits of an element do not depend
- * on n. */
+ * in[0], in[1], in[2] are the rows above, at and below the output row; NULL = a row of zeros. Each has n + 2 pixels and
+ * begins one pixel to the left of the output. n_out is 16 or 32. bias NULL = zeros. The bits of an element do not
+ * depend on n. */
 struct conv3_args {
 	float *out; /* [n][n_out] */
 	const float *in[3], *w, *bias;
 	int32_t n_in, n_out, n;
 };
 void conv_row(struct backend *, const struct conv3_args *);
-/* Accumulate the gradient of conv_row() by its weights, from d[x][o], the gradient by out[x][o]: dw[dy][dx][i][o]
- * += sum over x of in[dy][x + dx][i] * d[x][o]. */
+/* Accumulate the gradient of conv_row() with respect to its weights; d[x][o] is the gradient with respect to
+ * out[x][o]: dw[dy][dx][i][o] += sum over x of in[dy][x + dx][i] * d[x][o]. */
 struct conv3_grad_args {
 	float *dw; /* [3][3][n_in][n_out] */
 	const float *in[3], *d;
@@ -658,19 +670,19 @@ struct gemm {
 	float alpha;
 	int accumulate;
 };
-/* Compute n_g independent products on all threads of a CPU backend. Return 0, or -1 without memory for packed
- * blocks (0.5 MB per thread). */
+/* Compute n_g independent products on all threads of a CPU backend. Return 0, or -1 if memory for blocks of the
+ * matrices (0.5 MB per thread) cannot be allocated. */
 int backend_gemm(struct backend *, const struct gemm *g, int n_g);
 
 /* ---- what the machine can do ---- */
 
-/* Return the CPU level in use and the available levels: "avx512 (avx512, avx2, c available)". */
+/* Return the instruction set level in use and the available ones: "avx512 (avx512, avx2, c available)". */
 const char *backend_cpu_level(void);
-/* Measure the bytes per second at which `threads` threads (0 = all) read a buffer of `bytes` bytes; best of several
- * passes. 0 without memory. */
+/* Measure memory bandwidth: bytes per second at which `threads` threads (0 = all) read a buffer of `bytes` bytes,
+ * best of several passes. Return 0 if memory cannot be allocated. */
 double backend_bandwidth(int threads, uint64_t bytes);
-/* Measure the 8-bit multiply-adds per second of `threads` threads (0 = all) in registers; best of several passes. 0
- * without memory. */
+/* Measure arithmetic: 8-bit multiply-adds per second of `threads` threads (0 = all) on registers, best of several
+ * passes. Return 0 if memory cannot be allocated. */
 double backend_arithmetic(int threads);
 
 #endif

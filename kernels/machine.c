@@ -1,8 +1,6 @@
-/* kernels/machine.c - measures the best memory bandwidth and the best arithmetic rate of the processor, with which
- * measured speeds are compared.
- *
- * Each measurement opens a thread pool, repeats a pass and keeps the fastest pass. The leaf functions of the best
- * CPU level do the work: read_sum() and multiply(). */
+/* kernels/machine.c - measures the machine's memory bandwidth and arithmetic rate, with which the speed of the
+ * engine is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. read_sum()
+ * and multiply() of the best instruction set level do the work. */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,7 +11,7 @@
 #include "kernels/cpu/pool.h"
 
 enum { PASSES = 7 };
-#define LEAST_PASS 4e-3 /* seconds; in a shorter pass the hand-over to the threads dominates */
+#define LEAST_PASS 4e-3 /* shortest pass in seconds: in a shorter one, starting the threads would dominate */
 
 static double seconds(void)
 {
@@ -29,10 +27,11 @@ struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
 	uint64_t part;        /* bytes that one thread reads */
-	_Atomic uint64_t sum; /* sum of all bytes; a used result keeps the compiler from dropping the reads */
+	_Atomic uint64_t sum; /* sum of all bytes read; without a use of them the compiler would drop the reads */
 };
 
-/* Write every page. Unwritten pages would all map to one page of zeros, which is read from the L1 cache. */
+/* Write every page of the buffer. All unwritten pages map to one page of zeros, which would be read from the L1
+ * cache. */
 static void fill_task(void *arg, int task, int worker)
 {
 	struct bandwidth_run *r = arg;

@@ -1,7 +1,5 @@
-/* kernels/macros.h - MIN, MAX and LEN, for every house.
- *
- * MIN and MAX evaluate their arguments twice. If the arguments are equal, both give the second. LEN is the number
- * of elements of an array. */
+/* kernels/macros.h - MIN, MAX and LEN (number of elements of an array). MIN and MAX evaluate their arguments
+ * twice; of two equal arguments they return the second. */
 #ifndef WEIR_MACROS_H
 #define WEIR_MACROS_H
 

@@ -1,12 +1,13 @@
-/* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it.
+/* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it. The program does not link to CUDA, so it also
+ * runs on machines without CUDA. The plugin is loaded when a GPU is asked for.
  *
- * The program does not link to CUDA, so it also runs on machines without CUDA. The plugin is loaded when a GPU is
- * asked for; an error names what is missing. Places, in order: the file that the environment variable WEIR_CUDA
- * names (for tests; no other place is then tried); the folder of the program (`make`); ../lib/weir from there
- * (`make install`).
+ * The file is searched in this order:
+ * - the path in the environment variable WEIR_CUDA (for tests); if set, no other place is tried
+ * - the folder of the program (`make`)
+ * - ../lib/weir from there (`make install`)
  *
- * A loaded plugin stays loaded until the program ends: the CUDA runtime and cuBLAS start threads and register
- * handlers, whose code must stay mapped. */
+ * A loaded plugin is never unloaded: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
+ * stay mapped. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>
@@ -32,7 +33,7 @@ static int plugin_is_named(void)
 	return named && *named;
 }
 
-/* Return the last n bytes of a path, or all of a shorter one. The end of a long path says more than its beginning. */
+/* Return the last n bytes of a path, or the whole path if it is shorter: an error's text has room for no more. */
 static const char *path_tail(const char *path, size_t n)
 {
 	size_t len = strlen(path);
@@ -95,8 +96,8 @@ static void load_error_explain(const char *path, const char *what, char err[160]
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Called before the plugin is loaded: loading
- * reads hundreds of megabytes of cuBLAS, only for the CUDA runtime to find no driver. */
+/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Saves loading hundreds of megabytes of
+ * cuBLAS on a machine without a driver. */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))
@@ -113,7 +114,7 @@ int plugin_cuda_open(struct backend **out, const struct backend_options *opt, ch
 	union {
 		void *sym;
 		open_fn *fn;
-	} door; /* ISO C has no cast from an object pointer to a function pointer */
+	} door; /* converts dlsym()'s pointer: ISO C has no cast from an object pointer to a function pointer */
 
 	*out = NULL;
 	err[0] = 0;

@@ -5,7 +5,7 @@
 #include "kernels/backend.h"
 
 /* Open the CUDA backend. Return 0, or -1 with one sentence in err: the plugin is missing, broken or from another
- * build, or the plugin's own reason (no driver, no device, a device too old). */
+ * build; or there is no driver, no device, or the device is too old. */
 int plugin_cuda_open(struct backend **out, const struct backend_options *, char err[160]);
 
 #endif

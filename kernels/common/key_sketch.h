@@ -31,8 +31,8 @@
 
 #include "kernels/backend.h"
 
-/* SKETCH_PANEL: keys of a panel. SKETCH_GROUP: values whose products are added as integers before they become
- * floats. */
+/* SKETCH_PANEL: number of keys in a panel. SKETCH_GROUP: number of values whose products are summed as integers,
+ * before the sum is converted to float. */
 enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
 static inline int32_t sketch_groups(int32_t head_dim)

@@ -1,4 +1,4 @@
-/* kernels/common/operands.c - checks of operands, and the sticky error (operands.h). */
+/* kernels/common/operands.c - checks operands, and records a backend's first error (operands.h). */
 #include "kernels/common/operands.h"
 
 #include <stdarg.h>
@@ -67,8 +67,8 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* 1 if the parts fit the call; *slots = slots of all parts. The n tokens of the call are the last slots of the
- * last part. */
+/* 1 if the call's parts are valid; *slots = the number of slots of all parts. The n tokens of the call are in the
+ * last n slots of the last part. */
 static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;
@@ -93,7 +93,7 @@ static int has_lists(const struct attn_args *a)
 	return any;
 }
 
-/* 1 if t is u8 [>= n][n_head * bytes], with a bit for each block of n_slots slots. */
+/* 1 if t is u8 [>= n][n_head * bytes], with bytes for one bit per block of READ_BLOCK slots. */
 static int block_bits_ok(const struct tensor *t, int32_t n, int32_t n_head, int32_t n_slots)
 {
 	return t && t->data && t->type == DT_U8 && t->layout == PLAIN && t->rows >= n && t->cols % n_head == 0 &&

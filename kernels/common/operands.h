@@ -1,10 +1,7 @@
-/* kernels/common/operands.h (private to kernels/) - checks of operands, the same on every backend.
- *
- * A *_ok function returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence
- * that names the operation. Only what the host knows is checked: shapes, types and layouts, not the contents of
- * lists in device memory.
- *
- * Compiled into the program and into the CUDA plugin. */
+/* kernels/common/operands.h (private to kernels/) - checks of operands, the same for every backend. A *_ok
+ * function returns 1 or 0. A *_check function returns 0, or -1 with the backend's error set to a sentence that
+ * names the operation. Shapes, types and layouts are checked, but not the contents of lists, which may be in device
+ * memory. */
 #ifndef WEIR_OPERANDS_H
 #define WEIR_OPERANDS_H
 
@@ -37,10 +34,11 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 enum { PROBE_HEADS = 256 }; /* most heads that a probe reduces to one row */
 
-/* Check everything but `out`, the parts' queries and their predicates. *slots = slots of all parts. */
+/* Check all arguments except `out`, the parts' queries and their predicates. *slots = the number of slots of all
+ * parts. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
 int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
-/* Check that the scan of a selection writes the scores that its topk reads, for n_kv_head KV heads. */
+/* Check that the selection's scan writes the scores that its topk reads, for n_kv_head KV heads. */
 int attn_selection_check(struct backend *, const struct attn_selection *, int32_t n_kv_head);
 /* Check the probe of a call that reads `slots` slots. */
 int attn_probe_check(struct backend *, const struct attn_args *, int32_t slots);
@@ -51,9 +49,10 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* Check what scans of keys and of pages share: everything but keys and q. n: outputs per KV head. */
+/* Check the arguments that scans of keys and scans of pages have in common, all but keys and q. n: scores per KV
+ * head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
-/* scan_check(), then check the plane or sketch that a scan of keys reads. */
+/* Check a scan of keys: scan_check(), and the plane or key sketch that it reads. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);
@@ -65,7 +64,7 @@ int fetch_check(struct backend *, const struct fetch_args *);
 
 int page_bounds_check(struct backend *, const struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
                       int32_t cap, int32_t page, int32_t slot0, int32_t n);
-/* scan_check() for n pages, then check the bounds that the scan reads. */
+/* Check a scan of n pages: scan_check(), and the page bounds that it reads. */
 int page_scan_check(struct backend *, const struct scan_args *, int32_t n);
 int page_slots_check(struct backend *, const struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                      int32_t page, int32_t n);

@@ -1,10 +1,7 @@
-/* kernels/common/quant.c - weight types: their table, half floats, the reference conversions and simple
- * quantisers.
- *
- * quant_unpack32() alone knows every block layout: it unpacks 32 weights of any quantised type to small integers
- * with one scale (and one minimum, for some types) per 16. dtype_to_f32() computes scale * q (+ min), each step
- * rounded to f32: the arithmetic that the file format's own tools define. Leaf functions that multiply the same
- * integers and this reference agree about every layout. */
+/* kernels/common/quant.c - weight types: their table, half floats, reference conversions, simple quantisers.
+ * quant_unpack32() alone knows the block layouts: it unpacks 32 weights of any quantised type to small integers,
+ * with one scale (and for some types one minimum) per 16. dtype_to_f32() uses it and computes scale * q (+ min),
+ * each step rounded to f32, as ggml does. Products use the same integers, so they agree with the conversion. */
 #include <math.h>
 #include "kernels/common/quant.h"
 
@@ -41,7 +38,8 @@ _Static_assert(sizeof(struct block_iq4_nl) == 18 && sizeof(struct block_iq4_xs) 
 _Static_assert(sizeof(struct block_mxfp4) == 17, "layout");
 _Static_assert(sizeof(struct block_tq1_0) == 54 && sizeof(struct block_tq2_0) == 66, "layout");
 
-/* Names of all type numbers of GGUF files, also of unsupported and withdrawn types: an error can name the type. */
+/* Names of all type numbers of GGUF files, including unsupported and withdrawn types, for errors that name the
+ * type */
 static const char *const ggml_name[] = {
 	[0] = "F32",     [1] = "F16",         [2] = "Q4_0",        [3] = "Q4_1",        [4] = "Q4_2",
 	[5] = "Q4_3",    [6] = "Q5_0",        [7] = "Q5_1",        [8] = "Q8_0",        [9] = "Q8_1",
@@ -93,8 +91,8 @@ static uint32_t bits_of(float f)
 	return u;
 }
 
-/* Convert f16 to f32 and back. A NaN keeps sign and payload and becomes quiet in both directions, as in the
- * processor's own instructions: all CPU levels agree on every input. */
+/* Convert f16 to f32 and back. A NaN keeps sign and payload and becomes quiet, as with the processor's
+ * instructions. So all instruction set levels give the same bits. */
 float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
@@ -126,7 +124,7 @@ uint16_t f32_to_f16(float f)
 		q += rest > half || (rest == half && (q & 1));
 		return (uint16_t)(sign | q);
 	}
-	/* Rounding up may carry into the exponent and, from 65520 on, correctly give infinity. */
+	/* Rounding up may carry into the exponent. From 65520 on this gives infinity, as it should. */
 	uint32_t q = (a - 0x38000000) >> 13, rest = a & 0x1fff;
 	q += rest > 0x1000 || (rest == 0x1000 && (q & 1));
 	return (uint16_t)(sign | q);
@@ -148,7 +146,7 @@ static uint16_t f32_to_bf16(float f)
 
 /* ---- blocks to integers ---- */
 
-/* Unpack 32 nibbles: the low nibbles are the first 16 values, the high nibbles the rest. */
+/* Unpack 32 nibbles: the low nibbles are values 0 .. 15, the high nibbles are values 16 .. 31. */
 static void unpack_nibbles(int8_t q[32], const uint8_t qs[16], int offset)
 {
 	for (int j = 0; j < 16; j++) {
@@ -245,9 +243,9 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Value j (0 .. 255) of a block of TQ1_0, 0 to 2. A byte / 256 is a fraction in base 3: digit n is the integer
- * part of three times the fractional part of 3^n * byte / 256. Bytes 0 .. 31 have values 0 .. 159, one digit for
- * each 32 values; bytes 32 .. 47 have the next 80, qh the last 16. */
+/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. Read a byte / 256 as a fraction in base 3: its digits
+ * are values. Bytes 0 .. 31 hold values 0 .. 159, digit n those from 32 n on; bytes 32 .. 47 hold the next 80
+ * values, 16 per digit; qh holds the last 16. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -262,14 +260,14 @@ static int tq1_digit(const struct block_tq1_0 *b, int j)
 	return (uint8_t)(byte * power[n]) * 3 >> 8;
 }
 
-/* 32 values of two bits: block i of a super-block, of which four blocks share 32 bytes. */
+/* Unpack block i of 32 two-bit values. Four such blocks share 32 bytes. */
 static void unpack_twos(int8_t q[32], const uint8_t *qs, int i, int offset)
 {
 	for (int j = 0; j < 32; j++)
 		q[j] = (int8_t)((qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - offset);
 }
 
-/* 32 values of four bits: block i of a super-block, of which two blocks share 32 bytes. */
+/* Unpack block i of 32 four-bit values. Two such blocks share 32 bytes. */
 static void unpack_fours(int8_t q[32], const uint8_t *qs, int i)
 {
 	for (int j = 0; j < 32; j++)
@@ -307,7 +305,8 @@ static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(q[j] - (b->hmask[j] >> i & 1 ? 0 : 4));
 }
 
-/* Each half of 128 values: 64 bytes of nibbles (low: blocks 0, 1; high: 2, 3), 32 bytes of top bits. */
+/* 128 values have 64 bytes of low nibbles (low nibble: blocks 0 and 1; high nibble: blocks 2 and 3) and 32 bytes
+ * of top bits. */
 static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float scale[2])
 {
 	const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;
@@ -318,7 +317,7 @@ static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
 }
 
-/* Scales of 6 bits: nibbles in scales_l, top two bits in scales_h. */
+/* A scale has 6 bits: a nibble in scales_l, the top two bits in scales_h. */
 static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], float scale[2])
 {
 	int sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;
@@ -329,7 +328,8 @@ static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], flo
 		q[j] = iq4_values[q[j]];
 }
 
-/* Unpack block i of the eight blocks of 32 in a super-block.  The caller has set min to 0. */
+/* Unpack block i of the eight blocks of 32 values in a super-block. Types without a minimum leave min, which the
+ * caller has set to 0. */
 static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
 {
 	const struct block_tq1_0 *tq1 = block;
@@ -388,7 +388,8 @@ int dtype_ternary(enum dtype t)
 	return t == DT_TQ1_0 || t == DT_TQ2_0;
 }
 
-/* Convert to Q2_K, whose value is d * scale * q - dmin * min: with both factors 1 and dmin = d it is d * (q - 1). */
+/* A Q2_K value is d * scale * q - dmin * min. With scale = min = 1 and dmin = d this is d * (q - 1), a ternary
+ * value. */
 void dtype_ternary_to_q2_k(enum dtype t, void *out, const void *in, int64_t n)
 {
 	struct block_q2_k *to = out;
@@ -436,7 +437,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	for (int64_t i = 0; i < n / 32; i++, out += 32) {
 		const uint8_t *block = (const uint8_t *)in + i / per * info[t].block_bytes;
 		quant_unpack32(t, block, (int32_t)(i % per), q, scale, min);
-		/* Types without a minimum: add nothing, because -0 + 0 would lose the sign. */
+		/* For types without a minimum nothing is added: -0 + 0 would lose the sign. */
 		if (has_min(t))
 			for (int j = 0; j < 32; j++)
 				out[j] = scale[j / 16] * (float)q[j] + min[j / 16];
@@ -455,7 +456,7 @@ static uint8_t level_of(float v, int top)
 	return (uint8_t)(v < (float)top ? v : (float)top);
 }
 
-/* Quantise 32 values to levels 0 .. top. With an offset (m not NULL) level 0 is the smallest value. Without it
+/* Quantise 32 values to levels 0 .. top. With a minimum (m not NULL), level 0 is the smallest value. Without,
  * level 0 is the value of largest magnitude, and the scale may be negative: the signed range has one level more on
  * that side. */
 static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)

@@ -88,7 +88,7 @@ float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
 float bf16_to_f32(uint16_t h);
 
-/* The values of 16 nibbles. IQ4 types; MXFP4 (OCP MX 1.0): twice its four-bit floats. */
+/* Values that the 16 nibbles stand for: of IQ4 types; of MXFP4 (OCP MX 1.0), times two */
 extern const int8_t iq4_values[16], mxfp4_values[16];
 /* The table of a type whose nibbles are indices. */
 static inline const int8_t *nibble_values(enum dtype t)
@@ -102,7 +102,7 @@ static inline uint16_t mxfp4_scale(uint8_t e)
 }
 
 /* Unpack 32 weights of any quantised type to integers: w[j] = scale[j / 16] * q[j] + min[j / 16]. Every q fits
- * int8. block32: index of the block of 32 weights, counted from `row`. */
+ * int8. block32: index in `row` of the block of 32 weights. */
 void quant_unpack32(enum dtype, const void *row, int32_t block32, int8_t q[32], float scale[2], float min[2]);
 
 #endif

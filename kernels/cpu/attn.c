@@ -1,4 +1,5 @@
-/* kernels/cpu/attn.c - attention: tiles of queries, spans of keys, merging in a fixed order. */
+/* kernels/cpu/attn.c - attention: a task computes a tile of queries over spans of keys; partial results are merged
+ * in ascending order of the spans. */
 #include <math.h>
 #include <string.h>
 
