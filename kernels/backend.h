@@ -197,8 +197,8 @@ struct attn_part {
  *
  *     S = exp(decay * softplus(alpha + dt)) S      S += k (sigmoid(beta) (v - S^T k))^T      out = S^T q / sqrt(key_dim)
  *
- * q and k are scaled to length 1. Value head h uses the query and key of key head h % n_key_head, or, if `grouped`,
- * of key head h / (n_value_head / n_key_head). */
+ * q and k are scaled to length 1. Value head h uses the query and key of key head h % n_key_head, or, if
+ * `grouped`, of key head h / (n_value_head / n_key_head). */
 struct delta_rule {
 	struct tensor *out; /* f32 [>= n][n_value_head * value_dim] */
 	/* f32 [>= n][2 * n_key_head * key_dim + n_value_head * value_dim]: queries, keys, values */
@@ -293,19 +293,19 @@ struct attn_args {
  * attention. The result for a query depends only on this query and the keys before it.
  *
  * - A query always reads the first block, the block of its own token and the block before that.
- * - It then adds blocks in descending order of their estimates, until the blocks read have `share` of the sum of all
- *   estimates. Blocks whose estimates round down to the same power of 2^(1/8) are added together.
+ * - It then adds blocks in descending order of their estimates, until the blocks read have `share` of the sum of
+ *   all estimates. Blocks whose estimates round down to the same power of 2^(1/8) are added together.
  * - A query with an estimate that is not finite reads all blocks.
  *
  * Estimate of a block: e1 + e2. The block of the query's own token needs none. The first READ_FIRST slots of the
  * sequence are not estimated by block: each has exp(scale * q . k).
  * - e1 = exp(scale * q . k) for the key farthest from the block's mean.
  * - e2 estimates the sum of exp(score) over the n other keys as n exp(m + v / 2). m and v are the mean and the
- *   variance of their scores, if dimensions are taken as independent and normal. If v / 2 > log n, the largest scores
- *   decide the sum, and e2 = exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981).
+ *   variance of their scores, if dimensions are taken as independent and normal. If v / 2 > log n, the largest
+ *   scores decide the sum, and e2 = exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981).
  *
- * MInference (2024), SeerAttention (2024) and XAttention (2025) select for a block of queries at once. Here each query
- * has its own selection, so a token's result does not depend on later tokens. */
+ * MInference (2024), SeerAttention (2024) and XAttention (2025) select for a block of queries at once. Here each
+ * query has its own selection, so a token's result does not depend on later tokens. */
 struct read_blocks_args {
 	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
 	 * the query reads block b. */
@@ -639,9 +639,9 @@ void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, 
  *
  *     out[x][o] = bias[o] + sum over dy, dx, i of in[dy][x + dx][i] * w[dy][dx][i][o]        x < n, o < n_out
  *
- * in[0], in[1], in[2] are the rows above, at and below the output row; NULL = a row of zeros. Each has n + 2 pixels and
- * begins one pixel to the left of the output. n_out is 16 or 32. bias NULL = zeros. The bits of an element do not
- * depend on n. */
+ * in[0], in[1], in[2] are the rows above, at and below the output row; NULL = a row of zeros. Each has n + 2
+ * pixels and begins one pixel to the left of the output. n_out is 16 or 32. bias NULL = zeros. The bits of an
+ * element do not depend on n. */
 struct conv3_args {
 	float *out; /* [n][n_out] */
 	const float *in[3], *w, *bias;

@@ -54,7 +54,7 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Slots of a span. Only one-token calls read lists: few heads give few units of work, so spans are half as long. */
+/* Slots of a span. Only one-token calls have lists of slots. They have few tasks, so their spans are half as long. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -65,8 +65,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Fill in q, limit and from of m: the queries of one tile and KV head for one part, and the range of its slots
- * that each query sees. Returns the number of queries. */
+/* Fill in q, limit and from of m for one tile, KV head and part: each query, and the range of the part's slots
+ * that it sees. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -99,7 +99,7 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)(query % j->group);
 }
 
-/* Bits of the blocks of a span that a query of a tile reads; all set if the call has no blocks. */
+/* Return one bit for each block of the span, 1 if the query reads the block; all bits 1 if the call has no blocks. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -111,8 +111,8 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Fill in t->blocks for the queries from q0 on. A block that a query does not read has no scores: for a probe they
- * are set to -inf, probability 0. */
+/* Fill in t->blocks for the queries of t, the last of the tile's n_q queries. For a probe, set the scores of keys
+ * in blocks that a query does not read to -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -127,7 +127,8 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span of a part for the queries that see any of it. Returns the first of these queries. */
+/* Compute one span of a part for those queries of the tile that see any of its slots. Return the first such query:
+ * limits ascend, so all later queries see the span too. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -180,8 +181,8 @@ static void attn_finish(const struct attn_job *j, int32_t tile, int32_t head, in
 	float *out = j->out + ((size_t)j->t0 * (size_t)j->a->n_head + at) * dim, inv, l = st->l;
 
 	if (j->a->sinks) {
-		/* The sink adds to the sum; if the sink is by far the largest score, the sum is infinite and the
-		 * output 0. */
+		/* The sink adds to the sum of exponentials. If its score is by far the largest, the sum is
+		 * infinite and the output 0. */
 		float sink = ((const float *)j->a->sinks->data)[at % (size_t)j->a->n_head],
 		      unit = j->c->fns->score_unit;
 
@@ -212,7 +213,7 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* The first span initialises the states: each query sees it, or has a window that begins
+			/* The first span initialises the states of all queries, also of those whose window begins
 			 * after it. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
@@ -237,7 +238,8 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 	}
 }
 
-/* Count one finished span of a unit (tile, KV head). The last one merges the unit's spans and writes its output. */
+/* Count one finished span of a unit (tile, KV head). The thread that finishes the last span merges the partial
+ * states of all spans and writes the output. */
 static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
 {
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
@@ -258,7 +260,7 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Index of the part that *span belongs to; *span becomes its index within the part. */
+/* Return the part that span *span of the call belongs to; *span becomes its index within the part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;
@@ -326,7 +328,8 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 	}
 }
 
-/* Offsets of acc and left in the memory of a job's partial states. Returns the bytes of that memory. */
+/* Compute the offsets of the arrays acc and left in a job's memory for partial states. Return the size of that
+ * memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
 	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;
@@ -418,8 +421,8 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
-/* 1 if every slot in a list is within its plane. Operations of this backend write the lists; a wrong slot must not
- * lead to reads outside of the plane. */
+/* 1 if every slot in the lists is within its plane. Lists come from other operations; a wrong slot must not make
+ * attention read outside of the plane. */
 static int lists_ok(const struct attn_args *a)
 {
 	for (int32_t i = 0; i < a->n_part; i++) {
@@ -464,7 +467,7 @@ int attn_parts_met(struct attn_met *m, const struct attn_args *a)
 	return a->probe && m->probe.skip < 0 ? -1 : 0;
 }
 
-/* Check a call without predicates and fill in its job.  0, or -1 with the error set. */
+/* Check a call without predicates and fill in its job. Return 0, or -1 with the error set. */
 static int attn_job_open(struct attn_job *j, struct cpu *c, const struct attn_args *a, int32_t n)
 {
 	struct backend *be = &c->base;
@@ -529,7 +532,8 @@ void cpu_attn(struct backend *be, const struct attn_args *a, int32_t n)
 		probe_run(&j);
 }
 
-/* 1 if a's token can be computed together with others like `first`. *selection = its selection, or NULL. */
+/* 1 if the one-token call `a` can be computed together with the call `first`. *selection = the selection of slots
+ * in a, or NULL. */
 static int attn_joins(const struct attn_args *a, const struct attn_args *first, const struct attn_selection **selection)
 {
 	int32_t selections = 0;

@@ -7,16 +7,15 @@
 
 enum {
 	TILE_QUERIES = 48, /* most (token, head) pairs of a tile */
-	/* most pairs of a tile of a prompt, if each thread gets at least PROMPT_TILES tiles: a larger tile
-	 * converts a block of keys for more queries */
+	/* most (token, head) pairs of a tile of a prompt. Larger tiles are used only if each thread gets at least
+	 * PROMPT_TILES of them. A block of keys is converted once per tile, so large tiles save conversions. */
 	PROMPT_QUERIES = 384,
 	PROMPT_TILES = 4,
 };
 
-/* One call of attention. Its slots are cut into spans of ATTN_SPAN slots (lists: half of that), each part from its
- * own start. A unit of work is (KV head, tile of tokens). With few units (decode) each span is a task, and the
- * thread that finishes the last span of a unit merges the partial states. Both ways do the same merges in the same
- * order. */
+/* One call of attention. Each part is cut into spans of ATTN_SPAN slots (half of that for a list of slots). A unit
+ * of work is (KV head, tile of tokens). If there are few units (decode), each span is a task. The thread that
+ * finishes a unit's last span then merges the partial states. Both ways do the same merges in the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
@@ -36,8 +35,8 @@ struct attn_job {
 	struct attn_state *st; /* [tile][head][span][n_q] */
 	float *acc;            /* [tile][head][span][n_q][head_dim] */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
-	/* NULL without a probe. score: of the columns from `first` on, [t1 - t0][n_head][stride]; m and l of the
-	 * finished softmax: [t1 - t0][n_head]. */
+	/* Only with a probe, else NULL. score: scores of the columns from `first` on, [t1 - t0][n_head][stride]; m
+	 * and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
 	float *score, *m, *l;
 	size_t stride;
 	int32_t first; /* first column with a kept score, where a part begins */
@@ -45,34 +44,34 @@ struct attn_job {
 	const struct attn_selection *selection;
 };
 
-/* Arguments of a call without the parts whose predicate is false. */
 enum { ATTN_MET_PARTS = 16 }; /* most parts of a call with predicates */
 struct attn_met {
 	struct attn_args a; /* points into this struct */
 	struct attn_part part[ATTN_MET_PARTS];
 	struct attn_probe probe; /* set only if the call has a probe */
 };
-/* Copy the arguments of a one-token call without the parts whose predicate is false; the probe's `skip` shrinks by
- * their slots. 0, or -1 if the predicates do not fit the call (too many parts, an invalid flag, skipped slots
- * outside of `skip`). */
+/* Copy the arguments of a one-token call without the parts whose predicate is false, and subtract the slots of
+ * these parts from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an
+ * invalid flag, or skipped slots outside of `skip`. */
 int attn_parts_met(struct attn_met *, const struct attn_args *);
 
-/* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked.  0, or -1 when cancelled or out of memory. */
+/* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked. Return 0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
 /* Cut tokens t0 .. t1 - 1 of a job into tiles. */
 void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Bytes of scratch of a thread for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
 int32_t attn_part_spans(const struct attn_part *);
-/* Allocate partial states for n jobs, so that each span can be a task. 1, or 0 without memory. */
+/* Allocate partial states for n jobs, so that each span can be a task. Return 1, or 0 if memory cannot be
+ * allocated. */
 int attn_split(struct attn_job *, int32_t n);
-/* A pool_fn: compute one span; task = index in [tile][KV head][span]. */
+/* Compute one span, as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* Compute one span of one KV head for n jobs of one token each. The part of the span is alike in all jobs but for
- * its length, which does not decrease from job to job. */
+/* Compute one span of one KV head for n jobs of one token each. In all jobs the part of this span has the same
+ * slots, except that later jobs may have more of them. */
 void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
-/* attn_run() for n <= ATTN_EACH_MOST jobs of one token each, with their selections of slots in the same run of the
- * pool. 0, or -1 when cancelled or out of memory. */
+/* Run n <= ATTN_EACH_MOST jobs of one token each, together with their selections of slots, in one run of the pool.
+ * Return 0, or -1 when cancelled or out of memory. */
 int fused_run(struct attn_job *, int32_t n);
 
 /* Compute all tokens of a job and their probe. */

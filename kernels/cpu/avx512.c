@@ -1,7 +1,6 @@
-/* kernels/cpu/avx512.c - the AVX-512 level (F, BW, VL, DQ, VNNI): its table.
- *
- * This file alone is compiled with the level's -m flags, and every function in it is static: the linker can then never
- * take AVX-512 code for a function of the baseline. */
+/* kernels/cpu/avx512.c - the AVX-512 level (F, BW, VL, DQ, VNNI): its table of leaf functions. Only this file is
+ * compiled with -mavx512f and the like. Every function in it is static, so the linker cannot use AVX-512 code for
+ * the baseline program. */
 #include "kernels/cpu/fns.h"
 
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)

@@ -1,7 +1,6 @@
-/* kernels/cpu/c.c - the C level: the reference leaf functions that every other level is tested against.
- *
- * Plain loops with sums in double, on any machine. Weights and keys are converted once per group of columns or
- * queries, so that machines without a faster level are usable; nothing else is tuned. */
+/* kernels/cpu/c.c - the C level: reference leaf functions, against which all other levels are tested. Plain loops
+ * with sums in double, on any machine. Only one thing is tuned, so that machines without a faster level are
+ * usable: weights and keys are converted once for several columns or queries. */
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/select.h"
 #include "kernels/cpu/pack.h"
@@ -36,8 +35,8 @@ static int c_wants_q8(enum dtype type)
 	return type != DT_F32 && type != DT_F16 && type != DT_BF16;
 }
 
-/* Quantise a row. A block with NaN or infinity gets the scale NaN, which reaches the output: integers can
- * represent neither. */
+/* Quantise a row to int8. A block with NaN or infinity, which int8 cannot represent, gets the scale NaN, so its
+ * results are NaN. */
 static void c_quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -57,7 +56,7 @@ static void c_quantize(const struct act *a, int32_t row)
 				amax = size;
 		}
 		scale = amax / 127.0f;
-		/* 1 / scale would overflow for a subnormal scale; such a block is treated as zeros. */
+		/* A subnormal scale is set to 0, because 1 / scale would overflow. The block then counts as zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -79,7 +78,7 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* No type is packed at this level: c_format() and c_matmul_panels() are never called. */
+/* This level packs no type, so c_format() and c_matmul_panels() are never called. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)
@@ -98,8 +97,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* Sum of 16 products in 32 bits, in a form that compilers vectorise on any machine. noinline, because compilers
- * unroll the loop instead when it is inlined into the calling loop. */
+/* Return the sum of 16 products, in a loop that compilers vectorise on any machine. noinline: inlined into the
+ * calling loop it would be unrolled instead. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;
@@ -269,13 +268,14 @@ static void c_to_f16(uint16_t *out, const float *x, int32_t n)
 		out[i] = f32_to_f16(x[i]);
 }
 
-/* Scratch of attn in floats: scores [n_q][ATTN_SPAN] and sums [n_q][head_dim] in double, one converted row. */
+/* Return attn's scratch in floats: for scores [n_q][ATTN_SPAN] and sums [n_q][head_dim], both double, and one
+ * converted row. */
 static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 {
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
 }
 
-/* First query, not before `from`, that sees key k; limits ascend. */
+/* Return the first query, from `from` on, that sees key k. Limits ascend, so all later queries see it too. */
 static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 {
 	while (from < t->n_q && t->limit[from] <= k)
@@ -362,7 +362,7 @@ static void c_attn_merge(struct attn_state *a, const struct attn_state *b, int32
 	double fa = a->m > -INFINITY ? exp((double)a->m - m) : 0;
 	double fb = b->m > -INFINITY ? exp((double)b->m - m) : 0;
 
-	/* A state with only NaN scores has m = -inf and a NaN sum, which 0 * NaN preserves. */
+	/* A state with only NaN scores has m = -inf and a NaN sum. Its factor is 0, and 0 * NaN keeps the NaN. */
 	a->m = m;
 	a->l = (float)(a->l * fa + b->l * fb);
 	for (int32_t j = 0; j < head_dim; j++)

@@ -1,5 +1,5 @@
-/* kernels/cpu/c_select.c - leaf functions of selection at the C level: the steps of the vector levels in plain C,
- * sums in sixteen lanes. */
+/* kernels/cpu/c_select.c - the C level's leaf functions for the selection of slots. They do the same steps as the
+ * vector levels, with sums in sixteen lanes. */
 #include <math.h>
 #include <string.h>
 
@@ -95,7 +95,7 @@ static void c_scan_rows(const struct scan_tile *t)
 			int32_t n_q = t->n_q - r0 < ROW_QUERIES ? t->n_q - r0 : ROW_QUERIES;
 			double s[ROW_QUERIES] = { 0 };
 
-			/* In pieces of 32 values, which are whole blocks of any plane type. */
+			/* 32 values at a time: a multiple of every plane type's block */
 			for (int32_t j = 0; j < t->dim; j += 32) {
 				int32_t n = t->dim - j < 32 ? t->dim - j : 32;
 
@@ -197,8 +197,8 @@ static void c_pool(float *out, const float *x, int32_t n, int32_t half, float *t
 {
 	int32_t w = 1, len = n + 2 * half;
 
-	/* tmp[i] = max of x over i - half .. i - half + w - 1; the window w doubles, then out is the max of two
-	 * overlapping windows. */
+	/* Maximum over a sliding window: tmp[i] = max of x over i - half .. i - half + w - 1. The window w doubles
+	 * in each step. out is then the max of two overlapping windows. */
 	for (int32_t i = 0; i < len; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = 0; i < n; i++)
@@ -276,7 +276,7 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* The last level reads all remaining blocks, also if a sum is NaN. */
+	/* The last level reads all remaining blocks, even if a sum is NaN. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

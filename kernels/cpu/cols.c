@@ -1,11 +1,11 @@
-/* kernels/cpu/cols.c - arranges quantised columns for the kernels (layout: cols.h). */
+/* kernels/cpu/cols.c - arranges quantised activation columns for the leaf functions of products (layout: cols.h) */
 #include <string.h>
 
 #include "kernels/cpu/cols.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One plane (q or lo) of one column. part: factor of its scale, 1 or 1 / 256. */
+/* One plane of one column: the values q or the residuals lo. part: factor of its scale, 1 for q or 1 / 256 for lo. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -28,8 +28,8 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Bits of the value that follows the scale of half block h: d * sum for types with a minimum, - offset * sum for
- * types with an offset. */
+/* Return the bits of the value that follows the scales in a tile, for half block h: d * sum for types with a
+ * minimum, - offset * sum for types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -41,7 +41,7 @@ INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t 
 	return bits;
 }
 
-/* Width of the narrowest tile that takes `left` columns, else of the widest tile. */
+/* Return the width of the narrowest tile that takes `left` columns, or of the widest tile if none does. */
 static int tile_width(const uint8_t *widths, int32_t left)
 {
 	while (widths[1] && *widths < left)
@@ -109,7 +109,8 @@ static void words_prepare(struct cols *k, const uint8_t *widths, const struct ac
 	}
 }
 
-/* Write column i of a tile by one of four copies of column_blocks(), which have no conditions inside the loop. */
+/* Write column i of a tile. column_blocks() is inlined four times with constant arguments: its loop then has no
+ * conditions. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	if (f.halves == 1 && f.has_min)
@@ -133,9 +134,10 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Write the residual planes. A column with large values in a block is coded in two planes of bytes there. For each
- * block the residual planes of such columns are written side by side in units; a unit has as many columns as a tile of
- * the product. p has room for COLS_SET columns of each block and their padding. Returns the number of units. */
+/* Write the residual planes as units. A wide block of a column has a second plane of bytes, the residuals. For
+ * each block, the residuals of all columns that are wide there are written side by side; a unit has as many of
+ * them as a tile has columns. p has room for COLS_SET columns of each block and their padding. Return the number
+ * of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {
@@ -172,14 +174,14 @@ static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8
 	return units;
 }
 
-/* Bytes of tiles and units together. A block takes at most 44 bytes per column. Padding adds less than a widest
- * tile to the columns, and as much to their residual planes, whether these are columns or units. */
+/* Bytes of tiles and units together. A block takes at most 44 bytes per column. Residuals double the number of
+ * columns; padding adds less than one widest tile to the columns and to the residuals. */
 static size_t tiles_bytes(int32_t cols)
 {
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Most units of one block: COLS_SET columns, 4 to a unit (4 is the least TILE of all levels). */
+/* Most units of one block: of COLS_SET columns a unit takes 4 or more, since 4 is the least TILE of all levels. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

@@ -1,26 +1,25 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised columns (input rows) of a product, arranged for the kernels
- * of a CPU level.
+/* kernels/cpu/cols.h (private to kernels/) - quantised columns of activations (a column is an input row of the
+ * product), arranged for the leaf functions of a CPU level. What a product needs of a column per block is computed
+ * once per set of columns and laid out at constant distances from one pointer. All panels of the weight are then
+ * multiplied with it.
  *
- * A product multiplies many panels with the same columns. What a kernel needs of a column per block (values,
- * scale, factor of a minimum, start of integer sums) is computed once per set of columns and laid out at constant
- * distances from one pointer, so that the kernel spends its instructions on multiplying.
+ * The columns are cut into tiles. A tile of `width` columns has, for every block of 32 values:
  *
- * The columns are cut into tiles. A tile of `width` columns has for every block
+ *     int8 q[width][32]              values of the block
+ *     f32 d[width]                   scale
+ *     f32 ds[halves][width]          scale * sum of q: for weight types with a minimum; or
+ *     int32 start[halves][width]     - offset * sum of q: for weight types with an offset
  *
- *     int8  q[width][32]       values of the block
- *     f32   d[width]           scale
- *     f32   ds[halves][width]  scale * sum of q: types with a minimum;   or
- *     int32 start[halves][width]   - offset * sum of q: types with an offset
+ * The last tile is padded with columns of zeros.
  *
- * The last tile is padded with columns of zeros. Residual planes (lo of struct act) come in one of two ways, which
- * give the same bits: as further columns if most blocks are wide, else as units. A unit has one block of a few
- * columns that are wide in this block, in the layout of a tile with one block, padded with columns of zeros.
+ * Residuals (lo of struct act, of blocks coded in 16 bits) are arranged in one of two ways, with the same results:
+ * - as further columns, if most blocks have residuals;
+ * - else as units. A unit has one block of a few columns which have residuals there, in the layout of a tile.
  *
- * For kernels that take words (struct pack_format) a value has both planes, so there are no units, and a tile has
- * instead
+ * Some leaf functions multiply 16-bit words (struct pack_format). Their tiles have no residuals, but instead
  *
- *     int16 q[width][32]       values 256 q + lo of the block; of four values the second and the third change places
- *     f32   d[width]           scale / 256 */
+ *     int16 q[width][32]             values 256 q + lo of the block; of four values the second and third are swapped
+ *     f32 d[width]                   scale / 256 */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -36,17 +35,17 @@ enum {
 };
 
 struct cols_unit {
-	const uint8_t *p; /* values and scales of the residual planes, as a tile of one block */
+	const uint8_t *p; /* values and scales of the residuals, laid out as a tile of one block */
 	int32_t block, width;
-	uint8_t col[COLS_WIDEST]; /* [width]: column of the product, or struct cols.n for padding */
+	uint8_t col[COLS_WIDEST]; /* [width]: column of the product; for padding the value struct cols.n */
 };
 
 struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* index of the first residual plane's result, after the columns' results; there are n of them, and one for
-	 * padding */
+	/* Index of the result of the first residual column. The results of the n columns come before it; n results
+	 * of residuals and one for padding follow. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = residual planes are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
@@ -81,17 +80,17 @@ static inline size_t cols_block_bytes(struct pack_format f, int width)
 	return (size_t)width * (36 + (f.has_min || f.offset ? 4 * (size_t)f.halves : 0));
 }
 
-/* 1 if columns prepared for k->format can be used with weights of format f. */
+/* 1 if columns arranged for k->format can also be multiplied with weights of format f */
 static inline int cols_serve(const struct cols *k, struct pack_format f)
 {
 	return k->format.halves == f.halves && k->format.has_min == f.has_min && k->format.offset == f.offset &&
 	       k->format.words == f.words;
 }
 
-/* Bytes of scratch that a set of up to COLS_SET columns needs. */
+/* Return the bytes of scratch for a set of COLS_SET columns of `cols` values. */
 size_t cols_scratch(int32_t cols);
-/* Arrange n <= COLS_SET columns from c0 on. widths: the tile widths that the kernels have, ascending, ended by 0.
- * scratch is 64-byte aligned and must live as long as the columns are used. */
+/* Arrange n <= COLS_SET columns of x from c0 on. widths: the tile widths that the level supports, ascending, ended
+ * by 0. scratch is 64-byte aligned and must live as long as the columns are used. */
 void cols_prepare(struct cols *, struct pack_format, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
                   void *scratch);
 

@@ -1,7 +1,5 @@
 /* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a
- * query (refresh).
- *
- * The cancel flag is not polled: the work is short, and bounds must always match their plane. */
+ * query (refresh). They ignore the cancel flag: they are short, and page bounds must always match their plane. */
 #include <math.h>
 #include <string.h>
 
@@ -69,7 +67,7 @@ void cpu_page_bounds(struct backend *be, struct tensor *bounds, const struct ten
 		pool_run(c->pool, bounds_task, &j, tasks);
 }
 
-/* Runs on the caller's thread, which writes a few thousand numbers before another thread would wake. */
+/* Write the list of slots on the caller's thread: the work takes less time than waking a thread. */
 void cpu_page_slots(struct backend *be, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
                     int32_t page, int32_t n)
 {
@@ -103,7 +101,7 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 
 /* ---- refresh ---- */
 
-/* Runs on the caller's thread, in double, in the same order at every level. */
+/* Compute on the caller's thread, in double and in a fixed order: all levels give the same bits. */
 void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;

@@ -1,4 +1,4 @@
-/* kernels/cpu/cpu.c - the CPU backend: opening, errors, the table of operations.  See cpu.h for the rest. */
+/* kernels/cpu/cpu.c - the CPU backend: opening, errors, the table of operations. cpu.h describes the other files. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/select.h"
 

@@ -47,13 +47,14 @@ struct cpu {
 	struct backend base;
 	const struct cpu_fns *fns;
 	struct pool *pool;
-	struct cpu_chunk *weights, *planes; /* chunks for the next weight and the next large tensor (mem.c) */
-	struct buffer act;                  /* quantised inputs */
-	struct buffer scratch;              /* working memory, a part per thread */
-	struct buffer state;                /* partial states of attention; moments of blocks */
-	struct buffer scan;                 /* scores of cached keys */
-	/* fused_select_attn.c: scans of tokens that are computed together; their tasks; for each token and KV
-	 * head, whether its slots are selected */
+	/* the chunks of memory from which the next weight and the next large tensor are taken (mem.c) */
+	struct cpu_chunk *weights, *planes;
+	struct buffer act;     /* quantised inputs */
+	struct buffer scratch; /* working memory, a part per thread */
+	struct buffer state;   /* partial states of attention; moments of blocks */
+	struct buffer scan;    /* scores of cached keys */
+	/* For fused_select_attn.c: scans of tokens that are computed together; their tasks; for each token and KV
+	 * head a flag, set when its slots have been selected */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe; /* scores of measured tokens */
 };
@@ -85,14 +86,16 @@ static inline size_t row_bytes(const struct tensor *t)
 	return (size_t)dtype_bytes(t->type, (uint64_t)t->cols);
 }
 
-/* Grow a working buffer to at least `size` bytes; its contents are lost.  0, or -1 with the error set. */
+/* Grow a working buffer to at least `size` bytes; its contents are lost. Return 0, or -1 with the error set. */
 int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size);
 void cpu_mem_free(struct cpu *c, void *p);
 
-/* Data of an f32 operand with at least n rows (and `cols` columns unless 0), else NULL with the error set. */
+/* Return the data of an f32 operand that has at least n rows, and `cols` columns unless cols is 0. Otherwise set
+ * the error and return NULL. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Leaf functions of a CPU backend. For a device's backend: of the best level, looked up once (host.c). */
+/* Return the leaf functions that compute in host memory: those of a CPU backend, or for a device's backend those
+ * of the best level. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
 /* 1 if the predicate holds, or has no flag. */
@@ -105,7 +108,7 @@ static inline int predicate_holds(const struct predicate *w)
  * magnitude above f16's largest value, becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
-/* A job on n independent rows; each operation uses the fields that it needs. */
+/* A job on n independent rows. Each operation sets only the fields that it needs. */
 struct row_job {
 	struct cpu *c;
 	float *out;
@@ -120,7 +123,7 @@ struct row_job {
 	struct act *act;
 };
 
-/* Run a row-wise job: on the caller if it is small, else in tasks of a few rows. */
+/* Run a row-wise job: on the calling thread if it is small, else in tasks of a few rows. */
 void cpu_run_rows(struct row_job *j, pool_fn *fn);
 #define FOR_TASK_ROWS(i, j, task)                                                                                      \
 	for (int32_t i = (task) * (j)->per_task, end_ = MIN(i + (j)->per_task, (j)->n); i < end_; i++)

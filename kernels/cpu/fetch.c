@@ -1,8 +1,6 @@
-/* kernels/cpu/fetch.c - fetch_rows, fetch_slots: copy KV entries from planes in host memory to smaller planes.
- *
- * On the CPU all memory is host memory, so the copy gains nothing: this is the reference that the kernels of
- * devices are compared with, bit by bit. Everything runs on the calling thread, and a fetch ahead is complete when
- * the call returns. */
+/* kernels/cpu/fetch.c - fetch_rows and fetch_slots: copy KV entries from planes in host memory to smaller planes.
+ * On the CPU all memory is host memory, so the copy gains nothing. It is the reference that device kernels are
+ * compared with, bit by bit. All work runs on the calling thread; a prefetch is complete when the call returns. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -12,8 +10,9 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	/* the head's columns of the map: all of them; at: slot -> row + 1, 0 = none; slot: row -> slot + 1, 0 =
-	 * none; used: row -> call that last used it; pair: missing slot and its index in the list, later its row */
+	/* map: the KV head's row of the map. Its columns:
+	 * at[slot]: row + 1, 0 = none. slot[row]: slot + 1, 0 = none. used[row]: call that last used the row.
+	 * pair: pairs of a missing slot and its index in the list; row_give() replaces the index by the row. */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;
@@ -37,7 +36,7 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* List the missing slots as pairs; returns their number. A slot outside of the plane reads row 0. */
+/* List the missing slots as pairs; return their number. A slot outside of the plane gets row 0. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
@@ -58,7 +57,7 @@ static int32_t find_missing(struct fetch_head *f)
 	return n;
 }
 
-/* 1 if the row has the entry of a slot that refers back to the row. */
+/* 1 if the row has an entry whose slot is mapped to this row. */
 static int row_has(const struct fetch_head *f, int32_t row)
 {
 	return f->slot[row] && f->at[f->slot[row] - 1] == row + 1;
@@ -76,9 +75,9 @@ static void row_give(struct fetch_head *f, int32_t row, int32_t *pair)
 	pair[1] = row;
 }
 
-/* Give rows to n missing slots; returns how many got one. The first pass takes rows without an entry, or with one
- * that neither this call nor the call before used; the second pass (not for a fetch ahead) takes any row that this
- * call does not use. */
+/* Give rows to n missing slots; return how many got one. The first pass takes empty rows, and rows that neither
+ * this call nor the call before used. The second pass takes any row that this call does not use; a prefetch has no
+ * second pass. */
 static int32_t give_rows(struct fetch_head *f, int32_t n)
 {
 	int32_t rows = f->a->rows, hand = f->map[FETCH_HAND], given = 0;

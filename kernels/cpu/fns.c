@@ -1,7 +1,6 @@
-/* kernels/cpu/fns.c - detects which CPU levels of leaf functions this machine has, and picks the best one.
- *
- * WEIR_CPU=c|avx2|avx512, on ARM c|neon|neon-dot, hides the levels above the named one, so that tests and users can run
- * each level. */
+/* kernels/cpu/fns.c - detects which CPU levels (instruction sets that have a table of leaf functions) this machine
+ * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot)
+ * hides the levels above the named one, so that every level can be tested. */
 #include "kernels/cpu/fns.h"
 
 #include <stdlib.h>
@@ -19,7 +18,7 @@ const char *const cpu_level_name[CPU_LEVELS] = { "c", LEVEL_1, LEVEL_2 };
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <cpuid.h>
 
-/* By cpuid: not every compiler knows "f16c" in __builtin_cpu_supports(). */
+/* By cpuid, because not every compiler accepts "f16c" in __builtin_cpu_supports() */
 static int has_f16c(void)
 {
 	unsigned a, b, c, d;
@@ -67,7 +66,8 @@ static int level_highest(void)
 	return level;
 }
 
-/* The level to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open() refuses it. */
+/* Return the level to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open() reports it as an
+ * error. */
 static int level_in_use(void)
 {
 	const char *env = getenv("WEIR_CPU");

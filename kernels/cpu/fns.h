@@ -1,15 +1,14 @@
-/* kernels/cpu/fns.h (private to kernels/) - the leaf functions of the CPU backend, one table per CPU level.
+/* kernels/cpu/fns.h (private to kernels/) - the leaf functions of the CPU backend. Each CPU level, an instruction
+ * set, has a table of them. The operations (*.c) check shapes and split work over threads; a leaf function
+ * computes on one thread. The C level (c.c) is the reference: plain loops, sums in double. Faster levels: avx2.c
+ * and avx512.c on x86-64, neon.c and neon_dot.c on 64-bit ARM.
  *
- * The operations (*.c) check shapes and split work over threads; a leaf computes on one thread. The C level (c.c) is
- * the reference: plain loops, sums in double. Faster levels fill the same table: avx2.c and avx512.c on x86-64, neon.c
- * and neon_dot.c on 64-bit ARM.
+ * Weights: a level may repack a weight into panels of `panel` rows. If pack_bytes() is 0 for a type, the weight
+ * stays plain rows, which matmul_rows() reads. The last panel is padded with zero rows.
  *
- * Weights. A level may repack a weight into panels of `panel` rows; pack_bytes() says which types (0 = the weight stays
- * plain rows, which matmul_rows() reads). Any row count is allowed: the last panel is padded with zero rows.
- *
- * Activations of quantised products are int8 in blocks of 32 with an f32 scale; blocks that need it get a second int8
- * plane (struct act). Integer dot products are exact, and block results are accumulated in f32 in ascending block
- * order: an output element has the same bits whatever the number of columns, tiles or threads. */
+ * Activations of quantised products are int8 in blocks of 32 with an f32 scale. Some blocks have a second int8
+ * plane (struct act). Integer dot products are exact, and block results are added in f32 in ascending block order.
+ * So an output element has the same bits whatever the number of columns, tiles or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
 
@@ -18,42 +17,41 @@
 #include "kernels/backend.h"
 #include "kernels/common/operands.h"
 
-/* n quantised input rows. Per block of 32 values: x ~ d * q; in a wide block x ~ d * (q + lo / 256), 16 bits.
- *
- * A block is wide when its largest value is far above the rest: the scale then fits that value, and eight bits leave
- * little for the others. Wide blocks are few and carry most of the rounding noise of a model. In the other blocks the
- * residual plane lo is zero, so computing with it changes no bit of the result. */
+/* n quantised input rows, in blocks of 32 values. A normal block: x ~ d * q, 8 bits. A wide block: x ~ d * (q + lo
+ * / 256), 16 bits. A block is wide if its largest value is far above its other values: the scale fits the largest,
+ * so 8 bits leave few levels for the others. Wide blocks are few and cause most of a model's rounding error. In
+ * normal blocks lo is zero, so including lo does not change a result. */
 struct act {
-	int8_t *q, *lo; /* [n][cols]: values and their residual plane, both in -127 .. 127 */
+	int8_t *q, *lo; /* [n][cols]: values and their residuals, both in -127 .. 127 */
 	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */
 	float *d;       /* [n][cols / 32]: scales */
-	/* [n][cols / 16]: sums of q and lo over half blocks, for weights with offset or minimum */
+	/* [n][cols / 16]: sums of q and lo over half a block, for weight types with an offset or a minimum */
 	int32_t *sum, *lo_sum;
-	const float *x; /* [n][cols]: the f32 rows; products with float weights read them */
+	const float *x; /* [n][cols]: the f32 rows, for products with float weights */
 	int32_t n, cols;
 	int all_wide; /* 1 = 16-bit activations in every block, for Q8_0 weights */
 };
 
-/* A block is wide when the sum of its q^2 is below this: when the largest value is more than 4.75 times the
- * root mean square, 32 * 127^2 / 4.75^2. */
+/* A block is wide if the sum of its q^2 is below 32 * 127^2 / 4.75^2: then its largest value is more than 4.75
+ * times the root mean square. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
-/* Running softmax of one (token, query head): m = max score, l = sum exp(score - m), acc = sum exp(score - m) * v. A
- * level may keep scores in a unit of its own (for powers of 2): only functions of the same level read m and the score[]
- * of attn_tile. */
+/* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m)
+ * * v. A level may keep scores in another unit, such as exponents of 2: so only functions of the same level read m
+ * and attn_tile.score. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
 };
 
 enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
-/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple of
- * ATTN_BLOCK). Keys are processed in blocks of ATTN_BLOCK. Query r, counted token by token and within a token by head
- * of the group, sees keys k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0, acc = 0);
- * the result of a state depends on its own query and limit alone. */
+/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple
+ * of ATTN_BLOCK). Keys are processed in blocks of ATTN_BLOCK. The queries are ordered by token, then by head of
+ * the group. Query r sees keys k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0,
+ * acc = 0). The state of a query depends only on this query and its limit. */
 struct attn_tile {
 	const float *const *q; /* [n_q] pointers to head_dim values, unscaled */
 	const int32_t *limit;  /* [n_q] */
@@ -64,10 +62,11 @@ struct attn_tile {
 	const int32_t *rows;  /* slot of key k is rows[k]; NULL = k */
 	float scale, softcap; /* softcap 0: none */
 	const float *bias;    /* bias[k] is added to the score of key k; NULL = none */
-	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = 0 */
-	/* [n_q]: bit i = the query reads the i-th ATTN_BLOCK keys from k0 on; NULL = all. Not together with `from` */
+	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
+	/* [n_q]: bit i = the query reads the i-th ATTN_BLOCK keys from k0 on; NULL = it reads all. Not together
+	 * with `from`. */
 	const uint8_t *blocks;
-	/* NULL, or [n_q]: score[r][k - k0] = scaled score of each key that query r sees and reads */
+	/* NULL; or [n_q] arrays to write: score[r][k - k0] = scaled score of each key that query r sees and reads */
 	float *const *score;
 	float *scratch; /* per thread, attn_scratch(head_dim, n_q) floats */
 };
@@ -87,8 +86,8 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* Attention mass that one token adds to n columns: out[c] += weight * (the heads' probabilities of column c, reduced).
- * At most PROBE_HEADS heads. */
+/* Add one token's attention mass to n columns: out[c] += weight * r, where r is the heads' probabilities of column
+ * c, reduced to one number. At most PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score; /* [heads][stride], written by attn */
 	const float *m, *l; /* [heads], of the finished states */
@@ -99,15 +98,15 @@ struct probe_tile {
 	float weight;
 };
 
-/* One token's update of `cols` columns of one head's state (backend.h: struct delta_rule; with corrects = 0 struct
- * state_space). */
+/* One token's update of `cols` columns of one head's state (struct delta_rule in backend.h; struct state_space if
+ * corrects is 0) */
 struct delta_tile {
-	float *state; /* [key_dim][stride]: the first `cols` of each row are read and written */
+	float *state; /* [key_dim][stride]: the first `cols` of each row are updated */
 	size_t stride;
 	int32_t key_dim, cols;
 	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
 	float decay, beta;      /* factors of the state and of the value added to it */
-	int corrects;           /* 1 = the value added is v minus the state's value at k, 0 = v */
+	int corrects;           /* 1: the delta rule, adds v minus the state's value at k; 0: adds v */
 	float *out;             /* [cols] */
 };
 
@@ -121,19 +120,19 @@ struct cpu_fns {
 	/* Pack rows[0..n_rows) (n_rows <= panel; plain, row_bytes apart) into one panel. */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
-	/* 1: products with this weight type read quantised activations (act.q); 0: floats (act.x). */
+	/* 1: products with this weight type read quantised activations (act.q). 0: they read floats (act.x). */
 	int (*wants_q8)(enum dtype);
-	/* Quantise one row of a->x (cols a multiple of 32); the same bits at every level. */
+	/* Quantise one row of a->x; cols is a multiple of 32. All levels give the same bits. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(): the format of this level's panels of a type, and the numbers of columns that the kernels
-	 * take at a time (ascending, ended by 0). */
+	/* For cols_prepare(): the format of this level's panels of a type; and the numbers of columns that its
+	 * products take at a time, ascending, ended by 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
-	/* out[c * ldo + r] = w row r . x column c for the rows of n packed panels, contiguous in memory, and all
-	 * prepared columns. */
+	/* Compute out[c * ldo + r] = w row r . x column c for all rows of n packed panels, which are contiguous,
+	 * and all columns. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
-	/* As matmul_panels(), for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of x. */
+	/* Compute the same for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
@@ -148,21 +147,21 @@ struct cpu_fns {
 	float score_unit;                                      /* unit of the scores in struct attn_state */
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() for tokens of a prompt, in narrower arithmetic, for planes that are not f32; NULL = use attn(). A
-	 * state may differ from the one of attn(), but it also depends on its own query and limit alone. */
+	/* attn() in narrower arithmetic, for tokens of a prompt and planes that are not f32; NULL = use attn(). A
+	 * state may differ from that of attn(). It too depends only on its own query and limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
 	void (*attn_merge)(struct attn_state *a, const struct attn_state *b, int32_t head_dim);
 	void (*probe_mass)(const struct probe_tile *);
-	/* out[i] = probability of score[i] under (m, l); may be in place. */
+	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
 	/* Sum and count of the p[i] >= least. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
-	/* One tile of struct gemm, of gemm_rows x gemm_cols elements of C: a is a panel [k][gemm_rows] of A, b one
-	 * [k][gemm_cols] of B. */
+	/* Compute one tile of struct gemm, gemm_rows x gemm_cols elements of C. a: a panel [k][gemm_rows] of A. b:
+	 * a panel [k][gemm_cols] of B. */
 	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha,
 	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;
@@ -170,18 +169,18 @@ struct cpu_fns {
 	/* Sum a buffer as fast as memory can be read, for backend_bandwidth(). */
 	uint64_t (*read_sum)(const void *p, size_t n);
 	/* Multiply bytes in registers with the instructions of quantised products, for backend_arithmetic().
-	 * Returns the number of multiply-adds. */
+	 * Return the number of multiply-adds. */
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. A
- * processor may lack all but c. */
+/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. Only
+ * c runs on every processor; cpu_fns_best() tells which of the others do. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
 /* Names of the levels of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
  * neon-dot. */
 enum { CPU_LEVELS = 3 };
 extern const char *const cpu_level_name[CPU_LEVELS];
-/* Table of the best level of this processor that WEIR_CPU does not hide. */
+/* Return the table of the best level that this processor supports and WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 
 /* backend_open() for "cpu" (cpu.c). */

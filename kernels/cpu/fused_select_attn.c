@@ -1,17 +1,18 @@
-/* kernels/cpu/fused_select_attn.c - scan, topk and attention over the selected slots in one run of the pool: of
- * one token, or of several tokens over the same planes, each with its own lists.
+/* kernels/cpu/fused_select_attn.c - selects slots (scan, topk) and computes attention over them in one run of the
+ * thread pool, for one token or for several tokens over the same planes, each with its own lists of slots.
  *
- * The tasks of the run are the scans of all KV heads and tokens, then the attention spans. The thread that
- * finishes a scan selects the slots of that token and head, while other threads scan the next head or already
- * compute attention. With a run for each operation, every run would wait for its slowest task: with few heads that
- * costs half as much as the work itself.
+ * Tasks are the scans of all KV heads and tokens, then the spans of attention. The thread that finishes a scan
+ * selects the slots of that token and head, while other threads scan the next head or already compute attention.
+ * In separate runs, each run would wait for its slowest task: with few heads this costs half as much as the work
+ * itself.
  *
- * Several tokens read memory once. Scans of a head follow each other, so the sketch is in the caches for all but
- * the first, and so are slots that several lists name. Spans without a list are computed for all tokens together. */
+ * Several tokens share memory reads: scans of the same head follow each other, so all but the first find the key
+ * sketch in the caches. Spans without a list of slots are computed for all tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-enum { SMALL_SELECTION = 128 << 10 }; /* multiply-adds of the scans up to which one thread is faster than two */
+/* number of multiply-adds of the scans up to which one thread is faster than two */
+enum { SMALL_SELECTION = 128 << 10 };
 
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
@@ -52,8 +53,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if n > 1 and all jobs have the same spans but for the length of the last part: spans without a list can be
- * computed together. */
+/* 1 if n > 1 and all jobs have the same parts and slots, except for the length of the last part. Spans without a
+ * list of slots can then be computed for all jobs together. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -93,7 +94,8 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add the tasks of one part and head whose spans all tokens read together; later tokens may have more spans. */
+/* Add tasks for one part and head that each compute one span for all tokens. The last spans may exist for later
+ * tokens only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;
@@ -108,7 +110,7 @@ static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 	}
 }
 
-/* List the tasks; while j->task is NULL, only count them. Tasks that wait for others come after them. */
+/* List the tasks; while j->task is NULL, only count them. Tasks that wait for other tasks come after them. */
 static void tasks_list(struct fused_job *j)
 {
 	int alike = spans_alike(j->attn, j->n);
@@ -130,8 +132,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. Increases *part_bytes to a thread's scratch for topk, and *work
- * by the multiply-adds of the scans. 0, or -1 if one selection cannot run. */
+/* Check and prepare the selections of all tokens. *part_bytes is raised to the scratch that topk needs per thread;
+ * the multiply-adds of the scans are added to *work. Return 0, or -1 if a selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;
@@ -157,7 +159,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 	return 0;
 }
 
-/* Compute one token after the other, each operation in a run of its own. */
+/* Compute one token after the other, each operation as a separate run of the pool. */
 static int run_alone(struct attn_job *a, int32_t n)
 {
 	struct backend *be = &a->c->base;
@@ -187,7 +189,7 @@ int fused_run(struct attn_job *a, int32_t n)
 	for (int32_t t = 0; t < n; t++) {
 		const struct attn_args *args = a[t].a;
 
-		/* Selection and attention use a thread's scratch one after the other. */
+		/* Selection and attention use the same scratch, one after the other. */
 		a[t].part_bytes = j.topk[t].part_bytes = part_bytes;
 		for (int32_t p = 0; p < args->n_part; p++)
 			work += args->part[p].slots

@@ -1,17 +1,15 @@
 /* kernels/cpu/gemm.c - products of float matrices in host memory, for training: blocked for the caches, on all
- * threads.
- *
- * A task is a block of C, which one thread computes: it copies pieces of A and B, GEMM_DEPTH deep and of any
- * strides, into panels as the level's tile reads them. An element of C is summed in ascending order, in pieces of
- * GEMM_DEPTH: its bits depend neither on threads nor on the other products of a call. */
+ * threads. A task computes one block of C: it copies pieces of A and B into panels, which the level's gemm_tile()
+ * reads. A piece has GEMM_DEPTH of the k values. An element of C is summed in ascending order of k, so its bits
+ * depend neither on threads nor on the other products of a call. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* GEMM_DEPTH: greatest depth of a piece. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of C. GEMM_TILE_MOST:
- * most elements of a level's tile. At the level with the largest tile the pieces of A and B take 0.5 MB, about a
- * second-level cache. */
+/* GEMM_DEPTH: most k values of a piece of A or B. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of C.
+ * GEMM_TILE_MOST: most elements of a tile at any level. With the largest tiles, the pieces of A and B take 0.5 MB,
+ * about a second-level cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
 struct gemm_run {
@@ -32,7 +30,7 @@ static int blocks_of(const struct gemm *g)
 	return ceil_div(g->m, GEMM_BLOCK_ROWS) * ceil_div(g->n, GEMM_BLOCK_COLS);
 }
 
-/* Copy `lines` lines (rows of A, columns of B) of `depth` values into panels of `wide` lines; missing lines are
+/* Copy `lines` lines (rows of A or columns of B) of `depth` values into panels of `wide` lines. Missing lines are
  * zero. */
 static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {

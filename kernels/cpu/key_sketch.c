@@ -1,6 +1,5 @@
 /* kernels/cpu/key_sketch.c - key_sketch: centring, Hadamard transform and coding of keys (layout: key_sketch.h).
- *
- * The cancel flag is not polled: the work is short, and a sketch must always match its plane. */
+ * The cancel flag is ignored: the work is short, and a key sketch must always match its plane. */
 #include <math.h>
 #include <string.h>
 
@@ -18,7 +17,7 @@ uint64_t cpu_key_sketch_bytes(const struct backend *be, int32_t n_kv_head, int32
 	return sketch_bytes(n_kv_head, cap, head_dim, bits);
 }
 
-/* Four floats at a time, by hand: the compiler does not vectorise loops this short. */
+/* Four floats at a time, because compilers do not vectorise loops this short. */
 typedef float float4 __attribute__((vector_size(16)));
 
 static inline float4 load4(const float *x)
@@ -34,7 +33,7 @@ static inline void store4(float *x, float4 v)
 	memcpy(x, &v, sizeof v);
 }
 
-/* Hadamard transform of n values, a power of two >= 4, without its norm: first inside each four values, then
+/* Transform n values (Hadamard, unnormalised; n is a power of two >= 4): first inside each four values, then
  * between fours. */
 static void hadamard_fours(float *x, int32_t n)
 {
@@ -82,10 +81,11 @@ static float sum_of(const float x[4])
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-/* Code key x, which is overwritten, as a lane of a panel. Returns its scale. */
+/* Code key x, which is overwritten, into a lane of a panel. Return its scale. */
 static float key_code(uint8_t *panel, int32_t lane, float *x, const float *mean, int32_t dim, int32_t bits)
 {
-	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
+	const float round = 12582912.0f;
 	const float top = (float)((1 << bits) - 1), middle = top / 2;
 	float squares[4] = { 0 }, products[4] = { 0 }, size, product, inv;
 	int32_t per = 32 / bits;

@@ -1,7 +1,7 @@
 /* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h).
  *
- * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a time,
- * with shifts on whole words instead of loops over bits. */
+ * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a
+ * time, with shifts on whole words instead of loops over bits. */
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
 

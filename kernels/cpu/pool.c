@@ -183,8 +183,8 @@ static void *worker_main(void *arg)
 		tasks_report(p, run_tasks(p, w->id));
 		if (spin_until(p, w, work_ready, 0))
 			continue;
-		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then reads the
-		 * ticket. Both are sequentially consistent, so one of them sees the other. */
+		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then
+		 * reads the ticket. Both are sequentially consistent, so one of them sees the other. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (worker_idle(p))
@@ -297,9 +297,9 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full signal mask: signals go to the threads that expect them. Signals that a thread raises
-	 * itself stay open: a blocked SIGBUS (the model file was truncated) would kill the program before a handler
-	 * could say why. */
+	/* Workers inherit a full signal mask: signals go to the threads that expect them. Signals that a thread
+	 * raises itself stay open: a blocked SIGBUS (the model file was truncated) would kill the program before a
+	 * handler could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);

@@ -16,8 +16,8 @@ typedef void pool_fn(void *arg, int task, int worker);
 struct pool *pool_open(int threads);
 void pool_close(struct pool *);
 int pool_threads(const struct pool *);
-/* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them. Tasks start in ascending order;
- * results must not depend on which thread runs which task. worker: 0 .. threads - 1, for scratch memory. */
+/* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them. Tasks start in ascending
+ * order; results must not depend on which thread runs which task. worker: 0 .. threads - 1, for scratch memory. */
 void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
 /* Inside a task: wait until *flag is not 0. Only a task with a lower number, which has started, may set *flag. */
 void pool_await(const _Atomic int32_t *flag);

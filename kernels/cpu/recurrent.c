@@ -1,8 +1,8 @@
-/* kernels/cpu/recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the gated
- * delta rule, state spaces, gates.
+/* kernels/cpu/recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the
+ * gated delta rule, state spaces, gates.
  *
- * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the number
- * of threads nor on how a prefill is cut into steps. */
+ * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the
+ * number of threads nor on how a prefill is cut into steps. */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
  *
  * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group. A task
- * computes some ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials.
- * The thread that finishes the last range of a KV head merges maxima and sums in ascending order and writes the head's
- * row of the output. So the result does not depend on which thread did what. */
+ * computes some ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of
+ * exponentials. The thread that finishes the last range of a KV head merges maxima and sums in ascending order and
+ * writes the head's row of the output. So the result does not depend on which thread did what. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,8 +240,8 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 	}
 }
 
-/* Scale a query for a scan of rows.  A page's row has minima, then maxima: the query's negative values meet the minima,
- * its positive values the maxima, which gives the upper bound of the product. */
+/* Scale a query for a scan of rows. A page's row has minima, then maxima: the query's negative values meet the
+ * minima, its positive values the maxima, which gives the upper bound of the product. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

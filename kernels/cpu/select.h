@@ -90,7 +90,8 @@ struct select_fns {
 	int looks_up; /* 1 = scan_sketch reads lookup tables for two bits */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
-	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >= 0. */
+	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >=
+	 * 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
 	/* For n scores, none above max: out[i] = exp(s[i] - max), or 0 if s[i] is NaN. Then zeros up to the next
 	 * multiple of SAMPLE_BLOCK. */
@@ -121,9 +122,9 @@ extern const struct select_fns select_fns_c;
 
 /* ---- arithmetic that every level does in the same steps ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, read as the bits of
- * a float, has the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is wanted. The
- * factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects this. */
+/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, read as the
+ * bits of a float, has the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is
+ * wanted. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects this. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
@@ -191,11 +192,12 @@ struct scan_job {
 	float *mult, *lse;     /* [n_head] */
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
 };
-/* Check the operands of key_scan() and prepare the job.  0; -1 with the error set; 1 when there is nothing to score. */
+/* Check the operands of key_scan() and prepare the job. 0; -1 with the error set; 1 when there is nothing to
+ * score. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n rows at
- * job->keys. The caller has checked the operands. tile.bits = 16: the rows are floats. pages = 1: the rows are page
- * bounds, minima before maxima. 0, or -1 with the error set. */
+/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n
+ * rows at job->keys. The caller has checked the operands. tile.bits = 16: the rows are floats. pages = 1: the rows
+ * are page bounds, minima before maxima. 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

@@ -1,32 +1,32 @@
-/* kernels/cpu/simd_matmul.h (private to the vector levels) - products with packed quantised weights; compiled once a
- * level.
+/* kernels/cpu/simd_matmul.h (private to the vector levels) - products with packed quantised weights; compiled once
+ * a level.
  *
- * A panel is PANEL rows of the weight, one 32-bit lane a row (pack.h). One instruction, or a few, multiply four stored
- * values of every row with the same four activations of a column, so nothing is summed across lanes. Per block of 32
- * values and column:
+ * A panel is PANEL rows of the weight, one 32-bit lane a row (pack.h). One instruction, or a few, multiply four
+ * stored values of every row with the same four activations of a column, so nothing is summed across lanes. Per
+ * block of 32 values and column:
  *
  *     i   = sum of stored * q - offset * sum of q          exact, in integers
  *     acc = fma(float(i), d_w * d_x, acc)                  twice if the type has a scale per half block
  *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
  *
- * The residual plane lo of a wide block (struct act) takes the same steps with d_x / 256, in a second sum that is added
- * last. The sequence is the same for any number of columns: the product for one token has the same bits as for that
- * token among 512.
+ * The residual plane lo of a wide block (struct act) takes the same steps with d_x / 256, in a second sum that is
+ * added last. The sequence is the same for any number of columns: the product for one token has the same bits as
+ * for that token among 512.
  *
- * Up to TILE columns stay in registers while a block's weights are unpacked once. Wide blocks are few and scattered:
- * they come as units, the few columns that are wide in one block, unless most blocks are wide (cols.h). A block that is
- * not wide has lo = 0 and adds 0: units and tiles give the same bits.
+ * Up to TILE columns stay in registers while a block's weights are unpacked once. Wide blocks are few and
+ * scattered: they come as units, the few columns that are wide in one block, unless most blocks are wide (cols.h).
+ * A block that is not wide has lo = 0 and adds 0: units and tiles give the same bits.
  *
  * Prefetch, as measured on AVX-512. One column: weights are one stream, which the hardware prefetcher follows, and
  * explicit prefetch made decoding with Q4_1 a fifth slower on Zen 4. K types spend many instructions on the small
  * scales, so a Zen 5 has too few loads in flight: prefetch makes it a quarter faster. A Zen 4 reads 24 GB/s with
- * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD columns
- * (a step that verifies drafted tokens): a block takes longer still, and every type gains. On two threads of a Zen 4
- * four columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns find the
- * weights in the L2 cache.
+ * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD
+ * columns (a step that verifies drafted tokens): a block takes longer still, and every type gains. On two threads
+ * of a Zen 4 four columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns
+ * find the weights in the L2 cache.
  *
- * All kernels are one function, inlined with the type and the number of columns as constants. Each kind of processor
- * provides in its header:
+ * All kernels are one function, inlined with the type and the number of columns as constants. Each kind of
+ * processor provides in its header:
  *
  *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; most columns of a tile
  *     WIDTHS(X)                X(n) for each number of columns of a tile, ascending, up to TILE

@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* Sums of floats alone leave the mean off by their rounding. So the mean of what is left of x after subtracting `near`,
- * the rounded mean, is subtracted too. */
+/* Sums of floats alone leave the mean off by their rounding. So the mean of what is left of x after subtracting
+ * `near`, the rounded mean, is subtracted too. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -137,8 +137,8 @@ static void layernorm(float *out, const float *x, const float *w, const float *b
 	}
 }
 
-/* erfc(t) for t >= 0 with a relative error of about 1e-6 for t < 3: u exp(-t^2 + P(u)), u = 1 / (1 + t / 2), with the polynomial of
- * Press et al., Numerical Recipes, "erfcc". */
+/* erfc(t) for t >= 0 with a relative error of about 1e-6 for t < 3: u exp(-t^2 + P(u)), u = 1 / (1 + t / 2), with
+ * the polynomial of Press et al., Numerical Recipes, "erfcc". */
 INLINE vec vec_erfc(vec t)
 {
 	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_select.h (private to the vector levels) - operations of selection over scores: probabilities, the k
- * best, blocks that a prompt's query reads; compiled once a level. */
+/* kernels/cpu/simd_select.h (private to the vector levels) - operations of selection over scores: probabilities,
+ * the k best, blocks that a prompt's query reads; compiled once a level. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
 

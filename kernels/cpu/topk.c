@@ -83,8 +83,8 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is NaN.
- * *ties = 0, or when more values are >= t: how many of those equal to t are wanted. */
+/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is
+ * NaN. *ties = 0, or when more values are >= t: how many of those equal to t are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -98,8 +98,8 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 		int64_t mid = lo + (hi - lo) / 2;
 		int32_t c;
 
-		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in few
-		 * steps. */
+		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in
+		 * few steps. */
 		if (turn % 2) {
 			double part = (double)(reach - want) / (reach - above);
 
@@ -240,8 +240,8 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort slots (ascending) by descending score. The sort is stable, so slots enter it in descending order for later slots
- * to win ties. */
+/* Sort slots (ascending) by descending score. The sort is stable, so slots enter it in descending order for later
+ * slots to win ties. */
 static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;

@@ -19,8 +19,8 @@
  *     gpu.h                the device below: gpu_cuda*.cu, or for tests tests/cuda/emulator/
  *     language.cuh         the dialect of C++ that kernels are written in
  *
- * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The device
- * starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
+ * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The
+ * device starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 

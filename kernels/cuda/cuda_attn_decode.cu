@@ -335,7 +335,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
 			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
-			/* Inlined by hand: as a function these sums make head_dim 256 spill more registers (nvcc 13, sm_90). */
+			/* Inlined by hand: as a function these sums make head_dim 256 spill more registers (nvcc
+			 * 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);
 			l *= w;

@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies to
- * shared memory.
+/* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies
+ * to shared memory.
  *
  * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32. Lane 4 g + t holds
  *

@@ -1,8 +1,8 @@
-/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads
- * it.
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that
+ * reads it.
  *
- * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So
- * a row of a quantised weight is stored as planes, each aligned to 16 bytes:
+ * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes.
+ * So a row of a quantised weight is stored as planes, each aligned to 16 bytes:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
  *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block

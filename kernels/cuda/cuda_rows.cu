@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of floats.
- * 1 launch each. */
+/* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of
+ * floats. 1 launch each. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- layer norms, GELU ---- */

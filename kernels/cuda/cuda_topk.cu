@@ -2,9 +2,9 @@
  * (cuda_select).
  *
  * Scores are counted in bins by a monotonic function. The counts tell the bin of the k-th highest score. Only the
- * members of this bin are compared further, until the lowest selected slot is known: by the digits of their scores,
- * then of their scores before pooling, then of their slot numbers. In this order no two slots are equal, so the
- * result does not depend on the order of threads.
+ * members of this bin are compared further, until the lowest selected slot is known: by the digits of their
+ * scores, then of their scores before pooling, then of their slot numbers. In this order no two slots are equal,
+ * so the result does not depend on the order of threads.
  *
  *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
  *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
