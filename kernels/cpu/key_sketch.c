@@ -128,7 +128,7 @@ struct sketch_job {
 	size_t row_bytes, head_bytes, block_bytes, part_bytes;
 };
 
-/* Mean of the keys of a whole block; 0 in dimensions where it is not finite. */
+/* Compute the mean of the keys of a full block. Dimensions where the mean is not finite get 0. */
 static void mean_of(const struct sketch_job *j, float *mean, const uint8_t *rows, float *x)
 {
 	memset(mean, 0, (size_t)j->dim * sizeof *mean);

@@ -1,7 +1,6 @@
-/* kernels/cpu/kv_move.c - kv_move: copies entries of a plane to other slots of it and rotates keys by a shift.
- *
- * All entries are read into a staging buffer before any is written. The cancel flag is not polled: a cache must
- * never be left half moved. */
+/* kernels/cpu/kv_move.c - kv_move: copies KV entries of a plane to other slots of this plane and rotates keys by a
+ * RoPE shift. All sources are read into a buffer before any slot is written. The cancel flag is ignored: a cache
+ * must never be left half moved. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -59,7 +58,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* Write all moves of a KV head in order: of two moves to one slot the later one wins. */
+/* Write all moves of a KV head in order, so of two moves to one slot the later wins. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;

@@ -1,16 +1,15 @@
-/* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, whatever the instruction set.
+/* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, for any instruction set. The
+ * compiler's flags of the including file decide how wide a vector is.
  *
- * The processor and the compiler's flags decide how wide a vector is. Operators (+ - * / & | << >>) work on
- * vectors as they do on numbers; the rest comes from one header per kind of processor, included below. Another
- * kind needs such a header, a header of integer products like matmul_x86.h, and a file with its table like avx2.c.
- * The header defines:
+ * The operators + - * / & | << >> work on vectors as on numbers. A header per kind of processor, included below,
+ * defines all other operations and these types:
  *
- *     LANES, REGISTERS         floats per vector, vector registers
- *     vec, vec_int, vec_mask   floats, 32-bit integers, a choice of lanes
- *     vec8                     eight floats: one vector, half of one or two; no operators
- *     bytes32, struct dots     quantised activations; products of bytes
+ *     LANES, REGISTERS         floats per vector; number of vector registers
+ *     vec, vec_int, vec_mask   vectors of floats and of 32-bit integers; a true or false per lane
+ *     vec8                     eight floats: one vector, half a vector or two vectors; no operators
+ *     bytes32, struct dots     32 quantised activations; sums of byte products
  *
- * The order of a sum across lanes follows from LANES, so each level has an order of its own. */
+ * A sum across lanes depends on LANES, so each level sums floats in an order of its own. */
 #ifndef WEIR_CPU_LANES_H
 #define WEIR_CPU_LANES_H
 
@@ -74,9 +73,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Prefetch for a product that reads nr rows of float weights side by side and is at column j. Rows under LONG_ROW
- * bytes: the hardware prefetcher cannot follow nr of them, so fetch the next nr rows sequentially (1.5 times as
- * fast). Longer rows: fetch the same rows LONG_ROW bytes ahead. */
+/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. If rows are shorter
+ * than LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order
+ * of memory (1.5 times as fast as none). For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };
@@ -95,13 +94,14 @@ INLINE size_t lanes_round(int32_t n)
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* exp(x), error about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is a polynomial
- * for exp(r) times 2^n, which underflows gradually and overflows to infinity. NaN stays NaN. */
+/* exp(x), error about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is 2^n times a
+ * polynomial for exp(r). It underflows gradually and overflows to infinity. NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
 
-	/* Beyond these limits the result does not change. vec_min and vec_max return a NaN in the second place. */
+	/* Beyond these limits the result does not change. x is the second argument, because vec_min and vec_max
+	 * return a NaN only from there. */
 	x = vec_max(vec_splat(-110.0f), vec_min(vec_splat(110.0f), x));
 	n = vec_round(x * 1.44269504088896341f);
 	r = vec_fma(n, vec_splat(-0.693145751953125f), x);
@@ -134,7 +134,7 @@ INLINE vec vec_exp2(vec x)
 	return vec_times_power(p, n);
 }
 
-/* Unit of attention's scores (attn_state.m): a probability is score_exp(score - m) / l. */
+/* Unit of the scores in attn_state and attn_tile: a probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
 #define SCORE_UNIT 1.44269504088896341f /* powers of two */
 

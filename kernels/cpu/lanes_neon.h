@@ -1,8 +1,7 @@
 /* kernels/cpu/lanes_neon.h (private to lanes.h) - the vectors of lanes.h on 64-bit ARM: NEON with 4 lanes, which
- * every such processor has.
- *
- * Four products of bytes are one instruction if the file is compiled for processors with dot products, else
- * several. Minima, maxima and functions that end in _part are as in lanes_x86.h. */
+ * every such processor has. A product of bytes, four per lane, is one instruction if the file is compiled for
+ * processors with dot products (neon_dot.c), else several. vec_min, vec_max and functions that end in _part behave
+ * as in lanes_x86.h. */
 #ifndef WEIR_CPU_LANES_NEON_H
 #define WEIR_CPU_LANES_NEON_H
 
@@ -138,8 +137,8 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Values j .. j + 3 of a row of a plane, of which n are left from j on; the other lanes are zero. Rows of q8_0 are
- * whole blocks. */
+/* Load values j .. j + 3 of a row of a plane as floats. n values are left from j on; lanes past them are zero.
+ * Rows of q8_0 are whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;
@@ -234,8 +233,8 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 /* ---- bytes ---- */
 
-/* s + the products of signed bytes, four per lane. Without an instruction for it two products are added in 16
- * bits: one factor of each product must not be -128. */
+/* s + the products of signed bytes, four per lane. Without a dot product instruction, two products are added in 16
+ * bits: so of each product one factor must not be -128. */
 INLINE vec_int dot4(vec_int s, int8x16_t a, int8x16_t b)
 {
 #ifdef __ARM_FEATURE_DOTPROD
@@ -255,7 +254,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* 32 integers as bytes; the values fit a byte with or without sign. */
+/* Narrow 32 integers to bytes. The values fit signed bytes, or unsigned bytes if is_signed is 0. */
 INLINE bytes32 bytes32_of(const vec_int v[8], int is_signed)
 {
 	bytes32 out;
@@ -288,7 +287,8 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 	return vec_int_sum(dot4(dot4(vec_int_splat(0), x.v[0], x.v[0]), x.v[1], x.v[1]));
 }
 
-/* As on x86. Eight-bit codes are multiplied as two four-bit codes, because products here are of signed bytes. */
+/* Sums of products of codes and signed bytes, as in lanes_x86.h. An eight-bit code is split into two four-bit
+ * codes, because the products here are of signed bytes. */
 struct dots {
 	vec_int low, high;
 };

@@ -1,8 +1,7 @@
-/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes of two 16-bit integers each, lo | hi << 16. One
- * instruction multiplies two such lanes and adds both products in 32 bits: twice the multiply-adds of floats.
- *
- * PAIRS is 1 at levels that have it: AVX2 (vpmaddwd and vpaddd), AVX-512 (vpdpwssd). NEON multiplies 16-bit
- * integers no faster than floats. */
+/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes that hold a pair of 16-bit integers, lo | hi <<
+ * 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits: twice the
+ * multiply-adds of floats. PAIRS is 1 at the levels that have it: AVX2 (vpmaddwd, vpaddd) and AVX-512 (vpdpwssd).
+ * NEON has no need of it: it multiplies 16-bit integers no faster than floats. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 
@@ -11,7 +10,7 @@
 #if defined(LANES) && defined(__AVX2__)
 #define PAIRS 1
 
-/* The largest of n 16-bit values, without their sign bits, of each of eight rows. */
+/* For each of eight rows: the largest of n 16-bit floats without their sign bits. */
 INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 {
 	const __m256i size = _mm256_set1_epi16(0x7fff);

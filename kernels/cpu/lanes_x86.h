@@ -1,8 +1,6 @@
 /* kernels/cpu/lanes_x86.h (private to lanes.h) - the vectors of lanes.h on x86: AVX2 with 8 lanes, AVX-512 with
- * 16.
- *
- * vec_min and vec_max return the second value if either is NaN. A function that ends in _part accesses elements 0
- * .. n - 1 of memory (n past the last lane: all lanes) and loads zeros into the other lanes. */
+ * 16. vec_min and vec_max return the second argument if either is NaN. A function that ends in _part loads or
+ * stores only elements 0 .. min(n, LANES) - 1; a load sets the other lanes to zero. */
 #ifndef WEIR_CPU_LANES_X86_H
 #define WEIR_CPU_LANES_X86_H
 
@@ -22,7 +20,7 @@ typedef __mmask16 vec_mask;
 #define X86(name) _mm256_##name
 typedef __m256 vec;
 typedef __m256i x86_int;
-/* all bits of a lane are equal; vec_select() and mask_bits() use the sign bits alone */
+/* all bits of a lane are equal; vec_select() and mask_bits() read only the sign bits */
 typedef __m256i vec_mask;
 #endif
 typedef int32_t vec_int __attribute__((vector_size(4 * LANES)));
@@ -55,11 +53,11 @@ typedef __m256i bytes32;
 
 #define bytes32_store(p, v) _mm256_storeu_si256((void *)(p), v)
 
-/* Prefetch into the first and the second level of the cache. By asm: the compiler takes a loop of nothing but
- * _mm_prefetch for empty. */
+/* Prefetch into the first- and the second-level cache. In assembly, because compilers drop a loop that has only
+ * _mm_prefetch. */
 #define line_fetch(p)       __asm__ volatile("prefetcht0 %0" : : "m"(*(const uint8_t *)(p)))
 #define line_fetch_far(p)   __asm__ volatile("prefetcht1 %0" : : "m"(*(const uint8_t *)(p)))
-/* Keep x in a register: the compiler must not load or compute x again where it is used. */
+/* Keep x in a register, so that the compiler does not load or compute it again at each use. */
 #define IN_REGISTER(x)      __asm__("" : "+v"(x))
 
 /* ---- any width ---- */
@@ -74,7 +72,8 @@ INLINE vec8 vec8_load_part(const float *p, int32_t n)
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first8(n));
 }
 
-/* Sums of neighbours in a and in b, alternating. Three steps sum each of eight vectors: add8 of add4 of add2. */
+/* Sums of neighbouring lanes, alternately of a and of b. Three such steps sum each of eight vectors: add8 of add4
+ * of add2. */
 INLINE vec8 vec8_add2(vec8 a, vec8 b)
 {
 	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -92,8 +91,8 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Values j .. j + 7 of a row of a plane, of which n are left from j on; the other lanes are zero. Rows of q8_0 are
- * whole blocks. */
+/* Load values j .. j + 7 of a row of a plane as floats. n values are left from j on; lanes past them are zero.
+ * Rows of q8_0 are whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -118,7 +117,7 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 	                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* x times t, where two neighbouring lanes are a complex number. */
+/* x times t as complex numbers: two neighbouring lanes are one number. */
 INLINE vec vec_complex_mul(vec x, vec t)
 {
 	return X86(fmaddsub_ps)(x, X86(moveldup_ps)(t), X86(permute_ps)(x, 0xb1) * X86(movehdup_ps)(t));
@@ -150,7 +149,7 @@ INLINE int32_t sum_int8(__m256i x)
 	return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* Sum of squares of bytes in -127 .. 127: two squares fit 16 bits. */
+/* Sum of the squares of 32 bytes in -127 .. 127, so two squares fit 16 bits. */
 INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 {
 	__m256i size = _mm256_abs_epi8(v);
@@ -158,7 +157,7 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 	return sum_int8(_mm256_madd_epi16(_mm256_maddubs_epi16(size, size), _mm256_set1_epi16(1)));
 }
 
-/* Transpose four by four values in each 128 bits: the first half of a transposition. */
+/* Transpose 4 x 4 values within each 128 bits: the first half of a transposition. */
 INLINE void transpose4(vec out[4], const vec x[4])
 {
 	vec a[4];
@@ -268,7 +267,7 @@ INLINE double squares_sum(const struct squares *s)
 	return _mm512_reduce_add_pd(s->lo + s->hi);
 }
 
-/* Split t0 and t1 into the floats at even positions and the floats at odd positions. */
+/* Split the floats of t0 and t1: those at even positions to *first, those at odd positions to *second. */
 INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 {
 	const vec_int even = LANE_NUMBERS * 2;
@@ -297,15 +296,15 @@ INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 	}
 }
 
-/* 32 integers as bytes; the values fit a byte with or without sign. */
+/* Narrow 32 integers to bytes. The values fit signed bytes, or unsigned bytes if is_signed is 0. */
 INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 {
 	(void)is_signed;
 	return _mm256_set_m128i(_mm512_cvtepi32_epi8((__m512i)v[1]), _mm512_cvtepi32_epi8((__m512i)v[0]));
 }
 
-/* Sums of products of unsigned codes (2, 4 or 8 bits in a byte) and signed bytes, four per lane. Products of up to
- * DOTS_MOST units of the key sketch may be added before dots_sum(). */
+/* Sums of products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes, four per lane. dots_sum()
+ * returns them; before it, at most DOTS_MOST units of the key sketch may be added. */
 struct dots {
 	vec_int sum;
 };
@@ -323,8 +322,9 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* Write the numbers and values of the lanes in m to row and value; returns how many. Through a register, because
- * storing compressed is slow on some processors. More than half of the lanes are rarely in m. */
+/* Write the numbers and values of the lanes selected by m to row and value; return how many. They are compressed
+ * in a register first: a compressing store is slow on some processors. Rarely more than half of the lanes are
+ * selected. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -340,7 +340,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n;
 }
 
-/* Write those of LANES rows whose lane is in m to out; returns how many. Writes no more than these. */
+/* Write those elements of row whose lane is selected by m to out; return how many. No element of out after them is
+ * written. */
 INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 {
 	int32_t n = __builtin_popcount(m);
@@ -463,7 +464,7 @@ INLINE bytes32 bytes32_of(const vec_int v[4], int is_signed)
 	return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* Shuffles that move the lanes in a mask of four to the front. */
+/* For each mask of four bits: the byte shuffle that moves the selected lanes to the front */
 static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #define LANE(i) 4 * (i), 4 * (i) + 1, 4 * (i) + 2, 4 * (i) + 3
 #define FOUR(a, b, c, d)                                                                                               \
@@ -477,8 +478,8 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* Write the numbers and values of the lanes in m to row and value; returns how many. Without a branch, which would
- * be unpredictable. */
+/* Write the numbers and values of the lanes selected by m to row and value; return how many. Without branches,
+ * which would be unpredictable. */
 #define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
@@ -495,8 +496,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Transpose one unit of each of two panels of the key sketch: row[j] = byte j of each of sixteen keys, of panel
- * one in the lower 16 bytes, of panel two in the upper. */
+/* Transpose a unit of panel one and the same unit of panel two of the key sketch: row[j] = byte j of each of 32
+ * keys, those of panel one in the lower 16 bytes, those of panel two in the upper. */
 #define LOOKS_UP        1
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
@@ -522,7 +523,7 @@ INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 	row[3] = (vec_int)_mm256_unpackhi_epi64(hi[0], hi[1]);
 }
 
-/* Look up each byte of `code`, 0 to 15, in a table of 16 bytes. */
+/* Look up each byte of `code` (0 to 15) in a table of 16 bytes. */
 INLINE vec_int looked_up(const uint8_t *table, vec_int code)
 {
 	return (vec_int)_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table)),
@@ -534,8 +535,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes in 16-bit lanes. all: the sum of an even key + 256 times the sum of the odd key after it; odd: the
- * latter sum. */
+/* Sums of bytes, one for each of 32 keys, in 16-bit lanes. all: the sum of an even key + 256 times the sum of the
+ * odd key after it. odd: the sum of the odd key. */
 struct lookups {
 	__m256i all, odd;
 };
@@ -558,7 +559,7 @@ INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 	sum[3] = (vec_int)_mm256_unpackhi_epi16(hi, none);
 }
 
-/* Load four halves of each panel; store four floats of each panel. */
+/* Load four halves of each of two panels as floats; vec_store_both() stores four floats of each. */
 INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
 {
 	return _mm256_cvtph_ps(
@@ -571,8 +572,8 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* Sums in 16 bits, where products of 32 values with four-bit codes just fit (15 * 127 * 16 < 2^15). Eight-bit
- * codes are multiplied as two four-bit codes. */
+/* Sums in 16 bits: the products of 32 values with four-bit codes just fit (15 * 127 * 16 < 2^15). An eight-bit
+ * code is split into two four-bit codes. */
 struct dots {
 	__m256i low, high;
 };

@@ -8,13 +8,15 @@
 
 enum {
 	MAX_PARTS = 8, /* products of one run of the pool */
-	/* floats of results of one leaf call; two of them (matmul_glu) are half of a small L2 cache */
+	/* floats of a tile, the results of one leaf call; two tiles (matmul_glu) take half of a small L2 cache */
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
-	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns, which stay in the L2 cache */
+	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
 	RUN_PANELS =
-		16, /* least panels of a task with many columns; with fewer, preparing the columns takes too long */
-	TASK_BYTES = 24 << 10, /* bytes of weights x columns below which a second thread does not pay */
+		/* fewest panels of a task with many columns; with fewer, preparing the columns would take too long */
+	16,
+	/* bytes of weights * columns per task, below which another thread costs more than it saves */
+	TASK_BYTES = 24 << 10,
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };
 
@@ -74,14 +76,14 @@ struct product_job {
 	int32_t panels;      /* panels of all parts */
 	int32_t panel_tasks; /* ranges of panels */
 	int32_t col_tile, col_tiles;
-	/* bytes of a thread's scratch: of its prepared columns, and in all, with one tile of results (matmul_glu:
-	 * two) */
+	/* bytes of a thread's scratch: cols_bytes for its prepared columns; scratch_bytes for these and a tile of
+	 * results (matmul_glu: two tiles) */
 	size_t cols_bytes;
 	size_t scratch_bytes;
 	struct part part[MAX_PARTS];
 };
 
-/* View of n columns of a from c0 on, for leaf functions, which start at column 0. */
+/* Return n columns of a from c0 on as a struct of their own, because leaf functions start at column 0. */
 static struct act act_from(const struct act *a, int32_t c0, int32_t n)
 {
 	struct act v = *a;
@@ -127,7 +129,7 @@ static void weight_times(struct task *t, const struct weight *w, int32_t panel, 
 	f->matmul_panels(w->type, w->data + (size_t)panel * w->panel_bytes, n_panels, &t->cols, out, ld);
 }
 
-/* Store a tile [n][ld] in the output rows, with bias and accumulation. */
+/* Store a tile of results [n][ld] in the output rows: add the bias, and the old output if the product accumulates. */
 static void store_tile(const struct part *p, const float *tile, int32_t ld, int32_t r0, int32_t nr, int32_t c0,
                        int32_t n, const float *bias)
 {
@@ -148,7 +150,7 @@ static void store_tile(const struct part *p, const float *tile, int32_t ld, int3
 	}
 }
 
-/* Add the bias to the first nr values of n rows [n][ld]; nothing if bias is NULL. */
+/* Add the bias to the first nr values of each of n rows [n][ld]. Do nothing if bias is NULL. */
 static void add_bias(float *rows, int32_t ld, const float *bias, int32_t nr, int32_t n)
 {
 	for (int32_t c = 0; bias && c < n; c++, rows += ld)
@@ -172,7 +174,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = MIN(n, most);
 		ld = m * f->panel;
 		nr = MIN(ld, part->rows - r0);
-		/* Whole panels without bias and accumulation are written to the output directly. */
+		/* A whole panel without bias and accumulation is written directly to the output. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
 		if (direct) {
@@ -195,7 +197,8 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 	}
 }
 
-/* Consecutive tasks use the same panels with other columns, so the panels are in the caches. */
+/* Compute one tile of columns for a range of panels. Consecutive tasks use the same panels with other columns, so
+ * the panels are in the caches. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
@@ -260,15 +263,15 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task is a range of panels times a tile of columns. Ranges are small enough to stay in the
-		 * caches, and smaller if there would be too few tasks to balance. */
+		/* A task is a range of panels times a tile of columns. The weights of a range fit the caches.
+		 * Ranges are smaller if there would be too few tasks to balance the threads. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)
 			tasks = MIN(enough, j->panels / 4);
 	} else {
-		/* One task per thread makes the cheapest run of the pool, and decode runs it every few
-		 * microseconds. Larger products get several tasks per thread: other threads take over the tasks of
-		 * a thread that is held up. */
+		/* In decode the pool runs every few microseconds, and a run is cheapest with one task per thread.
+		 * Larger products have several tasks per thread: if a thread is held up, other threads take its
+		 * tasks. */
 		tasks = c->base.threads * (int32_t)fmin(1 + work / c->base.threads / SHARE_BYTES, 8);
 		if (work * n / TASK_BYTES < tasks)
 			tasks = (int32_t)(work * n / TASK_BYTES) + 1;
@@ -279,7 +282,8 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* 1 for Q8_0 weights, which are finer than 8-bit activations: activations have 16 bits in every block. */
+/* 1 for Q8_0 weights: 8-bit activations would be coarser than these weights, so all their blocks are coded in 16
+ * bits. */
 static int wants_wide(const struct tensor *w)
 {
 	return w->type == DT_Q8_0;

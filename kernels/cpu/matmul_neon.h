@@ -1,7 +1,6 @@
-/* kernels/cpu/matmul_neon.h (private to simd_matmul.h) - vectors of a panel and integer products on 64-bit ARM.
- *
- * A panel is 8 rows, two vectors. Products are of signed bytes: bytes and table values stay signed, and other stored
- * values are at most 63. */
+/* kernels/cpu/matmul_neon.h (private to simd_matmul.h) - panel vectors and integer products on 64-bit ARM. A panel
+ * is 8 rows, two vectors. The processor multiplies signed bytes: weights of 8 bits and table values are stored as
+ * signed bytes, all other stored values are at most 63. */
 #ifndef WEIR_CPU_MATMUL_NEON_H
 #define WEIR_CPU_MATMUL_NEON_H
 
@@ -77,7 +76,8 @@ INLINE uint8x16_t byte_shift(uint8x16_t x, int n)
 	return n < 0 ? x << -n : x >> n;
 }
 
-/* The stored bytes of values 4 g .. 4 g + 3 of four rows; q: these rows' half of the block's first unit. */
+/* Return the stored bytes of values 4 g .. 4 g + 3 of four rows. q: the half of the block's first unit that has
+ * these rows. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	uint8x16_t x = vdupq_n_u8(0);
@@ -103,7 +103,7 @@ INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_
 	return vreinterpretq_s8_u8(x);
 }
 
-/* s + four bytes of each row times bytes 4 lane .. 4 lane + 3 of x. */
+/* s + for each row: its four bytes of w times bytes 4 lane .. 4 lane + 3 of x. */
 INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 {
 	return dot4(s, w, (int8x16_t)vdupq_n_s32(((int32x4_t)x)[lane]));
@@ -128,7 +128,8 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* For struct cpu_fns.  The empty asm makes the compiler believe that the sums are used and change. */
+/* Leaf function `multiply` (struct cpu_fns). The empty asm makes the compiler believe that the sums are used and
+ * changed. */
 static uint64_t multiply(int32_t rounds)
 {
 	vec_int sum[4 * TILE];

@@ -38,7 +38,7 @@ typedef x86_int panel_int, byte_vec;
 #include <cpuid.h>
 #include <pthread.h>
 
-/* Twelve columns keep the multipliers busy while a block's weights are unpacked; eight do not quite. */
+/* Twelve columns keep the multipliers busy while a block's weights are unpacked; with eight they wait. */
 enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6) X(8) X(12)
 #define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* a byte a row */
@@ -70,7 +70,7 @@ INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
 	return vec_of_int(upper ? v >> 4 : v & 15);
 }
 
-/* values[0 .. 15] for every 128 bits of vpshufb; + 128 if stored values are unsigned. */
+/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs; add 128 if stored values are unsigned. */
 INLINE byte_vec byte_table(const int8_t *values)
 {
 	__m128i v = _mm_loadu_si128((const void *)values);
@@ -82,13 +82,13 @@ INLINE byte_vec byte_table(const int8_t *values)
 #endif
 }
 
-/* (x >> n) or (x << -n) in 16-bit lanes: the caller masks the bits that cross into the neighbour byte. */
+/* x >> n, or x << -n, in 16-bit lanes. The caller masks out the bits that came from the neighbouring byte. */
 INLINE byte_vec byte_shift(byte_vec x, int n)
 {
 	return n > 0 ? X86(srli_epi16)(x, n) : n < 0 ? X86(slli_epi16)(x, -n) : x;
 }
 
-/* The stored bytes of values 4 g .. 4 g + 3 of a panel's rows; q: the quants of a block. */
+/* Return the stored bytes of values 4 g .. 4 g + 3 of all rows of a panel. q: the block's quantised values. */
 INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_vec table)
 {
 	byte_vec x = byte_splat(0);
@@ -128,7 +128,7 @@ static void zen4_detect(void)
 {
 	unsigned a = 0, b = 0, c = 0, d = 0;
 
-	/* "AuthenticAMD", family 0x19, which has AVX-512 in Zen 4 alone. */
+	/* "AuthenticAMD" and family 0x19 (Zen 3 and Zen 4): of these only Zen 4 has AVX-512. */
 	if (__get_cpuid(0, &a, &b, &c, &d) && b == 0x68747541 && __get_cpuid(1, &a, &b, &c, &d))
 		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
 }
@@ -156,12 +156,13 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* For struct cpu_fns.  The empty asm makes the compiler believe that the sums are used and change. */
+/* Leaf function `multiply` (struct cpu_fns). The empty asm makes the compiler believe that the sums are used and
+ * changed. */
 static uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled: else the sums would be in memory, and the probe would measure stores. */
+	/* Unrolled, so that the sums are in registers: otherwise stores would be measured. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)
@@ -178,7 +179,7 @@ INLINE int one_column_ahead(struct pack_format f)
 	return f.group == 8;
 }
 
-/* Keep the compiler from turning a chain of sums into a tree, whose leaves would all wait in memory. */
+/* Keep the compiler from turning a chain of additions into a tree, which needs more registers than there are. */
 #define IN_ORDER(v) __asm__("" : "+x"(v))
 
 /* Groups whose 16-bit pairs may be added up. */
@@ -189,7 +190,8 @@ INLINE int safe_groups(struct pack_format f)
 	return f.lookup ? 1 : bits <= 4 ? 8 / f.halves : bits == 5 ? 4 : 2;
 }
 
-/* Weights of bytes and columns of words.  Exact: 32 products of 127 and 32,639 fit 32 bits. */
+/* Multiply weights of bytes with columns of 16-bit words. This is exact: the sum of 32 products of 127 and 32,639
+ * fits 32 bits. */
 INLINE void word_sums(int tile, const uint8_t *quants, const int8_t *q, panel_int *sum)
 {
 	UNROLL for (int g = 0; g < 8; g++)
@@ -239,14 +241,14 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* For struct cpu_fns: a block of four-bit weights at a time, eight products added as pairs, then widened.  The empty
- * asm makes the compiler believe that the sums are used and change. */
+/* Leaf function `multiply` (struct cpu_fns): does what a block of four-bit weights does, eight products added as
+ * 16-bit pairs, then widened. The empty asm makes the compiler believe that the sums are used and changed. */
 static uint64_t multiply(int32_t rounds)
 {
 	const __m256i ones = _mm256_set1_epi16(1);
 	__m256i sum[TILE], w = byte_splat(3);
 
-	/* Unrolled: else the sums would be in memory, and the probe would measure stores. */
+	/* Unrolled, so that the sums are in registers: otherwise stores would be measured. */
 	UNROLL for (int c = 0; c < TILE; c++) sum[c] = byte_splat(0);
 	for (int32_t i = 0; i < rounds; i++)
 		UNROLL for (int c = 0; c < TILE; c++)

@@ -1,10 +1,10 @@
 /* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
  *
  * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB
- * pages, address translation costs several per cent of reading the weights, and as much as reading the selected KV
- * entries. So weights share large chunks that the kernel can back with huge pages, and planes of caches share
- * chunks of their own. A chunk is unmapped when its last block is dropped. Very large and small tensors, and
- * working buffers, have memory of their own. */
+ * pages, TLB misses add several per cent to the time of reading the weights, and as much to reading the selected
+ * KV entries. So weights share large chunks that Linux can back with huge pages; planes of caches share other such
+ * chunks. A chunk is unmapped when its last block is dropped. Very large tensors, small tensors and working
+ * buffers have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,12 @@
 #include "kernels/cpu/cpu.h"
 
 #define HUGE_PAGE   ((size_t)2 << 20)
-#define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped, smaller ones come from the heap */
+#define MAP_BYTES   ((size_t)1 << 20) /* blocks of this size or more are mapped; smaller blocks come from the heap */
 #define CHUNK_BYTES ((size_t)32 << 20)
-#define CHUNK_MOST  ((size_t)8 << 20)  /* blocks of this size or more get a mapping of their own */
-#define COPY_BYTES  ((size_t)1 << 20)  /* bytes copied by one task */
-#define PACK_BYTES  ((size_t)8 << 20)  /* bytes packed by one task; so much of a weight is in memory twice at a time */
+#define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
+#define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
+/* bytes packed by one task; a weight has at most this much in memory twice, plain and packed */
+#define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 
 /* Header of a chunk: a mapping that weights share, or planes. */
@@ -32,7 +33,8 @@ struct mem_head {
 	void *base;
 	size_t mapped; /* bytes of the mapping; 0 = from the heap or a chunk */
 	struct cpu_chunk *chunk;
-	int in_file; /* 1 = the block is mapped from a file, and this header is in a page of its own */
+	/* 1: the block is mapped from a file, and this header is in a page of its own before the mapping */
+	int in_file;
 };
 _Static_assert(sizeof(struct mem_head) <= 64, "a header takes one cache line");
 
@@ -58,8 +60,8 @@ static void *map_pages(size_t size)
 	return p;
 }
 
-/* Commit the pages of these bytes now, not in the middle of an answer. The bytes are zero before and after. 0, or
- * -1 without memory. */
+/* Make the system allocate these zero pages now, so that it does not fail or stall in the middle of an answer.
+ * Return 0, or -1 if memory is short. */
 static int commit_pages(char *p, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (uintptr_t)p & (page - 1);
@@ -77,8 +79,8 @@ static int commit_pages(char *p, size_t size)
 	return 0;
 }
 
-/* A 64-byte aligned block with memory of its own, or NULL. fresh = 1: zeroed, pages committed; 0: the caller
- * writes all of it at once. */
+/* Return a 64-byte aligned block with memory of its own, or NULL. fresh 1: zeroed, pages committed. fresh 0:
+ * contents undefined, for a caller that writes the whole block at once. */
 static void *mem_get(size_t size, int fresh)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE), total;
@@ -114,7 +116,7 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* A block as from mem_get(), from a chunk. No part of a chunk is used twice, so the block is zero in any case. */
+/* Return a block as from mem_get(), but from a chunk. Chunk memory is never reused, so the block is always zero. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;
@@ -238,7 +240,7 @@ int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 		munmap(base, n + page);
 		return -1;
 	}
-	/* Rows are selected all over a plane: do not read neighbouring pages with them. */
+	/* Selected rows are spread over the plane: do not let the system read neighbouring pages. */
 	madvise(base + page, n, MADV_RANDOM);
 	t->data = base + page;
 	h = (struct mem_head *)((char *)t->data - 64);
@@ -254,7 +256,8 @@ void cpu_give_back(struct backend *be, const struct tensor *t, size_t off, size_
 	if (!t->data || !((const struct mem_head *)((const char *)t->data - 64))->in_file || off > size ||
 	    n > size - off)
 		return;
-	/* A shared mapping: changed pages stay in the system's page cache until they are written. */
+	/* The mapping is shared, so nothing is lost: the page cache keeps changed pages until they are written to
+	 * the file. */
 	madvise((char *)t->data + from, off + n - from, MADV_DONTNEED);
 }
 
@@ -306,8 +309,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* Copy a weight's plain rows into anonymous memory with huge pages. The mapped file has 4 KiB pages: each costs a
- * TLB miss, and the hardware prefetcher stops at its end. NULL: no memory. */
+/* Copy a weight's plain rows into anonymous memory with huge pages, or return NULL. In the mapped file a page has
+ * 4 KiB: each costs a TLB miss, and the hardware prefetcher stops at its end. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };
@@ -329,14 +332,14 @@ int cpu_load_weight(struct backend *be, struct tensor *t, const void *host, int 
 	t->layout = LAYOUT_PLAIN;
 	if (!n || t->type >= DT_COUNT)
 		return backend_fail(be, "cannot take a weight of %d x %d", (int)t->rows, (int)t->cols);
-	/* Files may place a tensor at an odd address; kernels need natural alignment. */
+	/* Some files place a tensor at an odd address, but leaf functions need natural alignment. */
 	if ((uintptr_t)host % 4) {
 		copy = mem_get(n, 0);
 		if (!copy)
 			return no_memory(be, n, t);
 		host = memcpy(copy, host, n);
 	}
-	/* Float vectors (norm weights, biases) stay plain: they are read by element. */
+	/* Float vectors (norm weights, biases) are not packed: operations read their elements directly. */
 	packed = as_table || (t->rows == 1 && dtype_info(t->type)->block == 1) ? 0
 	                                                                       : c->fns->pack_bytes(t->type, t->cols);
 	if (packed) {
@@ -419,7 +422,7 @@ void cpu_columns(struct backend *be, struct tensor *out, const struct tensor *sr
 
 	if (be->failed || n < 1 || columns_check(be, out, src, n) < 0)
 		return;
-	/* Row by row: values of one row are near each other in memory. */
+	/* Row by row, because the values of a row are near each other in memory. */
 	for (int32_t r = 0; r < src->rows; r++, from += src->cols)
 		for (int32_t i = 0; i < n; i++)
 			to[(size_t)i * (size_t)out->cols + (size_t)r] = from[col[i]];

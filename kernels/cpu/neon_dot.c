@@ -1,6 +1,5 @@
-/* kernels/cpu/neon_dot.c - NEON with instructions for dot products of bytes: the same level compiled with them.
- *
- * The Makefile gives this file flags that no other has, so every function in it is static. */
+/* kernels/cpu/neon_dot.c - the NEON level, compiled for processors with dot products of bytes. Only this file is
+ * compiled with the flags for them. Every function in it is static, so the linker cannot use its code elsewhere. */
 #include "kernels/cpu/fns.h"
 
 #if defined(__aarch64__) && defined(__ARM_FEATURE_DOTPROD) && !defined(WEIR_NO_SIMD)

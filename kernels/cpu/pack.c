@@ -1,7 +1,6 @@
-/* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h).
- *
- * Runs once per weight while a model is loaded and must keep up with the disk: planes are written four bytes at a
- * time, with shifts on whole words instead of loops over bits. */
+/* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h). This runs once per
+ * weight while a model is loaded and must keep up with the disk: bit planes are written four bytes at a time, with
+ * shifts of whole words instead of loops over bits. */
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
 
@@ -28,7 +27,7 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values (q + offset, or table indices) of one block of 32 to w. */
+/* Write the stored values of a block of 32 weights to w: q + offset, or indices of a table. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -46,7 +45,7 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 		for (int j = 0; j < 32; j++)
 			w[j] = (uint8_t)((const struct block_q8_0 *)block)->qs[j] ^ sign_bit;
 		return;
-	/* Four values at a time: the shift of a whole word brings bits of neighbours into a byte, and the mask drops
+	/* Four values at a time. A shift of a whole word moves bits into the neighbouring byte; the mask removes
 	 * them. */
 	case DT_Q4_K:
 		qs = ((const struct block_q4_k *)block)->qs + 32 * (i / 2);
@@ -62,7 +61,8 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 			                       (load32(high + j) >> i & 0x01010101) << 4);
 		return;
 	}
-	case DT_Q6_K: { /* halves of 128 values: of every 32, four bits in ql and two in qh */
+	/* Each half has 128 values. Every 32 values have four bits each in ql and two bits each in qh. */
+	case DT_Q6_K: {
 		const uint8_t *high = ((const struct block_q6_k *)block)->qh + 32 * (i / 4);
 
 		qs = ((const struct block_q6_k *)block)->ql + 64 * (i / 4) + 32 * (i % 2);
@@ -83,7 +83,7 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	}
 }
 
-/* Write the planes of one row's block. out: the row's lane in the block's first unit. */
+/* Write the bit planes of one row's block w. out: the row's lane in the block's first unit. */
 static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
 {
 	uint32_t v[8];
@@ -120,14 +120,15 @@ static void put_half(uint8_t *unit, int32_t at, uint16_t h)
 	memcpy(unit + 2 * (size_t)at, &h, sizeof h);
 }
 
-/* d and the minimum of row r: the head's first and second P halves. */
+/* Write d and the minimum of row r to the head of a group: d to its first P halves, the minimum to the second P
+ * halves (P rows in a panel). */
 static void put_halves(uint8_t *head, int32_t panel, int32_t r, uint16_t d, uint16_t min)
 {
 	put_half(head, r, d);
 	put_half(head, panel + r, min);
 }
 
-/* Six-bit scales and minima of Q4_K and Q5_K (see k_scale_min in quant.c). */
+/* Write the six-bit scales and minima of Q4_K and Q5_K, as k_scale_min() in quant.c reads them. */
 static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 8; i++) {
@@ -160,9 +161,13 @@ static void put_bytes(uint8_t *sub, int32_t panel, const uint8_t scale[16])
 		sub[i * panel] = scale[i];
 }
 
-/* Write the scales of row r's block to the head and the small scales of its group. sub has P bytes per entry: Q4_K,
- * Q5_K: scale, minimum of each block; Q2_K: scale | minimum << 4 of each half block; Q3_K, Q6_K: signed scale of each
- * half block; IQ4_XS: signed scale of each block. */
+/* Write the scales of row r's block to the head, and its small scales to sub (pack.h). sub has, in P bytes each
+ * (P rows in a panel):
+ *
+ *     Q4_K, Q5_K    scale and minimum of each block
+ *     Q2_K          scale | minimum << 4 of each half block
+ *     Q3_K, Q6_K    signed scale of each half block
+ *     IQ4_XS        signed scale of each block */
 static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
                        const void *block)
 {

@@ -30,13 +30,13 @@ struct pack_format {
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
-	/* 1 = the head's scales are bf16 instead of half: powers of two in the range of floats */
+	/* 1: the head's scales are bf16, not f16, for types whose scales are powers of two in the range of floats */
 	uint8_t bf16;
-	/* 1 = the level's kernels take 16-bit columns, both planes of struct act in one value; set by the level */
+	/* 1: this level multiplies 16-bit columns, which combine both planes of struct act; set by the level */
 	uint8_t words;
 };
 
-/* Inline: kernels call it with a constant type, and the compiler resolves every field. */
+/* Inline: called with a constant type, so every field becomes a constant. */
 static inline struct pack_format pack_format_of(enum dtype type)
 {
 	switch (type) {
@@ -78,9 +78,10 @@ static inline int32_t pack_group_units(struct pack_format f)
 	return 1 + f.sub + f.group * pack_block_units(f);
 }
 
-/* Bytes of a panel of `panel` rows, 0 for types that stay plain rows. */
+/* Return the bytes of a packed panel of `panel` rows, or 0 for types that stay plain rows. */
 size_t cpu_pack_bytes(enum dtype, int32_t panel, int32_t cols);
-/* Pack n_rows rows (plain, row_bytes apart).  sign_bit = 0x80 stores Q8_0 as q + 128, 0 as signed bytes. */
+/* Pack n_rows plain rows, row_bytes apart, into a panel. sign_bit 0x80 stores Q8_0 values as q + 128; 0 stores
+ * them as signed bytes. */
 void cpu_pack(enum dtype, int32_t panel, uint8_t sign_bit, void *out, const void *rows, size_t row_bytes,
               int32_t n_rows, int32_t cols);
 

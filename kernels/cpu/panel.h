@@ -1,10 +1,7 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes all keys of a panel of the key sketch at
- * once.
- *
- * Operations and their order are those of key_sketch.c for one key, so the bits are the same. Here a key is a
- * lane: nothing is summed across a vector, and the keys' chains of operations run side by side. Coding takes most
- * of the time of computing the key sketch anew when the KV entries of a document are read back from the disk.
- * Compiled once a level, by the file that includes it. */
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key
+ * sketch at once. Each key is a lane. The operations and their order are those of key_sketch.c for one key, so the
+ * bits are the same. Coding takes most of the time when the sketch of a stored document is computed again. Each
+ * level compiles this file with its own flags. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -19,7 +16,7 @@
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
 typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
-/* Macros: how vectors of this size are passed to a function depends on the level. */
+/* Macros instead of functions: how a function passes vectors of this size depends on the level. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
 #define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as sum_of() in key_sketch.c */
 
@@ -47,7 +44,7 @@ static inline void panel_hadamard(lane_keys *x, int32_t dim)
 
 typedef float four_keys __attribute__((vector_size(16)));
 
-/* to[i][k] = from[k][i] for i < n and k < m; m is a multiple of 4. */
+/* Transpose: to[i][k] = from[k][i] for i < n and k < m; m is a multiple of 4. */
 static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t from_ld, int32_t n, int32_t m)
 {
 	for (int32_t k = 0; k < m; k += 4)
@@ -76,7 +73,8 @@ static inline void panel_flip(float *to, size_t to_ld, const float *from, size_t
 		}
 }
 
-/* Code the centred and transformed keys x[dim]: their scales to scale[], their codes to lanes of the units. */
+/* Code keys x[dim], centred and transformed, one key per lane: write their scales to scale[], their codes to lanes
+ * of the units. */
 static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lane_keys *x, int32_t dim, int32_t bits)
 {
 	const lane_keys none = { 0 }, round = none + 12582912.0f;
@@ -108,7 +106,7 @@ static inline void panel_code(uint8_t *unit, float scale[PANEL_LANES], const lan
 	memcpy(scale, &s, sizeof s);
 }
 
-/* Code keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with this mean. y: scratch of the
+/* Code keys x [SKETCH_PANEL][ld], ld a multiple of 16, into a panel of a block with mean `mean`. y: scratch of the
  * size of x. */
 static inline void panel_keys(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean,
                               float *y, int32_t dim, int32_t bits)

@@ -1,16 +1,18 @@
-/* kernels/cpu/pool.c - persistent worker threads with a cheap hand-over.
+/* kernels/cpu/pool.c - worker threads that stay alive between runs. Decoding one token starts about 150 runs of
+ * 10-50 microseconds each, so starting one must cost far less than a system call. Workers spin for a short while
+ * after their last task before they sleep.
  *
- * Decoding one token hands out about 150 pieces of work of 10-50 microseconds each, so a hand-over must cost far
- * less than a system call: workers spin for a short while after their last task and sleep only then. One 64-bit
- * word, the ticket, decides who runs what:
+ * One 64-bit word, the ticket, decides which thread runs which task:
  *
- *     bits 63..32  number of tasks of the current run
- *     bits 31..0   next task to hand out
+ *     bits 63..32   number of tasks of the current run
+ *     bits 31..0    next task to hand out
  *
- * A thread takes a task with one fetch_add and reads both numbers from the value it got back. A task number below
- * the count is the thread's task: the run cannot end before this thread reports it, so fn and arg stay valid. A
- * number at or above the count means that no task is left. A worker that wakes late, or not at all, delays no run:
- * the other threads finish it. So the pool stays fast on a crowded machine. */
+ * A thread takes a task by fetch_add of 1 and reads both numbers from the returned value. A task number below the
+ * count is this thread's task. The run cannot end before the thread reports the task, so fn and arg stay valid. At
+ * or above the count, no task is left.
+ *
+ * A worker that wakes late, or not at all, delays no run: the other threads do its tasks. So the pool stays fast
+ * on a crowded machine. */
 #include "kernels/cpu/pool.h"
 
 #include <errno.h>
@@ -43,8 +45,9 @@ struct pool {
 #endif
 	_Atomic int quit;
 
-	/* All fields that a hand-over touches share one cache line: moving a line between processors without a
-	 * shared cache takes a quarter of a microsecond, and a hand-over should move one line there and back. */
+	/* All fields that change at the start and end of a run share one cache line. Between processors without a
+	 * shared cache, moving a line takes a quarter of a microsecond, so a run should move one line there and
+	 * back. */
 	_Alignas(64) _Atomic uint64_t ticket;
 	pool_fn *fn; /* fn, arg: written before the ticket is published */
 	void *arg;
@@ -80,8 +83,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; returns their number, which the caller reports. The run cannot end before
- * the report, so the ticket belongs to the same run in every turn of the loop. */
+/* Take and run tasks until none is left; return how many, for the caller to report. The run cannot end before that
+ * report, so in every turn of the loop the ticket belongs to the same run. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;
@@ -115,8 +118,8 @@ static int worker_idle(struct pool *p)
 	return !ticket_open(atomic_load(&p->ticket)) && !atomic_load(&p->quit);
 }
 
-/* Move the worker off the caller's processor. A busy machine may leave both there for a long time: they alternate,
- * and a pool of two is slower than one thread. The worker then asks for any other processor. */
+/* Move the worker off the caller's processor. On a busy machine both may stay on one processor for long and
+ * alternate: a pool of two is then slower than one thread. So the worker asks for any other processor. */
 static void step_aside(struct pool *p, struct worker *w)
 {
 #ifdef __linux__
@@ -135,8 +138,8 @@ static void step_aside(struct pool *p, struct worker *w)
 #endif
 }
 
-/* Spin for up to spin_ns until ready() is true: first with pauses alone, then yielding the processor between
- * checks, because the thread waited for may need it. 1 when ready, else 0. w is NULL for the caller of pool_run(). */
+/* Spin for up to spin_ns until ready() is true. After a while also yield the processor between checks, because the
+ * awaited thread may need it. Return 1 when ready, else 0. w is NULL for the caller of pool_run(). */
 static int spin_until(struct pool *p, struct worker *w, int (*ready)(struct pool *, uint32_t), uint32_t n)
 {
 	int64_t start = 0, now;
@@ -183,8 +186,9 @@ static void *worker_main(void *arg)
 		tasks_report(p, run_tasks(p, w->id));
 		if (spin_until(p, w, work_ready, 0))
 			continue;
-		/* The caller publishes its ticket, then reads `sleepers`; a worker increases `sleepers`, then
-		 * reads the ticket. Both are sequentially consistent, so one of them sees the other. */
+		/* No wake-up is lost: the caller writes its ticket, then reads `sleepers`; a worker increases
+		 * `sleepers`, then reads the ticket. All four are sequentially consistent, so at least one of the
+		 * two sees the other's write. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (worker_idle(p))
@@ -297,9 +301,9 @@ struct pool *pool_open(int threads)
 	pthread_cond_init(&p->work, NULL);
 	pthread_cond_init(&p->finished, NULL);
 
-	/* Workers inherit a full signal mask: signals go to the threads that expect them. Signals that a thread
-	 * raises itself stay open: a blocked SIGBUS (the model file was truncated) would kill the program before a
-	 * handler could say why. */
+	/* Workers inherit a signal mask that blocks all signals but those that a thread raises itself: the
+	 * program's other threads handle signals. A blocked SIGBUS (the model file was truncated) would kill the
+	 * program before its handler could say why. */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	sigdelset(&all, SIGSEGV);
@@ -345,7 +349,7 @@ int pool_threads(const struct pool *p)
 	return p->n_threads;
 }
 
-/* Whole processors of the control group's quota, or 0 without a quota. */
+/* Return the number of whole processors in the control group's quota, or 0 without a quota. */
 static int cgroup_cpus(void)
 {
 	long long quota = 0, period = 0;

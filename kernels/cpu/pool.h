@@ -1,6 +1,5 @@
-/* kernels/cpu/pool.h (private to kernels/) - the CPU backend's threads.
- *
- * A pool of n threads is n - 1 workers and the thread that calls pool_run(), which takes part as worker 0. */
+/* kernels/cpu/pool.h (private to kernels/) - the CPU backend's threads. A pool of n threads has n - 1 workers; the
+ * thread that calls pool_run() computes as worker 0. */
 #ifndef WEIR_CPU_POOL_H
 #define WEIR_CPU_POOL_H
 
@@ -12,16 +11,17 @@ enum { POOL_MAX_THREADS = 256 };
 struct pool;
 typedef void pool_fn(void *arg, int task, int worker);
 
-/* Start a pool: NULL with errno set when memory or threads are short. */
+/* Start a pool. Return NULL with errno set if memory or threads are short. */
 struct pool *pool_open(int threads);
 void pool_close(struct pool *);
 int pool_threads(const struct pool *);
 /* Run fn(arg, t, worker) once for every t in 0 .. n_tasks - 1 and wait for all of them. Tasks start in ascending
  * order; results must not depend on which thread runs which task. worker: 0 .. threads - 1, for scratch memory. */
 void pool_run(struct pool *, pool_fn *fn, void *arg, int n_tasks);
-/* Inside a task: wait until *flag is not 0. Only a task with a lower number, which has started, may set *flag. */
+/* Inside a task: wait until *flag is not 0. *flag must be set by a task with a lower number: such a task has
+ * already started. */
 void pool_await(const _Atomic int32_t *flag);
-/* Number of processors that this process may use, by affinity mask and by the CPU quota of the control group. */
+/* Return how many processors this process may use, by affinity mask and by the CPU quota of the control group. */
 int pool_cpus(void);
 
 #endif

@@ -1,11 +1,13 @@
 /* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and the spread of attention.
  *
- * Measured tokens are computed a tile at a time: ordinary attention of the tile, which keeps its scores, then for
- * every column the probabilities of the tile's tokens in token order. So a sum does not depend on tiles, threads
- * or the way that a run of tokens is cut into calls, and the output has the bits of attention without a probe.
+ * Measured tokens are computed a tile at a time. First ordinary attention of the tile, which keeps its scores.
+ * Then, for every column, the probabilities of the tile's tokens are added in token order. So a sum does not
+ * depend on tiles, threads or the cut of tokens into calls, and the output has the bits of attention without a
+ * probe.
  *
- * The spread is the number of slots that have a given share of the probability. It is found by bisection over
- * thresholds in steps of 1/64 octave; inside the last step, by the mean probability of the slots in it. */
+ * The spread is the smallest number of slots whose probabilities sum to a given share. It is found by bisection
+ * over a threshold of the probability, in steps of 1/64 octave. Inside the last step, slots count with their mean
+ * probability. */
 #include <math.h>
 #include <string.h>
 
@@ -25,11 +27,11 @@ struct probe_job {
 	int32_t heads;  /* heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
 	int32_t first;  /* index of the first such column among the kept scores */
-	int carry;      /* 1 = the call's first tile, with `from`: the sums start from there */
+	int carry;      /* 1: this is the call's first tile and the probe has `from`, so the sums start from it */
 	float *spread;  /* [tokens][n_head] */
 };
 
-/* Set the start of the sums of a range of columns: the values of `from`, and 0 for the call's own tokens. */
+/* Set the initial sums of a range of columns: from `from`, and 0 for the call's own tokens. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;
@@ -47,7 +49,7 @@ static int32_t columns_seen(const struct attn_job *j, int32_t i)
 	return j->slots - (j->n - 1 - i);
 }
 
-/* Add the mass of all tokens of the tile to one range of columns of one output row. */
+/* Add the attention mass of the tile's tokens to one range of columns of one output row. */
 static void mass_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -76,7 +78,7 @@ static void mass_task(void *arg, int task, int worker)
 	}
 }
 
-/* Smallest number of the n probabilities p whose sum reaches the share. */
+/* Return the smallest number of the n probabilities p whose sum reaches `share`. */
 static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, float share)
 {
 	int32_t low = -1, high = OCTAVES * STEPS, count_low = 0, count_high, count;
@@ -99,8 +101,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Probabilities between the two thresholds differ by less than a step, so each is replaced by their mean;
-	 * 1e-3 absorbs the rounding of the sums. */
+	/* Probabilities between the two thresholds differ by less than a step, so each counts as their mean. 1e-3
+	 * absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -110,7 +112,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* Compute the spread of one (token, head). Overwrites its scores by probabilities, so it must run after mass_task. */
+/* Compute the spread of one (token, head). Overwrites its scores with probabilities, so it must run after
+ * mass_task(). */
 static void spread_task(void *arg, int task, int worker)
 {
 	const struct probe_job *pj = arg;
@@ -168,7 +171,8 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Scores are kept for whole parts. Parts within `skip` need none, unless spread counts them. */
+	/* Scores are kept from the beginning of a part on. Parts within `skip` need no scores, unless spread
+	 * counts them. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

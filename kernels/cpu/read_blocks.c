@@ -1,8 +1,7 @@
-/* kernels/cpu/read_blocks.c - selects the blocks of keys that the queries of a prompt's tokens read.
- *
- * The moments of blocks are computed in every call: for a step of 512 tokens this takes less than a hundredth of
- * the time of attention, and nothing has to be kept, rolled back or stored. The tasks are (KV head, block), then
- * (KV head, some tokens). */
+/* kernels/cpu/read_blocks.c - selects the blocks of keys that each query of a prompt reads. Means and variances of
+ * blocks are computed anew in every call. With 512 tokens this takes less than a hundredth of the time of
+ * attention, and nothing has to be cached, rolled back or saved. There are two runs of tasks: (KV head, block),
+ * then (KV head, some tokens). */
 #include <math.h>
 #include <string.h>
 
@@ -34,8 +33,7 @@ static float distance(const float *x, const float *y, int32_t dim)
 	return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + ((sum[4] + sum[5]) + (sum[6] + sum[7]));
 }
 
-/* Find the row farthest from the mean of n rows and return it. mean, variance: of each dimension over the other
- * rows. */
+/* Return the row farthest from the mean of n rows. mean, variance: of each dimension, over the other n - 1 rows. */
 static const float *moments_of(const float *x, size_t row, int32_t n, int32_t dim, float *mean, float *variance)
 {
 	const float *far = x;

@@ -1,8 +1,6 @@
-/* kernels/cpu/recurrent.c - operations of layers that keep a state instead of a KV cache: short convolutions, the
- * gated delta rule, state spaces, gates.
- *
- * A thread computes some columns of all tokens, in the order of the tokens: so a result depends neither on the
- * number of threads nor on how a prefill is cut into steps. */
+/* kernels/cpu/recurrent.c - operations of layers that have a state instead of a KV cache: short convolutions, the
+ * gated delta rule, state spaces, gates. A task computes some columns for all tokens, in token order. So a result
+ * depends neither on the number of threads nor on how a prefill is cut into steps. */
 #include <math.h>
 #include <string.h>
 
@@ -18,8 +16,8 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* Inputs u of token i for columns from .. to - 1; i < 0: a token before this call. A pointer to where they are in
- * memory, or to to_row, filled with gated inputs. */
+/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. The result points to
+ * where they are in memory, or for gated inputs to to_row, which is filled with them. */
 static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;

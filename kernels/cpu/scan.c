@@ -1,9 +1,8 @@
-/* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
- *
- * A scan reads every key of a plane or of its sketch once per KV head, for all query heads of the group. A task
- * computes some ranges of SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of
- * exponentials. The thread that finishes the last range of a KV head merges maxima and sums in ascending order and
- * writes the head's row of the output. So the result does not depend on which thread did what. */
+/* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token. A scan reads every key of a plane,
+ * or of its key sketch, once per KV head, for all query heads of the group. A task computes some ranges of
+ * SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials. The thread that
+ * finishes a KV head's last range merges maxima and sums in ascending order and writes the head's row of the
+ * output, so the result does not depend on the threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +11,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* Bits of the largest |q[i] * scale|; with fours, of the largest sum of four such magnitudes that meet the same
- * byte of a key in a sketch of two bits. A larger magnitude has larger bits; NaN and infinity give at least the
- * bits of infinity. */
+/* Return the bits of the largest |q[i] * scale|. With fours: of the largest sum of the four magnitudes that a
+ * two-bit sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least
+ * the bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -31,23 +30,24 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 	return bits;
 }
 
-/* Quantise a query to bytes: x ~ mult * hi, or with lo x ~ mult * (256 hi + lo). */
+/* Quantise a query to bytes: x ~ mult * hi, or if lo is not NULL x ~ mult * (256 hi + lo). */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
-	const float round = 12582912.0f; /* 1.5 * 2^23: adding and subtracting it rounds to the nearest integer */
+	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
+	const float round = 12582912.0f;
 	float top = 0, inv, d;
 	uint32_t bits = largest_bits(q, scale, dim, !lo);
 
 	memcpy(&top, &bits, 4);
 	if (bits >= 0x7f800000) {
-		/* Bytes cannot represent NaN and infinity; the factor carries them to the scores. */
+		/* Bytes cannot represent NaN or infinity. The factor NaN makes all scores NaN. */
 		*mult = NAN;
 		return;
 	}
-	/* Without lo: magnitudes of four values sum to at most 40, and to 42 after rounding each by at most a
-	 * half. */
+	/* Without lo, the four magnitudes for one byte of a key sum to at most 40, and after rounding each by
+	 * at most 1/2 to at most 42. */
 	d = top / (lo ? 127.0f : 40.0f);
-	/* 1 / d would overflow for a subnormal d; such a query is treated as zeros. */
+	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
 	inv = d > 0 ? 1.0f / d : 0;
@@ -72,8 +72,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 	}
 }
 
-/* Write the lookup tables of a group (struct scan_tile). An entry has, for each of four bytes, the products of two
- * two-bit codes; no byte is more than 126. */
+/* Write the lookup tables of a group of 64 values (scan_tile.table): for each byte of codes, the products of both
+ * halves. No entry is above 126. */
 static void lookup_tables(uint8_t *table, const int8_t *hi)
 {
 	for (int32_t i = 0; i < SKETCH_GROUP; i += 8)
@@ -163,7 +163,7 @@ static void scan_task(void *arg, int task, int worker)
 	scan_part(arg, task);
 }
 
-/* Memory of one scan, cut into arrays; base NULL: only their size is counted. */
+/* The memory of a scan, from which arrays are cut. base NULL: only add up their sizes. */
 struct scratch {
 	char *base;
 	size_t at;
@@ -187,7 +187,7 @@ struct queries {
 	uint8_t *table;
 };
 
-/* Place the arrays of a job and its queries in memory from `base` on.  Returns their bytes. */
+/* Set the array pointers of a job and its queries into memory from `base` on. Return the number of bytes. */
 static size_t scan_layout(struct scan_job *j, struct queries *q, const struct scan_args *a, char *base)
 {
 	struct scratch s = { base, 0 };
@@ -215,7 +215,7 @@ static size_t scan_layout(struct scan_job *j, struct queries *q, const struct sc
 	return s.at;
 }
 
-/* Quantise head h's query for a scan of a sketch, with the tables of its groups. */
+/* Quantise head h's query for a scan of a key sketch, with the lookup tables of its groups. */
 static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const float *query, float scale)
 {
 	int32_t dim = j->tile.dim, groups = sketch_groups(dim), top = (1 << j->tile.bits) - 1;
@@ -240,8 +240,8 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 	}
 }
 
-/* Scale a query for a scan of rows. A page's row has minima, then maxima: the query's negative values meet the
- * minima, its positive values the maxima, which gives the upper bound of the product. */
+/* Scale a query for a scan of rows. A row of a page has minima, then maxima: negative query values are placed at
+ * the minima, positive ones at the maxima. The dot product is then an upper bound for the page's keys. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

@@ -25,25 +25,28 @@
 #include "kernels/cpu/cpu.h"
 
 enum { SAMPLE_BLOCK = 16 }; /* scores that a sample adds up before it considers each */
-enum { SCAN_RANGE = 1024 }; /* keys of a range, for which a scan writes one maximum and one sum */
-/* Bytes of the lookup tables of a group of 64 values. Each unit has, for each of the four bytes of a key and each
- * half of the byte (bits 0 .. 3, bits 4 .. 7), 16 products: one for each combination of two codes. */
+enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
+/* Bytes of the lookup tables of a group of 64 values. A unit of the sketch has four bytes per key, a byte has two
+ * halves (bits 0 .. 3, bits 4 .. 7), and a half has two codes. For each half, the table has the 16 products that
+ * its two codes can give. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
-/* Scores of keys k0 .. k1 - 1 of one KV head for its n_q query heads; k0 and ld are multiples of 16. */
+/* The scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads of its group; k0 and ld are multiples of
+ * 16 */
 struct scan_tile {
-	const void *keys; /* the KV head's first block of a sketch, or its slot 0 in a plane */
+	const void *keys; /* the first block of this KV head in a key sketch, or its slot 0 in a plane */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
-	/* For a sketch: transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past dim. Query r ~ hi,
-	 * or with lo ~ 256 hi + lo, whose scores are 256 times as large. sum [n_q][groups]: the group's sum of
-	 * these integers, times the largest code. Sketches of two bits have no lo, and any four values of hi that
-	 * meet the same byte of a key have magnitudes that sum to at most 42. */
+	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past
+	 * dim. Query r ~ hi; with lo it is ~ 256 hi + lo, and scores are 256 times as large. sum [n_q][groups]:
+	 * the sum of these integers over a group, times the largest code. A two-bit sketch has no lo, and any four
+	 * values of hi that are multiplied with one byte of a key have magnitudes that sum to at most 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
-	/* For a level that looks up products of two bits. table [n_q][groups][LOOKUP_BYTES]: products, which are
-	 * never negative, because a negative query value meets the largest code minus the key's code. size
-	 * [n_q][groups]: the group's sum of the magnitudes of query values, times the largest code. */
+	/* Only for a two-bit sketch at a level that looks up products. table [n_q][groups][LOOKUP_BYTES]:
+	 * products, none negative: a negative query value is multiplied with the largest code minus the key's
+	 * code. size [n_q][groups]: the sum of the magnitudes of the query values of a group, times the largest
+	 * code. */
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
