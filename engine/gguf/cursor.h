@@ -1,8 +1,7 @@
-/* engine/gguf/cursor.h (private to engine/) - bounded reader of little-endian bytes.
+/* engine/gguf/cursor.h (private to engine/) - reads little-endian numbers and bytes without leaving a buffer.
  *
- * Every read names its field. A read past the end returns zero (or NULL), keeps the position, and records the field,
- * its offset and its size; all later reads fail, too. So a parser can read a whole record without checks and test
- * cursor.failed once. */
+ * A read past the end fails: it returns zero (or NULL), and the cursor records the field's name, offset and size. All
+ * later reads fail, too. So a parser can read a whole record and then test cursor.failed once. */
 #ifndef WEIR_CURSOR_H
 #define WEIR_CURSOR_H
 
@@ -23,8 +22,8 @@ static inline uint64_t cursor_left(const struct cursor *c)
 	return c->size - c->pos;
 }
 
-/* Return the next n bytes and advance, or return NULL. n is compared with the bytes left, because pos + n could
- * overflow. */
+/* Return the next n bytes and advance. If fewer are left, return NULL. (Testing pos + n would be wrong: the sum could
+ * overflow.) */
 static inline const uint8_t *cursor_bytes(struct cursor *c, uint64_t n, const char *field)
 {
 	const uint8_t *p;

@@ -41,7 +41,7 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 {
 	struct stat st;
 	void *p;
-	/* O_NONBLOCK: open() must not wait for the writer of a FIFO; FIFOs are refused below. */
+	/* O_NONBLOCK: otherwise open() of a FIFO would wait for a writer. FIFOs are refused below. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -81,8 +81,8 @@ static int map_file(struct gguf *g, const char *path, struct err *e)
 	return 0;
 }
 
-/* Copy the head. Its size is computed from bytes that another program may change before the copy; then the copy is
- * too short or too long, and the parser reports what is wrong. */
+/* Copy the head (everything before the tensor data), so that no other program can change it while it is parsed. If
+ * the file changes before the copy is complete, the size may be wrong; the parser then reports an error. */
 static int copy_head(struct gguf *g, struct err *e)
 {
 	if (!g->mapped)
@@ -137,7 +137,8 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-/* Linux' fault_around_bytes: one page fault may map all pages of the aligned block of this size. */
+/* Linux maps up to this many bytes at one page fault: the aligned block around the page (fault_around_bytes). So
+ * gguf_drop_pages() starts at the beginning of such a block. */
 enum { FAULT_BYTES = 64 << 10 };
 
 void gguf_drop_pages(const void *p, size_t n, void *gguf)
@@ -151,7 +152,8 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(MAX(from, base)), at + n - MAX(from, base), MADV_DONTNEED);
 }
 
-/* Larger than the gap between two tensors that are used one after the other; a disk of 1 GB/s reads it in 0.13 s. */
+/* Read this far ahead. It is more than the gap between two tensors that are used in succession, and takes 0.13 s on a
+ * disk of 1 GB/s. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

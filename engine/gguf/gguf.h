@@ -1,14 +1,11 @@
-/* engine/gguf/gguf.h (private to engine/) - the GGUF container: header, metadata, tensor directory.
+/* engine/gguf/gguf.h (private to engine/) - opens, checks and reads model files in the GGUF format.
  *
- * The file is mapped read-only, and another program may write to it at any time. The head, which is everything before
- * the tensor data, contains lengths and counts; so the head is copied before it is parsed. Only tensor data is read
- * from the mapping: there any bytes are valid numbers.
+ * A file begins with its head: header, metadata (keys and values) and the directory of tensors. The tensors' data
+ * follows. The file is mapped, and another program may write to it at any time. So the head is copied before it is
+ * parsed, because the parser relies on its lengths and counts. Tensor data is read from the mapping.
  *
- * The content may be hostile. All reads use one bounded cursor (cursor.h), and counts are capped before memory is
- * allocated for them. An error is one sentence that names file, byte offset, field, value and limit. Strings are
- * views into the copy: any bytes, not NUL-terminated. engine/model/ reads hyper-parameters and weights.
- *
- * If another program truncates the mapped file, the missing pages read as zeros, and struct gguf.lost is set
+ * Files may be hostile, so all reads are bounded (cursor.h). Strings are views into the copy: any bytes, not
+ * NUL-terminated. If a mapped file is truncated, the missing pages read as zeros, and struct gguf.lost becomes 1
  * (mapped.h). */
 #ifndef WEIR_GGUF_H
 #define WEIR_GGUF_H
@@ -55,7 +52,7 @@ struct gguf_tensor {
 	struct view name;
 	enum dtype type;
 	int32_t n_dims;
-	int64_t ne[4];    /* values per dimension: ne[0] = row length; unused dimensions are 1 */
+	int64_t ne[4];    /* sizes of the dimensions; ne[0] = row length; 1 for unused dimensions */
 	const void *data; /* the values, in the mapping */
 	uint64_t bytes;   /* size of data */
 	uint64_t off;     /* file offset of the directory record, for messages */
@@ -82,10 +79,10 @@ struct gguf {
 	const struct gguf_tensor **tensor_sorted; /* all tensors by name, for gguf_tensor_find() */
 };
 
-/* Compare bytes like memcmp(); a prefix is less than the longer text. */
+/* Compare like memcmp(). If one text is the beginning of the other, the shorter text is less. */
 int view_cmp(struct view a, struct view b);
-/* Write a key or name to out for a message and return out: everything but printable ASCII is escaped, long text is
- * cut after about 70 characters. */
+/* Write a key or name to out for an error message and return out. Bytes other than printable ASCII are escaped, and a
+ * long text is cut after about 70 characters. */
 const char *view_show(struct view, char out[80]);
 static inline int view_is(struct view v, const char *text)
 {
@@ -94,62 +91,65 @@ static inline int view_is(struct view v, const char *text)
 const char *gguf_type_name(enum gguf_type); /* "u32"; "unknown" for other numbers */
 unsigned gguf_type_size(enum gguf_type);    /* bytes of one value; 0 for strings and arrays */
 
-/* Map and check a model. If the file is part of a split model, open all parts (gguf_split.c). */
+/* Map and check a model file. If the model is split into several files, open all of them (gguf_split.c). */
 int gguf_open(struct gguf **out, const char *path, struct err *);
 /* Map and check one file, without its other parts. */
 int gguf_open_file(struct gguf **out, const char *path, struct err *);
-/* Add another part and its tensors; the first struct owns the part from then on, also after an error. Return -1 if a
- * tensor name is in both. */
+/* Add `part`, another file of a split model, and its tensors to the first file. The first file owns `part` from then
+ * on, even after an error. Return -1 if both have a tensor of the same name. */
 int gguf_join(struct gguf *, struct gguf *part, struct err *);
-/* Check n bytes in memory, which must outlive the result; name is for messages. For tests and fuzzing. */
+/* Parse a file of n bytes in memory, for tests and fuzzing. The bytes must outlive *out. name is for error
+ * messages. */
 int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
-/* For gguf.c: check the bytes at head (or base) and fill the other members (gguf_parse.c). */
+/* Parse the head and fill the other members (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
-/* Return what p[0..n), which is no GGUF, looks like: "a zip archive ..."; NULL if unknown (gguf_foreign.c). */
+/* Guess for an error message what p[0..n), which is not GGUF, is: "a zip archive ...". Return NULL if unknown
+ * (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
-/* Fill tensor_sorted and return 0 (gguf_get.c). If a name occurs twice, return the index of its second occurrence in
- * tensor_sorted. */
+/* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the
+ * same name, return the index of the second one in tensor_sorted. */
 uint64_t gguf_sort_tensors(struct gguf *);
 
-/* Return -1 with an error if a file of the model was truncated, or became unreadable, after it was opened. */
+/* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
 int gguf_check_there(const struct gguf *, struct err *);
-/* Return the size of the head, of which p[0..n) is the beginning (gguf_head.c). Return 0 if more bytes are needed,
- * and n if the bytes are no valid GGUF. */
+/* Return the size of the head of a file that begins with p[0..n), for example while it is being downloaded
+ * (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Return how many bytes of the file p[0..n) gguf_parse_all() may read: the head, or the head up to the first damaged
- * record, plus some bytes for a message to quote. */
+/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): the head and some bytes after it,
+ * which error messages may quote. If the head is damaged, its valid beginning takes the place of the head. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
-/* Drop the pages of p[0..n) from the process's memory; the next access reads the file again. Does nothing if p[0..n)
- * is not in a mapping of `gguf`, a struct gguf. */
+/* Free the physical memory of p[0..n); the next access reads the file again. Do nothing if p[0..n) is not in a
+ * mapping of `gguf`, which is a struct gguf. */
 void gguf_drop_pages(const void *p, size_t n, void *gguf);
 
 const struct gguf_value *gguf_find(const struct gguf *, const char *key);          /* NULL = no such key */
 const struct gguf_tensor *gguf_tensor_find(const struct gguf *, const char *name); /* NULL = no such tensor */
 
-/* Start reading p[0..n) and the 128 MiB after it from disk, without waiting. For weights, which are used mostly in
- * the order of the file. */
+/* Start reading p[0..n) and the next 128 MiB from disk, without waiting. Weights are used mostly in the order of the
+ * file. */
 void gguf_read_ahead(struct gguf *, const void *p, size_t n);
 
-/* Typed reads. Return 1 with the value in *out; 0 if the key is absent, *out unchanged; -1 if the type is wrong or
- * the value out of range. gguf_int() accepts any integer type; gguf_float() accepts F32 and F64, infinities and NaN
- * too. */
+/* Read the value of a key into *out and return 1. If the key is absent, return 0 and leave *out unchanged. If the
+ * value has a wrong type or is out of range, return -1. gguf_int() accepts all integer types. gguf_float() accepts
+ * F32 and F64, also infinities and NaN. */
 int gguf_int(const struct gguf *, const char *key, int64_t min, int64_t max, int64_t *out, struct err *);
 int gguf_float(const struct gguf *, const char *key, double *out, struct err *);
 int gguf_bool(const struct gguf *, const char *key, int *out, struct err *);
 int gguf_string(const struct gguf *, const char *key, struct view *out, struct err *);
-/* Typed read of an array of n elements of type elem; n = UINT64_MAX: any number of elements. */
+/* Find an array of n elements of type elem, with the return values of gguf_int(). n = UINT64_MAX accepts any number
+ * of elements. */
 int gguf_array(const struct gguf *, const char *key, enum gguf_type elem, uint64_t n, const struct gguf_value **out,
                struct err *);
 /* Return element i < v->n of an array of integers. */
 int64_t gguf_array_int(const struct gguf_value *v, uint64_t i);
 
-/* Step through an array of strings, starting with *pos = 0. Set *out to the next string, advance *pos and return 1;
- * at the end return 0. */
+/* Step through an array of strings; start with *pos = 0. Set *out to the next string, advance *pos and return 1.
+ * Return 0 at the end. */
 int gguf_string_next(const struct gguf_value *v, uint64_t *pos, struct view *out);
 
-/* Return 0 if every weight is finite (--check-tensors). Otherwise return -1; the error names tensor, index and byte
- * offset of the first weight that is not. */
+/* Check that every weight is finite, for --check-tensors. If not, return -1 with an error that names the tensor, the
+ * index and the byte offset of the first weight that is not finite. */
 int gguf_check_weights(const struct gguf *, struct err *);
 
 /* Set the error "file 'PATH': <formatted text>", ERR_MODEL, and return -1. */

@@ -1,4 +1,5 @@
-/* engine/gguf/gguf_foreign.c - names what a file is that is no GGUF, for an error message (gguf.h). */
+/* engine/gguf/gguf_foreign.c - recognises files that are not GGUF (archives, old formats, ...), for error
+ * messages. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/base/utf8.h"
@@ -7,7 +8,8 @@
 
 const char *gguf_looks_like(const uint8_t *p, uint64_t n)
 {
-	/* Magics of old formats: in files the bytes are in this order or reversed, in upper or lower case. */
+	/* Magics of old formats. A file may contain the four bytes in this order or reversed, in upper or lower
+	 * case. */
 	static const struct {
 		char magic[5];
 		const char *what;

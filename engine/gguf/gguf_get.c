@@ -1,7 +1,7 @@
-/* engine/gguf/gguf_get.c - typed access to a parsed GGUF file, error messages, and the check for finite weights.
+/* engine/gguf/gguf_get.c - typed reads from a parsed GGUF file, error messages, and the check for finite weights.
  *
- * gguf_parse.c has checked that each value's data is inside the file, that arrays of strings are complete, and that
- * keys and names are unique and sorted. */
+ * gguf_parse.c has already checked that every value is inside the file, that arrays of strings are complete, and that
+ * keys and tensor names are unique. It has also sorted them. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -64,7 +64,7 @@ int gguf_err(const struct gguf *g, struct err *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	/* A long path loses its beginning, so that the message keeps the file name and the sentence. */
+	/* Cut the beginning of a long path, so that the message has room for the file name and the text. */
 	if (n > 120)
 		return err_set(e, ERR_MODEL, "file '...%s': %s", g->path + n - 117, text);
 	return err_set(e, ERR_MODEL, "file '%s': %s", g->path, text);
@@ -145,7 +145,7 @@ static int is_int(enum gguf_type t)
 	return t <= GGUF_I32 || t == GGUF_U64 || t == GGUF_I64;
 }
 
-/* Set *out to the integer of type t at p. Return -1 with *out = INT64_MAX if it is larger than INT64_MAX. */
+/* Set *out to the integer of type t at p. If it exceeds INT64_MAX, set *out to INT64_MAX and return -1. */
 static int read_int(enum gguf_type t, const uint8_t *p, int64_t *out)
 {
 	uint64_t u = bytes_le(p, gguf_type_size(t));

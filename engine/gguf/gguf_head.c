@@ -1,7 +1,8 @@
-/* engine/gguf/gguf_head.c - finds the end of a model file's head, also while the file is being downloaded (gguf.h).
+/* engine/gguf/gguf_head.c - finds the end of a GGUF file's head (everything before the tensor data), even while the
+ * file is being downloaded.
  *
- * Steps over the records by their lengths alone; gguf_parse.c checks the content once the head is complete. At an
- * invalid record the search ends as if the head were complete: opening the file then reports the error. */
+ * Records are skipped by their lengths alone; gguf_parse.c checks the content later. At an invalid record the search
+ * ends as if the head were complete: gguf_parse.c then reports the error. */
 #include "engine/engine.h"
 #include "engine/gguf/gguf.h"
 
@@ -15,7 +16,7 @@ static void skip_string(struct cursor *c)
 	cursor_bytes(c, cursor_u64(c, "length"), "string");
 }
 
-/* Skip a value. Return -1 if the type does not exist or the size overflows. */
+/* Skip a value. Return -1 if its type is unknown or its size overflows. */
 static int skip_value(struct cursor *c, uint32_t type)
 {
 	uint64_t n = 1, bytes;
@@ -40,7 +41,7 @@ static int skip_value(struct cursor *c, uint32_t type)
 
 enum head_state { WHOLE, CUT_OFF, WRONG };
 
-/* Step over all records of p[0..n). *reached: offset after the last record that was complete. */
+/* Skip all records of the head in p[0..n). Set *reached to the offset of the first byte that was not skipped. */
 static enum head_state head_scan(const void *p, uint64_t n, uint64_t *reached)
 {
 	struct cursor c = { .base = p, .size = n };

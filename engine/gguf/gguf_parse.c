@@ -8,10 +8,9 @@
  *
  * A string is a u64 length and its bytes. All numbers are little endian.
  *
- * After a successful parse, all pointers in struct gguf are inside the file or the copy of its head, keys and names
- * are unique printable ASCII, and tensors are inside the file without overlap. Memory use is proportional to the file
- * size: before memory is allocated for a count, the count is compared with the bytes left divided by the smallest
- * record. */
+ * After a successful parse all pointers in struct gguf are valid, keys and names are unique printable ASCII, and
+ * tensors are inside the file without overlap. Before memory is allocated for n records, n is compared with the
+ * number of records that fit into the remaining file. So memory use is proportional to the file size. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"
@@ -35,14 +34,15 @@ struct parse {
 	struct cursor c;
 	struct err *e;
 	/* for messages: */
-	const char *kind; /* kind of the record being read: "key", "tensor", or NULL outside records */
+	const char *kind; /* what is being read: a "key" or a "tensor"; NULL = neither */
 	uint64_t index;   /* number of that record, from 0 */
-	struct view name; /* name of that record; empty until a printable name has been read */
+	struct view name; /* its name; empty until the name has been read */
 };
 
 /* ---- messages ---- */
 
-/* Set the error "byte OFF: FIELD of key 'NAME' REST" and return -1. rest: a format such as "is %u, and must be 1". */
+/* Set the error "byte OFF: FIELD of key 'NAME' REST" and return -1. `rest` is a printf format: "is %u, and must be
+ * 1". */
 static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
 	__attribute__((format(printf, 4, 5)));
 static int bad_field(struct parse *p, uint64_t off, const char *field, const char *rest, ...)
@@ -62,13 +62,13 @@ static int bad_field(struct parse *p, uint64_t off, const char *field, const cha
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Return the bytes from offset `at` to the end of the file. The cursor may cover the beginning of the file only. */
+/* Return the number of bytes from offset `at` to the end of the file. (The cursor ends soon after the head.) */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;
 }
 
-/* Report the read that failed: the file is cut off, or the head changed since its size was computed. */
+/* Report a failed read. Either the file is cut off, or another program changed the head while it was copied. */
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))
@@ -94,7 +94,7 @@ static int bad_magic(struct parse *p)
 	return gguf_err(p->g, p->e, "byte 0: this is not a GGUF file (magic is %s, not 47 47 55 46)", hex);
 }
 
-/* Check a count of the header against its cap and against the bytes left for its records. */
+/* Check that n <= cap, and that n records of at least `record` bytes fit into the rest of the file. */
 static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
 {
 	uint64_t left = file_left(p, p->c.pos);
@@ -294,8 +294,8 @@ static int parse_kv(struct parse *p)
 		g->kv_sorted[p->index] = &g->kv[p->index];
 	}
 	p->kind = NULL;
-	/* Sorting makes duplicates adjacent and lookup a binary search. Unlike a hash table, it has no worst case
-	 * that hostile keys could cause. */
+	/* Sorting makes duplicates adjacent, and lookup a binary search. A hash table would have a worst case, which
+	 * hostile keys could cause. */
 	qsort(g->kv_sorted, g->n_kv, sizeof *g->kv_sorted, by_key);
 	for (uint64_t i = 1; i < g->n_kv; i++)
 		if (!view_cmp(g->kv_sorted[i - 1]->key, g->kv_sorted[i]->key))
@@ -305,7 +305,7 @@ static int parse_kv(struct parse *p)
 	return 0;
 }
 
-/* Check the keys of the container itself: alignment, architecture, split. */
+/* Check the keys that describe the file itself: alignment, architecture name, number of split files. */
 static int check_container_keys(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -421,8 +421,8 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Turn the tensors' offsets into file offsets and pointers. The data must be inside the file, in the order of the
- * directory, without overlap. */
+/* Turn the tensors' offsets into file offsets and pointers. Tensor data must be inside the file, without overlap, and
+ * in the order of the directory. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;
@@ -471,7 +471,7 @@ static int parse_tensors(struct parse *p)
 
 	if (!g->n_tensor)
 		return 0;
-	/* Check again: the metadata has used up some of the bytes that were left in parse_header(). */
+	/* Check n_tensors a second time: fewer bytes are left now, after the metadata. */
 	if (check_count(p, 8, "n_tensors", g->n_tensor, MAX_TENSORS, MIN_TENSOR_RECORD))
 		return -1;
 	g->tensor = try_alloc(g->n_tensor, sizeof *g->tensor, "the tensor directory of a model file", p->e);

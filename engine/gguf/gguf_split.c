@@ -1,8 +1,8 @@
-/* engine/gguf/gguf_split.c - opens a model split into files NAME-00001-of-0000N.gguf and so on (gguf.h).
+/* engine/gguf/gguf_split.c - opens a model that is split into files NAME-00001-of-0000N.gguf and so on (gguf.h).
  *
- * Each file is a part. The first part contains the metadata, and each part contains tensors of its own. The key
- * split.count is the number of parts, split.no the index of this part, from 0. The user may name any part: all parts
- * are opened, each is checked like a single file, and their tensors are joined. */
+ * Only the first file has the metadata; every file has some of the tensors. The key split.count is the number of
+ * files, split.no the index of a file, from 0. The user may name any of the files: all are opened and checked, and
+ * their tensors are joined. */
 #include "engine/gguf/gguf.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { PARTS_MOST = 999, TAIL = sizeof "-00001-of-00002.gguf" - 1 };
 
-/* Return the number of parts of a path that ends in "-00002-of-00005.gguf", or 0 for any other path. */
+/* Return 5 for a path that ends in "-00002-of-00005.gguf", and 0 for a path that does not end like this. */
 static int parts_by_name(const char *path)
 {
 	size_t n = strlen(path);
@@ -24,7 +24,7 @@ static int parts_by_name(const char *path)
 	return count;
 }
 
-/* Read split.no and split.count. Return 1 for a part of several, 0 for a whole model, -1 on error. */
+/* Read split.no and split.count. Return 1 if the file is one of several, 0 if it is a whole model, -1 on error. */
 static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct err *e)
 {
 	*no = *count = 0;
@@ -34,7 +34,8 @@ static int split_of(const struct gguf *g, int64_t *no, int64_t *count, struct er
 	return *count > 1;
 }
 
-/* Open part i of count, whose path differs from `path` in the number only, and check its split keys. */
+/* Open file i (from 0) of a model of `count` files and check its split keys. `path` is the path of any of the
+ * files. */
 static int open_part(struct gguf **out, const char *path, int64_t i, int64_t count, struct err *e)
 {
 	struct str name = { 0 };

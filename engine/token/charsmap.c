@@ -1,17 +1,18 @@
-/* engine/token/charsmap.c - the table of replacements by which a SentencePiece model normalises text ("precompiled
- * charsmap"): texts that occur in the input, sources, each with the text that replaces it.
+/* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table that replaces texts, called sources, when
+ * the input is normalised.
  *
- * The bytes in the file: a u32, the size of the trie in bytes; the trie; the replacements, each followed by a zero byte.
- * The trie is the double array of the library Darts-clone, an array of u32 units. A unit has
+ * The table in the file is: a u32, the bytes of the trie; the trie of all sources; the replacements, each followed by
+ * a zero byte. The trie is a double array of the library Darts-clone, an array of u32 units:
  *
- *	bits 0..7, bit 31   label: the byte that leads to this unit; bit 31 is set in the value of a source only
+ *	bits 0..7, bit 31   label: the byte that leads to this unit; bit 31 is set only in a source's value
  *	bit 8               1 = a source ends here
  *	bits 10..30         offset, shifted left by 8 more if bit 9 is set
  *
- * Unit i has the base i ^ offset (unit 0: offset). Its child by byte b is unit base ^ b, if the label of that unit is b.
- * A source that ends at unit i has as its value, bits 0..30 of unit `base`, the place of its replacement. Subtrees may
- * be shared. Anything may be in a hostile file, so charsmap_load() walks the trie once and refuses what could make a
- * lookup leave the array or take long. */
+ * The base of unit i is i ^ offset. The child of the unit by byte b is unit base ^ b, if that unit's label is b. If a
+ * source ends at the unit, bits 0..30 of unit `base` are its value, the offset of its replacement. Subtrees may be
+ * shared.
+ *
+ * The trie of a hostile file may have cycles or point outside of the array, so charsmap_load() checks all of it. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static int is_end(uint32_t unit)
 	return unit >> 8 & 1;
 }
 
-/* Check what the unit leads to. Return NULL, or what is wrong. */
+/* Check that `base`, the unit's base, is in the trie. If a source ends at the unit, check its replacement, too.
+ * Return NULL, or the text of the error. */
 static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
 {
 	uint32_t value;
@@ -51,8 +53,9 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Walk all of the trie, depth first, each base once. Return NULL, or what is wrong with unit *at. height[base]: 0 = not
- * seen, ON_PATH, otherwise the length in bytes of the longest source's rest from there on, + 1. */
+/* Walk the whole trie depth first, each shared subtree once. Return NULL, or what is wrong with unit *at.
+ * height[base] is: 0 = not visited yet; ON_PATH = on the current path, so that a cycle is detected; otherwise 1 + the
+ * number of bytes from there to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -1,16 +1,17 @@
-/* engine/token/pretok.c - the pre-tokenizers of byte-level BPE, as scanners in linear time.
+/* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words.
  *
- * Each kind implements the regular expression that its models were trained with; alternatives are tried in order. L =
- * letters, N = numbers, M = combining marks, S = white space:
+ * Each kind of pre-tokenizer does what a regular expression did in the training of its models. It is written as a
+ * scanner, which takes linear time. Alternatives are tried in order. L = letters, N = numbers, M = combining marks, S
+ * = white space:
  *
  *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
- *           (digits = 1: every digit is a word, and the text between two digits is matched separately, so that
- *           white space before a digit is at the end of a text)
+ *           (digits = 1: every digit is a word of its own; for S+(?!\S) the text ends at a digit)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   SEED    as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*
  *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
- *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+        C = contractions, if suffix is set */
+ *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+
+ *           (C = the contractions 's|'t|...; only if `suffix` is set) */
 #include "engine/token/pretok.h"
 
 #include "engine/base/base.h"
@@ -109,7 +110,8 @@ static const uint8_t ascii_class[128] = {
 #undef U
 #undef L
 
-/* Return the class of the character at i, 0 at the end of the text. *next: start of the next character. */
+/* Return the class of the character at byte i, or 0 at the end of the text. Set *next to the start of the next
+ * character. */
 static inline int class_at(struct text t, size_t i, size_t *next)
 {
 	int32_t cp;
@@ -125,7 +127,7 @@ static inline int class_at(struct text t, size_t i, size_t *next)
 	return class_of(cp);
 }
 
-/* Return the end of the run of characters of these classes that begins at i. */
+/* Skip characters of these classes from byte i on. Return the offset of the first other character. */
 static size_t run_end(struct text t, size_t i, int classes)
 {
 	size_t next;
@@ -150,8 +152,8 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* Return the end of a contraction ('s 't 're 've 'm 'll 'd) at i; i = no contraction. fold: ignore case, and accept
- * U+017F, the long s, as s. */
+/* Return the end of an English contraction ('s 't 're 've 'm 'll 'd) at byte i, or i if there is none. fold: 1 =
+ * ignore case; U+017F, the long s, then counts as s. */
 static size_t contraction_end(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -172,8 +174,9 @@ static size_t contraction_end(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* Return the end of S+(?!\S)|S+ at i: of several white space characters before another word, the last is left to that
- * word. newlines: try S*[\r\n]+ first. stop: character classes that count as the end of the text. */
+/* Match S+(?!\S)|S+ at byte i and return the end of the match. Of several white space characters before a word, the
+ * last is left to that word. newlines: 1 = try S*[\r\n]+ first. stop: classes of characters that count as the end of
+ * the text. */
 static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -190,7 +193,8 @@ static size_t space_end(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* Return the end of " ?symbols+" at i; i = no match. newlines: include [\r\n]* after it; with slash, [\r\n/]*. */
+/* Match " ?symbols+" at byte i and return the end of the match, or i if there is none. classes: the classes of
+ * symbols. newlines: 1 = also match [\r\n]* after the symbols, or [\r\n/]* if `slash` is set. */
 static size_t symbols_end(struct text t, size_t i, int classes, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run_end(t, from, classes);
@@ -201,8 +205,9 @@ static size_t symbols_end(struct text t, size_t i, int classes, int newlines, in
 	return end;
 }
 
-/* Return the end of [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at i; i = no match. If no Ll follows the first run, the match ends
- * after the last character of the run that is also in the second class (Lm Lo M), as with backtracking. */
+/* Match [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at byte i and return the end of the match, or i if there is none. If no Ll
+ * follows the first part, the match ends after that part's last Lm, Lo or M. A backtracking matcher would end there,
+ * too. */
 static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -262,7 +267,8 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_end_within(t, i, CH_NUMBER, p->digits);
-	/* The optional first character joins the match if a word of either alternative follows. */
+	/* Include the optional first character, [^\r\n L N]?, if one of the two alternatives for words matches after
+	 * it. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
 	    (end = run_end(t, from, UPPER_PART)) == from)

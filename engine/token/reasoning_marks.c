@@ -1,4 +1,5 @@
-/* engine/token/reasoning_marks.c - the texts that enclose a model's reasoning, by family (engine.h). */
+/* engine/token/reasoning_marks.c - the texts before and after a model's reasoning, for each model family
+ * (engine.h). */
 #include "engine/engine.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
-/* engine/token/token.c - encoding of text that contains special tokens.
+/* engine/token/token.c - encodes text that contains special tokens.
  *
- * The text is split at special tokens. User-defined tokens match anywhere; control and unknown tokens match if their
- * whole text is inside a trusted range (adjacent ranges count as one). Matches are taken from left to right, the
- * longest at each place. The text between two matches is one run of plain text.
+ * The text is split at special tokens, from left to right, the longest match first. User-defined tokens match
+ * anywhere. Control and unknown tokens match only inside the ranges that the caller trusts, so that foreign text
+ * cannot contain them. A run, which is the plain text between two special tokens, is encoded by the model's own kind
+ * of tokenizer.
  *
- * SentencePiece adds a space before a run at the start of the text and after a control token, as in training. After a
- * user-defined token it adds none. */
+ * SentencePiece puts a space before a run at the start of the text or after a control token, as in training. After a
+ * user-defined token it puts none. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 
@@ -38,8 +39,8 @@ int vocab_is_end(const struct vocab *v, int32_t id)
 
 /* ---- encode ---- */
 
-/* Return the longest special token that starts at text[pos] and ends at or before len, or NULL. Control tokens must
- * end at or before `trusted`. */
+/* Return the longest special token that begins at text[pos] and ends at or before len, or NULL. Control and unknown
+ * tokens must end at or before `trusted`. */
 static const struct special *special_at(const struct vocab *v, const char *text, size_t pos, size_t len, size_t trusted)
 {
 	unsigned char c = (unsigned char)text[pos];
@@ -123,7 +124,7 @@ int vocab_encode_ends(const struct vocab *v, const char *text, size_t len, const
 
 	while (!bad && pos < len) {
 		const struct special *s;
-		/* start..end: the first trusted range that ends after pos, joined with adjacent ranges. */
+		/* Set start..end to the first trusted range that ends after pos. Adjacent ranges count as one. */
 		while (next < n_special && pos >= end) {
 			start = special[next].off;
 			end = start + special[next++].len;

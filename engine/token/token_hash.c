@@ -1,7 +1,7 @@
-/* engine/token/token_hash.c - lookup in the two hash tables of a vocabulary: text -> id, pair of ids -> merge.
+/* engine/token/token_hash.c - lookups in the two hash tables of a vocabulary: text -> id, and pair of ids -> merge.
  *
- * The hash takes eight bytes per step: the halves of a 128-bit product are XORed. Its seed is drawn at random when a
- * vocabulary is loaded. */
+ * The hash multiplies eight bytes per step and XORs the halves of the 128-bit product. Its seed is drawn at random
+ * for each loaded vocabulary, so that a file cannot be made to collide. */
 #include "engine/token/token_private.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* engine/token/token_load.c - loads a vocabulary from GGUF metadata and checks every array.
  *
- * Texts are copied, so the file may be closed afterwards. Two hash tables are built: stored text -> id, in which the
- * first of several tokens with equal text wins, and (left id, right id) -> merge, in which the first of several
- * merges of a pair wins, because it has the lowest rank. */
+ * Texts are copied, so the file may be closed afterwards. Two hash tables are built. In text -> id the first of
+ * several tokens with equal text wins. In (left id, right id) -> merge the first merge of a pair wins: it has the
+ * lowest rank. */
 #include "engine/engine.h"
 #include "engine/token/token_private.h"
 
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static int array_err(struct loader *l, con
 	return gguf_err(l->g, l->err, "byte %llu: '%.*s': %s", (ull)a->off, (int)a->key.n, a->key.p, text);
 }
 
-/* Arguments for "%.*s": the first 40 bytes of a text from the file. */
+/* The first 40 bytes of a text from the file, as arguments for "%.*s". */
 #define SHOW(n, p) (int)((n) < 40 ? (n) : 40), (p)
 
 /* ---- tables ---- */
@@ -102,7 +102,7 @@ static int load_texts(struct loader *l)
 		total += t.n;
 		v->off[i + 1] = (uint32_t)total;
 		if (!t.n)
-			continue; /* some vocabularies have empty entries; an empty text is never looked up */
+			continue; /* some vocabularies have empty texts, which are never looked up */
 		h = hash_bytes(v->seed, t.p, t.n);
 		for (uint32_t k = (uint32_t)(h >> 32) & v->by_text_mask;; k = (k + 1) & v->by_text_mask) {
 			struct text_slot *s = &v->by_text[k];
@@ -186,7 +186,8 @@ static int load_scores(struct loader *l)
 			v->score[i] = f;
 		f += 0.0f; /* -0 becomes 0, which must have an equal rank */
 		memcpy(&bits, &f, 4);
-		/* Map the float to an unsigned number of the same order; the highest score gets the lowest rank. */
+		/* Map the float to an unsigned number that sorts in the same order. The rank is the complement, so
+		 * the highest score has the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (ranks)
 			v->rank[i] = ~bits;
@@ -194,9 +195,9 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token whose text is both parts of a merge joined, -1 if no token has that text, -2 if memory
- * is exhausted. merge: "LEFT RIGHT", LEFT n_left bytes. Most vocabularies store the results in the order of the
- * merges, so *guess, the id after the last result, is tried first. */
+/* Return the id of the token that a merge results in; -1 if the vocabulary lacks it; -2 if memory is exhausted.
+ * merge: "LEFT RIGHT", where LEFT has n_left bytes. Most vocabularies store these tokens in the order of the merges.
+ * So *guess, the id after the last result, is tried before the hash table. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -219,7 +220,7 @@ static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, 
 	return to;
 }
 
-/* Add a merge, unless the pair already has one, which then has a lower rank. */
+/* Add a merge. If the pair already has one, keep that: its rank is lower. */
 static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
 {
 	uint32_t i = pair_hash(v, left, right) & v->pair_mask;
@@ -252,7 +253,7 @@ static int load_merges(struct loader *l)
 	if (!(v->pair = try_alloc(size, sizeof *v->pair, "the merges of the vocabulary", l->err)))
 		return -1;
 	for (uint32_t rank = 0; gguf_string_next(a, &pos, &t); rank++) {
-		/* The left part may begin with a space: search the separator from the second byte on. */
+		/* LEFT may begin with a space, so look for the separator from the second byte on. */
 		const char *sep = t.n > 2 ? memchr(t.p + 1, ' ', t.n - 2) : NULL;
 		int32_t left, right, to;
 		size_t n_left;
@@ -297,8 +298,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart concerns results of merges: with a list, tokens of any type but control and unknown;
-		 * otherwise normal tokens only. */
+		/* Only results of merges matter for words_apart. With a merge list these may be tokens of any type
+		 * except control and unknown; otherwise they are normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -379,7 +380,7 @@ static int find_specials(struct loader *l)
 
 /* ---- ids and flags named by the file ---- */
 
-/* Set *out to the id that the file names; `otherwise` if it names none. */
+/* Set *out to the id that the file stores under `key`, or to `otherwise` if it lacks the key. */
 static int read_id(struct loader *l, const char *key, int32_t *out, int32_t otherwise)
 {
 	int64_t id = otherwise;
@@ -404,8 +405,8 @@ static void add_end(struct vocab *v, int32_t id)
 		v->end[v->n_end++] = id;
 }
 
-/* Fill mark[] with the reasoning marks that are control tokens. Return 1 if the vocabulary has channels (gpt-oss):
- * then the token that ends a message does not end the answer. */
+/* Fill mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
+ * "channels" (sections of an answer) of gpt-oss. There the token that ends a channel does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };
@@ -431,7 +432,7 @@ static int load_marks(struct vocab *v)
 	return channels;
 }
 
-/* BERT's names: [CLS] is BOS, [SEP] is EOS. GGUF spells "seperator" so. */
+/* WordPiece's [CLS] serves as BOS, its [SEP] as EOS. GGUF files also spell it "seperator". */
 static int wordpiece_ids(struct loader *l)
 {
 	struct vocab_info *in = &l->v->info;
@@ -449,8 +450,8 @@ static int wordpiece_ids(struct loader *l)
 
 static int load_ids(struct loader *l)
 {
-	/* Texts of the tokens that end a turn, of all model families. If the file names no EOT, the first text in the
-	 * vocabulary is EOT. */
+	/* Tokens that end a turn, of all model families. If the file names no EOT (end of turn), the first of these
+	 * that the vocabulary contains is EOT. */
 	static const char *const turn_end[] = {
 		"<|eot_id|>",         "<|im_end|>",      "<|end|>", "<end_of_turn>",
 		"<|endofturn|>",      "<|end_of_turn|>", "<turn|>", "<|END_OF_TURN_TOKEN|>",
@@ -488,14 +489,15 @@ static int load_ids(struct loader *l)
 	if (v->kind == KIND_WORDPIECE && wordpiece_ids(l))
 		return -1;
 	if (v->kind == KIND_UNIGRAM || (v->kind == KIND_SPM && !v->merges)) {
-		/* Early files lack these keys; the texts are the same in every SentencePiece vocabulary. */
+		/* Early files lack these keys. All SentencePiece vocabularies have the same texts for these
+		 * tokens. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;
 	}
 	if (!l->types) {
-		/* Without types, at least the ids that the file names become control tokens: plain text must not
-		 * produce them. */
+		/* The file has no token types. Turn at least the ids that it names into control tokens, so that plain
+		 * text cannot produce them. */
 		int32_t named[] = { in->bos, in->eos, in->eot, eom, in->unk, in->pad };
 		for (size_t i = 0; i < LEN(named); i++)
 			if (named[i] >= 0 && v->type[named[i]] == TOKEN_NORMAL)
@@ -597,7 +599,7 @@ static int load_model(struct loader *l)
 	return 0;
 }
 
-/* Check that ARCH.vocab_size, if present, is the number of tokens. */
+/* Check that the number of tokens is ARCH.vocab_size (ARCH: the architecture's name), if the file has that key. */
 static int check_size(struct loader *l)
 {
 	struct view arch = { "", 0 };

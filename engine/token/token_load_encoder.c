@@ -1,5 +1,5 @@
-/* engine/token/token_load_encoder.c - loads what the vocabularies of encoders have beside their tokens: Unigram's
- * charsmap and flags, WordPiece's rules, and the prefix tree of both. */
+/* engine/token/token_load_encoder.c - loads what only the vocabularies of encoder models have: Unigram's table of
+ * replacements (charsmap) and flags, WordPiece's flags, and the prefix tree of both. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 

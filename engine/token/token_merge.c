@@ -1,9 +1,10 @@
-/* engine/token/token_merge.c - merges the symbols of one word by rank, for both tokenizers; the cache of words.
+/* engine/token/token_merge.c - merges the symbols of one word, for both kinds of BPE; caches encoded words.
  *
- * A word is a doubly linked list of symbols in an array. Each symbol has the rank of its merge with the next symbol.
- * In a short word the lowest rank is found by stepping through the list. A long word (a word may be a megabyte of one
- * letter) uses a heap of (rank, index), for O(n log n) in all. Entries are not removed when a rank changes; a popped
- * entry whose rank differs from its symbol's is skipped. */
+ * A symbol is at first a byte or a character. The symbols of a word are a doubly linked list. Each has the rank of
+ * its merge with the next symbol, and the lowest rank merges first. In a short word that rank is found by a linear
+ * search. A long word (a megabyte of one letter is possible) uses a heap of (rank, index), O(n log n) in all. When a
+ * rank changes, the old heap entry stays. When it is popped, its rank differs from its symbol's, and it is
+ * skipped. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* engine/token/token_piece.c - the bytes of a token, and the offset in the text at which each token ends. */
+/* engine/token/token_piece.c - the bytes of a token, and where in the text each token ends. */
 #include "engine/token/token_private.h"
 
 #include <ctype.h>
@@ -7,7 +7,7 @@
 
 /* ---- one byte ---- */
 
-/* A printable Latin-1 byte is stored as itself; the other bytes, in order, as U+0100, U+0101 and so on. */
+/* Byte-level BPE stores a printable Latin-1 byte as itself, and the other bytes as U+0100, U+0101 and so on. */
 int32_t byte_char(unsigned char b)
 {
 	if (b < 33)
@@ -108,8 +108,8 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* Return the offset in the run at which the token that begins at offset `at` ends. In SentencePiece a space and a
- * space mark (3 bytes) in the text become the same token. */
+/* Return the offset at which the token that begins at offset `at` of the run ends. SentencePiece encodes a space and
+ * a space mark (3 bytes) of the text as the same token, so look at the text to see which one it is. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

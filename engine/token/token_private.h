@@ -24,20 +24,20 @@ enum {
 	VOCAB_MAX = 1 << 24,
 	TOKEN_BYTES_MAX = 65536,
 	MERGES_MAX = 10000000,
-	SPECIAL_BYTES_MAX = 256, /* longer special tokens are not recognised: bounds the work per byte of text */
+	SPECIAL_BYTES_MAX = 256, /* longer special tokens are ignored, to bound the work per byte of text */
 	TEXT_BYTES_MAX = 1 << 29,
 	NORMAL_BYTES_MAX = 1 << 30, /* a text after normalising */
-	PIECE_BYTES_MAX = 256,      /* a normal token of Unigram or WordPiece: bounds the work per byte of text */
+	PIECE_BYTES_MAX = 256,      /* longest token of Unigram or WordPiece, to bound the work per byte of text */
 };
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the hash table text -> id, with open addressing. id1 = id + 1; 0 = empty. */
+/* Entry of the hash table text -> id, with open addressing. id1: id + 1, or 0 for an empty entry. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the hash table (left id, right id) -> merge. The merge with the lowest rank is done first. to1 = id of the
- * result + 1; 0 = empty. */
+/* Entry of the hash table (left id, right id) -> merge. Merges are done in the order of their ranks, lowest first.
+ * to1: id of the merged token + 1, or 0 for an empty entry. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
@@ -48,12 +48,14 @@ struct special {
 	const char *p;
 	uint32_t n;
 	int32_t id;
-	int user; /* 1 = user-defined, matches everywhere; 0 = control or unknown token, matches in trusted ranges */
+	/* 1 = user-defined token, recognised everywhere; 0 = control or unknown token, recognised in trusted ranges
+	 * only */
+	int user;
 };
 
-/* Prefix tree of the texts of the normal tokens (token_trie.c). Node 0 is the root. */
+/* Prefix tree of the texts of all normal tokens (token_trie.c). Node 0 is the root. */
 struct trie {
-	uint32_t *kid;  /* [n + 1]: the children of node i are nodes kid[i]..kid[i + 1] - 1, with ascending labels */
+	uint32_t *kid;  /* [n + 1]: node i's children are nodes kid[i]..kid[i + 1] - 1, sorted by label */
 	int32_t *id;    /* [n]: the first token with exactly this text; -1 = none */
 	uint8_t *label; /* [n]: the last byte of the text */
 };
@@ -75,23 +77,24 @@ enum vocab_kind {
 struct vocab {
 	struct vocab_info info;
 	enum vocab_kind kind;
-	int marks;                 /* 1: stored texts have a space mark for a space; 0: byte-level BPE */
-	int merges;                /* 1: the file lists the merges (pair[]); 0: the result's score decides (rank[]) */
+	int marks;                 /* 1 = spaces are stored as space marks; 0 = byte-level BPE */
+	int merges;                /* 1 = the file lists the merges (pair[]); 0 = scores of tokens rank them (rank[]) */
 	char *text;                /* stored texts of all tokens, concatenated */
 	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
 	uint8_t *type;             /* [n]: enum token_type */
 	uint32_t longest;          /* bytes of the longest normal token's stored text */
-	uint64_t seed[2];          /* random seed of the hash: a hostile file cannot choose texts that collide */
+	uint64_t seed[2];          /* random, so that a hostile file cannot contain hash collisions */
 	struct text_slot *by_text; /* hash table text -> id */
 	uint32_t by_text_mask;     /* its number of entries - 1 */
 	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */
-	int cuts;                  /* 1 = no user-defined token contains a blank after another character */
+	int cuts;                  /* 1 = no user-defined token has a blank after another character (vocab_cuts()) */
 
 	/* SentencePiece only. */
-	uint32_t *
-		rank; /* [n], for BPE if !merges: rank of a merge into token i; the highest score has the lowest rank */
+	/* BPE without a list of merges: [n], rank of the merge into each token; the highest score has the lowest
+	 * rank */
+	uint32_t *rank;
 	int add_space;   /* 1 = add a space before the text */
-	int words_apart; /* 1 = no token has a space mark after another character: words can be encoded separately */
+	int words_apart; /* 1 = no token has a space mark after another character, so words are encoded one by one */
 
 	/* Byte-level BPE only. */
 	const struct pretok *pre;
@@ -101,8 +104,8 @@ struct vocab {
 	float *score;             /* Unigram: [n], finite */
 	double unknown_score;     /* Unigram: score of a character without a token */
 	struct charsmap charsmap; /* Unigram */
-	int trim;                 /* Unigram: 1 = drop spaces at both ends of the text, and after other spaces */
-	uint32_t word_node;       /* WordPiece: the space mark in the trie; 0 = no token begins with one */
+	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
+	uint32_t word_node;       /* WordPiece: the trie's node of the space mark, with which words begin; 0 = none */
 	int lowercase;            /* WordPiece: 1 = lower-case the text */
 	int strip_accents;        /* WordPiece: 1 = remove accents */
 
@@ -112,12 +115,12 @@ struct vocab {
 
 	struct special *special;   /* sorted by text, without duplicates */
 	int32_t n_special;         /* number of special tokens */
-	int32_t special_from[257]; /* special[special_from[b] .. special_from[b + 1]) begin with byte b */
+	int32_t special_from[257]; /* special[special_from[b]..special_from[b + 1]) begin with byte b */
 	char *special_text;        /* memory of the texts of special[] */
 	int32_t end[32];           /* ids that end a turn */
 	int n_end;                 /* number of those ids */
-	int32_t mark[24]; /* ids of reasoning marks that are control tokens; their text is part of the answer */
-	int n_mark;       /* number of those ids */
+	int32_t mark[24];          /* control tokens around the model's reasoning; their text is part of the answer */
+	int n_mark;                /* number of those ids */
 };
 
 /* ---- token_hash.c ---- */
@@ -131,7 +134,7 @@ const struct pair_slot *vocab_pair(const struct vocab *, int32_t left, int32_t r
 
 /* ---- encoding ---- */
 
-/* A part of a word that is being merged; the symbols of a word are a doubly linked list. */
+/* A part of a word during merging. The symbols of a word are a doubly linked list. */
 struct symbol {
 	int32_t id;         /* its token; -1 = no token has this text */
 	int32_t prev, next; /* indices of the neighbours; -1 = none */
@@ -140,7 +143,7 @@ struct symbol {
 	int32_t to;         /* id of that merge's result */
 };
 
-/* A word of the run that was encoded before; a repetition copies its ids from the output. */
+/* Cache entry for a word of the run. When the word occurs again, its ids are copied from the output. */
 struct word_seen {
 	uint32_t at, len; /* its bytes in the run */
 	size_t out_at;    /* index of its first id in the output */
@@ -158,11 +161,14 @@ struct encoder {
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table of the run's words */
 	int use_seen;           /* 0 = the run is too short for that table */
-	char *run;              /* the run, normalised or with space marks; byte-level: one word in stored form */
+	/* the run, normalised or with space marks; for byte-level BPE a single word in stored form */
+	char *run;
 	size_t cap_run;
 	uint32_t
-		*run_end; /* Unigram and WordPiece, if ends: [cap_run], for each byte of run[], the end of its source */
-	struct cut *cut;  /* Unigram: the best cuts of a word */
+		/* Unigram and WordPiece, if ends is set: [cap_run], where each byte of run[] ends in the text before
+		 * normalising */
+		*run_end;
+	struct cut *cut; /* Unigram: the best cuts of a word */
 	size_t cap_cut;
 	struct token_ends *ends; /* where the ends of tokens are appended; NULL = nowhere */
 	const char *text;        /* the run */
@@ -173,27 +179,29 @@ struct encoder {
 
 /* Return the byte of a text "<0xNN>", or -1. */
 int token_byte(const char *p, size_t n);
-/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point for byte b,
- * char_byte() the byte for a code point, or -1. */
+/* Byte-level BPE stores each byte as a printable character. byte_char() returns the code point of byte b. char_byte()
+ * returns the byte of a code point, or -1. */
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Append the ends of the tokens from index out_at on. The tokens are the word run[from..to). from = -1: the word
- * begins with a space that is not in the text. */
+/* Append where each token ends, from the token with index out_at on. These tokens are the bytes from..to of the run.
+ * from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Append an end for each token from index out_at on: the end of the source of byte run_at - 1 of e->run. */
+/* Append an end for each token from index out_at on: the place where byte run_at - 1 of e->run ends in the original
+ * text. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
-/* ---- the encoders: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
+/* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
 
-/* Append the ids of one run of plain text. space: add a space mark before the run. begins: the run is not in the
- * middle of a text. */
+/* Append the ids of s[0..n), one run of plain text. space: 1 = put a space mark before it. begins: 0 = the run
+ * follows other plain text or a user-defined token. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
 int wordpiece_encode(struct encoder *, const char *s, size_t n);
-/* Return the end of the word that begins at i: the next space mark after another character. */
+/* Return the end of the word that begins at byte i. A word is space marks, if any, and the text up to the next space
+ * mark. */
 size_t spm_next_word(const char *s, size_t n, size_t i);
 
 /* ---- token_trie.c ---- */
@@ -204,23 +212,26 @@ uint32_t trie_step(const struct trie *, uint32_t node, char byte);
 
 /* ---- charsmap.c ---- */
 
-/* Load the bytes of a file. On error return -1; *wrong says what is wrong with unit *at of the trie, or is NULL if
- * memory is exhausted. */
+/* Load the n bytes that the file stores. On error return -1: *wrong says what is wrong with unit *at of the trie, or
+ * is NULL if memory is exhausted. */
 int charsmap_load(struct charsmap *, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *);
-/* Return the length of the longest source that s[0..n) begins with, and set *to to its replacement; 0 = none. */
+/* Find the longest source (text to be replaced) at the start of s[0..n). Set *to to its replacement and return the
+ * length of the source. Return 0 if there is none. */
 size_t charsmap_match(const struct charsmap *, const char *s, size_t n, const char **to);
 
 /* ---- token_load_encoder.c ---- */
 
-/* Load what Unigram and WordPiece have beside the tokens: the prefix tree, the charsmap, flags. Token types are known. */
+/* Load what only Unigram and WordPiece have: prefix tree, charsmap, flags. The types of the tokens must be loaded
+ * already. */
 int load_encoder(struct vocab *, const struct gguf *, struct err *);
 
 /* ---- token_merge.c ---- */
 
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
-/* Merge neighbouring symbols, lowest rank first and leftmost first among equal ranks, until no pair merges. pair()
- * looks up the merge of two neighbours and sets rank and to of the first; without a merge it changes nothing. */
+/* Merge neighbouring symbols until no pair has a merge: lowest rank first, and leftmost first among equal ranks.
+ * pair() looks up the merge of two neighbours and sets rank and to of the first. If there is no merge, it changes
+ * nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Reserve n bytes in e->run; the old content is lost. */
@@ -229,17 +240,18 @@ int run_reserve(struct encoder *, size_t n);
 int run_grow(struct encoder *, size_t n);
 /* 1 if the vocabulary has an unknown token that is not a control token. */
 int has_unknown(const struct vocab *);
-/* Append the unknown token, for a byte without a token. If the vocabulary has none, return -1 with an error.
+/* Append the unknown token, for a byte without a token. If the vocabulary has no unknown token, return -1 with an
+ * error.
  *
- * Exception: a byte-level vocabulary may lack rare bytes (SmolLM2: 21 control codes and rare UTF-8 bytes) and name a
- * control token as its unknown token. Plain text must not produce a control token, and the model's own software drops
- * such bytes. So does encode_unknown(), except for printable ASCII: a vocabulary without it is unusable. */
+ * Exception: some byte-level vocabularies lack rare bytes and name a control token as the unknown one. Plain text
+ * must not produce a control token, so the byte is dropped, as the model's own software does. (SmolLM2's vocabulary
+ * lacks 21 control codes and rare UTF-8 bytes.) Only a missing byte of printable ASCII is an error. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
-/* A cache of the words in a run, because words repeat. seen_start() empties it for a run of n bytes. If the word
- * base[at..at + len) is in the cache, seen_again() appends its ids and returns 1; otherwise it returns 0 and sets
- * *slot to the entry for the word (NULL: the word is not cached). After the caller has appended the ids, seen_keep()
- * stores the word in the slot. */
+/* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up
+ * the word base[at..at + len). If it is cached, append its ids and return 1. Otherwise return 0 and set *slot to the
+ * cache entry for the word (NULL: do not cache it). The caller then encodes the word, and seen_keep() fills the
+ * entry. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

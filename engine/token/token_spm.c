@@ -1,9 +1,9 @@
-/* engine/token/token_spm.c - SentencePiece BPE: characters are merged by score, or by a list of merges (Gemma 4). A
- * character without a token becomes byte tokens.
+/* engine/token/token_spm.c - SentencePiece BPE: merges characters in order of their scores, or by a list of merges
+ * (Gemma 4). A character without a token becomes byte tokens. Spaces become U+2581, the space mark.
  *
- * Spaces become U+2581, the space mark. SentencePiece does not split text into words. But if no token has a space
- * mark after another character (vocab.words_apart; true of all Llama vocabularies), no merge crosses the start of a
- * word. Then encoding word by word gives the same tokens, and words are short. */
+ * SentencePiece itself encodes the text as a whole. But in most vocabularies (all of Llama) no token has a space mark
+ * after another character, so no merge crosses the start of a word. Then encoding word by word gives the same tokens,
+ * and the words are short (vocab.words_apart). */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static void spm_pair(const struct vocab *v, const char *word, struct symbol *a, 
 	}
 }
 
-/* Append the byte tokens of a character without a token, or one unknown token if a byte token is missing. */
+/* Append the byte tokens of a character without a token. If a byte token is missing, append one unknown token
+ * instead. */
 static int spm_bytes(struct encoder *e, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -76,9 +77,9 @@ size_t spm_next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* Return the offset in the text s that corresponds to offset `to` in the run; offset `from` corresponds to `at`. A
- * space mark in the run is a space in the text or the mark itself. space: the first mark of the run is not in the
- * text. */
+/* Return the offset in the text s of offset `to` in the run, which is s with space marks. Offsets `from` of the run
+ * and `at` of s belong together. A space mark of the run is a space in s, or a space mark there, too. space: 1 = the
+ * first mark of the run was added and is not in s. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
 	if (space && !from && to)

@@ -1,9 +1,8 @@
-/* engine/token/token_trie.c - the prefix tree of a vocabulary's texts, for encoders that look for the tokens that begin
- * at a place in the text.
+/* engine/token/token_trie.c - the prefix tree of a vocabulary. Encoders look up in it all tokens that begin at a
+ * place in the text.
  *
- * Nodes are numbered level by level, so that the children of a node are neighbours and follow those of the node before.
- * The tokens below a node are a range of one list; the range is sorted by the next byte when the node's children are
- * made. */
+ * Nodes are numbered level by level, so the children of a node have consecutive numbers. While the tree is built, the
+ * tokens below each node are a range of one list. Sorting the range by the next byte gives the node's children. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>

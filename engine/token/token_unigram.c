@@ -1,16 +1,16 @@
-/* engine/token/token_unigram.c - Unigram (SentencePiece): the text is normalised, then each word is cut into the tokens
- * whose scores have the highest sum.
+/* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then cuts each word into the tokens
+ * with the highest sum of scores.
  *
- * Normalising replaces sources of the charsmap, invalid bytes by U+FFFD, and spaces by U+2581, the space mark; it can
- * drop spaces at both ends and after other spaces. The best cut is found from left to right: for each place, the best
- * sum of all cuts up to there (Viterbi). A character without a token of its own may become an unknown token, at the
- * lowest score - 10. Equal sums: the longer last token. A word begins with a space mark, as in token_spm.c. */
+ * Normalising replaces texts by the charsmap, invalid bytes by U+FFFD, and spaces by U+2581, the space mark. It can
+ * also drop leading, trailing and repeated spaces. The best cut is found by the Viterbi algorithm: for each byte of
+ * the word, the best sum of a cut that ends there. Of equal sums, the one with the longer last token wins. A
+ * character without a token of its own counts as unknown, with the lowest score of all tokens - 10. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The best cut of the word up to one place: its last token and where that begins. */
+/* The best cut of a word's beginning into tokens: the last token, and where it begins. */
 struct cut {
 	double sum;
 	uint32_t from; /* NO_CUT = no token ends here */
@@ -32,7 +32,8 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append the replacement s[0..n) with space marks. *drop = 1: drop its leading spaces; set for the next one. */
+/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; the function sets it for its next
+ * call. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
 	while (*drop && n && *s == ' ') {
@@ -48,7 +49,7 @@ static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, s
 	return 0;
 }
 
-/* Write the normalised text to e->run and its length to *len. begins: not in the middle of a text. */
+/* Write the normalised text to e->run and its length to *len. begins: 0 = the text follows other text. */
 static int normalise(struct encoder *e, const char *s, size_t n, int begins, size_t *len)
 {
 	const struct vocab *v = e->v;
@@ -117,8 +118,8 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 	}
 }
 
-/* Append the tokens for a character without a token: its bytes, or the unknown token. *again = 1: the token before is
- * an unknown one, and this character joins it. */
+/* Append the tokens of a character without a token of its own: its byte tokens, or else the unknown token.
+ * Consecutive characters share one unknown token. *again: 1 = the character before was unknown. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
@@ -152,7 +153,8 @@ static int unigram_word(struct encoder *e, size_t at, size_t n)
 	}
 	cut = e->cut;
 	find_cuts(e->v, s, n, cut);
-	/* Turn the chain around: cut[i].from becomes the end of the token after the one that ends at i, 0 at the end. */
+	/* Reverse the chain of cuts: cut[i].from becomes the end of the token that begins at i, or 0 after the last
+	 * token. */
 	for (uint32_t i = (uint32_t)n, from; i; i = from) {
 		from = cut[i].from;
 		cut[i].from = next;

@@ -1,10 +1,11 @@
-/* engine/token/token_wordpiece.c - WordPiece (BERT): the basic tokenizer cuts the text into words, and each word becomes
- * the longest token that it begins with, then the longest for its rest, and so on.
+/* engine/token/token_wordpiece.c - WordPiece (BERT): cuts the text into words, and each word from left to right into
+ * tokens, always the longest that matches.
  *
- * The basic tokenizer drops control characters and invalid bytes, puts every Chinese character and punctuation mark into
- * a word of its own, and, if the vocabulary is uncased, removes accents and lower-cases. A word that cannot be cut
- * into tokens, or has over 100 characters, becomes one unknown token. GGUF stores a token that begins a word with U+2581
- * before it, and one that continues a word without the "##" of BERT's own files. */
+ * BERT's "basic tokenizer" makes the words. It drops control characters and invalid bytes, and makes every Chinese
+ * character and punctuation mark a word of its own. For an uncased vocabulary it also removes accents and
+ * lower-cases. A word of over 100 characters, or one that cannot be cut into tokens, becomes one unknown token.
+ *
+ * GGUF stores a token that begins a word with U+2581 before it, and other tokens without BERT's "##". */
 #include "engine/token/token_private.h"
 #include "engine/token/unicode_data_bert.h"
 
@@ -29,7 +30,7 @@ static enum bert_class class_of(int32_t cp)
 	return (enum bert_class)(bert_class_run[lo] & 0xff);
 }
 
-/* Write what cp becomes to out, and return the number of code points, 0 to 3. */
+/* Write the code points that replace cp to out, and return their number, 0 to 3. */
 static int map_char(const struct bert_map *m, int32_t cp, int32_t out[3])
 {
 	uint32_t lo = 0, hi = m->n_run;
@@ -61,7 +62,8 @@ static int map_char(const struct bert_map *m, int32_t cp, int32_t out[3])
 
 static int strip_accents(int32_t cp, int32_t out[3])
 {
-	int32_t s = cp - 0xac00; /* a Hangul syllable: leading consonant, vowel, and for s % 28 a trailing consonant */
+	/* A Hangul syllable is a leading consonant, a vowel and, if s % 28 is not 0, a trailing consonant. */
+	int32_t s = cp - 0xac00;
 
 	if (s < 0 || s >= 11172)
 		return map_char(&bert_strip, cp, out);
@@ -98,7 +100,7 @@ static int end_word(struct words *w)
 	return w->open ? add_char(w, ' ', 0) : 0;
 }
 
-/* Append a character, as a word of its own if `apart` or if it is punctuation. */
+/* Append a character. It becomes a word of its own if `apart` is set or it is punctuation. */
 static int add_folded(struct words *w, int32_t cp, int apart, size_t source_end)
 {
 	apart = apart || class_of(cp) == BERT_PUNCT;

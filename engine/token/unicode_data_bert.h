@@ -16,7 +16,8 @@ enum bert_class {
 extern const uint32_t bert_class_run[];
 extern const uint32_t n_bert_class_run;
 
-/* `count` code points from `first` on, `step` apart, each replaced by itself + delta. delta = 0: removed. */
+/* A group of `count` code points: `first`, first + step, and so on. Each is replaced by itself + delta, or removed if
+ * delta = 0. */
 struct bert_run {
 	int32_t first, count, step, delta;
 };
@@ -30,7 +31,8 @@ struct bert_map {
 	const struct bert_long *longer;
 	uint32_t n_run, n_longer;
 };
-/* Canonical decomposition without non-spacing marks; Hangul syllables, which decompose by a formula, are left out. */
+/* bert_strip removes accents: it decomposes characters and drops non-spacing marks. Hangul syllables are not in it,
+ * because a formula decomposes them. */
 extern const struct bert_map bert_strip;
 extern const struct bert_map bert_lower;
 
