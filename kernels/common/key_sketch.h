@@ -1,4 +1,4 @@
-/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: keys with 2, 4
+/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch, a low-bit code of keys: 2, 4
  * or 8 bits per value; the same on every backend.
  *
  * For each KV head, blocks of SKETCH_BLOCK (256) keys:
@@ -13,16 +13,14 @@
  *
  *     key ~ mean + H (scale * (2 code - most)), most = 2^bits - 1
  *
- * H is the Hadamard transform. Queries are transformed in the same way, which leaves every dot product unchanged.
- * Some dimensions of a model's keys are far from zero: subtracting the mean removes that offset, and the transform
- * spreads the rest evenly over the values. Codes are equally spaced; their step is the best one for a normal
- * distribution of the same variance. The scale is not the step, but |y|^2 / <y, 2 code - most> for the transformed
- * key y: it makes dot products unbiased (RaBitQ, arXiv 2405.12497), so that sums of exponentials of scores are
- * reliable.
+ * H is the Hadamard transform; queries are transformed too, which leaves dot products unchanged. Keys have
+ * dimensions far from zero. Subtracting the mean removes this offset, and H spreads the remaining differences
+ * evenly over the values. The step between codes is the best one for a normal distribution. The scale is |y|^2 /
+ * <y, 2 code - most> for the transformed key y, which makes dot products unbiased (RaBitQ, arXiv 2405.12497).
  *
- * A complete block is centred by the mean of its keys. The last block, while it grows, is centred by the mean of
- * the block before it, the first block by 0. So the sketch is a function of the keys alone: the steps in which
- * keys came, and earlier contents, do not matter. */
+ * A full block is centred by the mean of its own keys. The last block, until it is full, is centred by the mean of
+ * the block before it (the first block by 0). So the sketch depends only on the keys, not on how many are added at
+ * a time. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 
@@ -79,13 +77,13 @@ static inline int32_t sketch_blocks(int32_t cap)
 	return (cap - 1) / SKETCH_BLOCK + 1;
 }
 
-/* Step between two codes, in standard deviations of the values. */
+/* Step between two codes, in standard deviations of the transformed values */
 static inline float sketch_step(int32_t bits)
 {
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;
 }
 
-/* Bytes of the sketch of one plane; 0 if the shape or bits are invalid. */
+/* Bytes of the sketch of one plane; 0 if the shape or bits are invalid */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t blocks, bytes;

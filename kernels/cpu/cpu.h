@@ -1,29 +1,28 @@
-/* kernels/cpu/cpu.h (private to kernels/cpu/) - what the files of the CPU backend share.
+/* kernels/cpu/cpu.h (private to kernels/cpu/) - declarations that the files of the CPU backend share.
  *
  *     cpu.c          opening, errors, the table of operations
  *     mem.c          memory, weights and their repacking
  *     rows.c         operations row by row: embed, norms, rotations, cache writes
  *     matmul.c       products
- *     cols.c         arranges quantised input rows for the kernels of products
+ *     cols.c         arranges quantised input rows for products
  *     attn.c         attention
- *     read_blocks.c  selects the blocks of keys that a prompt's tokens read
- *     probe.c        attention that is also measured: mass and spread
- *     key_sketch.c, scan.c, topk.c   selection of slots (select.h): key sketches, scores of keys, the best scores
- *     fused_select_attn.c  selection and attention, of one token or of several, in one run of the pool
+ *     read_blocks.c  selects the blocks of keys that each query of a prompt reads
+ *     probe.c        attention with measurement of mass and spread
+ *     key_sketch.c, scan.c, topk.c   selection of slots (select.h): key sketches, scores of keys, the k highest
+ *     fused_select_attn.c  selection and attention of one or several tokens in one run of the thread pool
  *     kv_move.c      moves KV entries inside a plane
- *     fetch.c        KV entries from host memory, the reference for devices
+ *     fetch.c        copies KV entries from host memory, the reference for devices
  *     recurrent.c    short convolutions, the gated delta rule, state spaces, gates
  *     compare.c      operations of the comparison policies
- *     host.c         tasks and convolutions in host memory, beside every backend
+ *     host.c         tasks and convolutions in host memory, also for device backends
  *     gemm.c         products of float matrices in host memory
  *
- * The leaf functions of the CPU level do the arithmetic (fns.h). These files decide which thread computes what,
- * under one rule: work is split by outputs (rows, columns, spans of keys that are merged in ascending order) and
- * never inside a sum. So a result does not depend on the number of threads, on the tiles, or on the number of
- * tokens in a call.
+ * Leaf functions do the arithmetic (fns.h). These files decide which thread computes what. Work is split by
+ * outputs (rows, columns, or spans of keys, which are merged in ascending order), never inside a sum. So a result
+ * does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
  *
- * Decoding is a chain of short operations. Operations that cost less than waking a thread (norms, rotations, cache
- * writes of one token) run on the caller; products and long attention run in the pool. */
+ * Operations that cost less than waking a thread (norms, rotations, cache writes of one token) run on the calling
+ * thread; products and long attention run in the thread pool. */
 #ifndef WEIR_CPU_H
 #define WEIR_CPU_H
 

@@ -1,19 +1,19 @@
-/* kernels/cpu/matmul_x86.h (private to simd_matmul.h) - vectors of a panel and integer products on x86.
+/* kernels/cpu/matmul_x86.h (private to simd_matmul.h) - panel vectors and integer products on x86.
  *
- * AVX-512: a panel is 16 rows. vpdpbusd multiplies and adds four unsigned stored values a row with four signed
- * activations. A block and column of Q4_1 takes eleven instructions on the two multiplying units of Zen 4 (eight
- * vpdpbusd, a product of scales, two fma). Eight of them are multiply-adds that count, so 73 % of the arithmetic
- * is the ceiling; 94 to 96 % of that ceiling is reached.
+ * AVX-512: a panel is 16 rows. For each row, vpdpbusd multiplies four unsigned stored values with four signed
+ * activations and adds the products. On Zen 4 a block of Q4_1 and a column take eleven instructions of the two
+ * multiplying units: eight vpdpbusd, a product of scales, two fma. So at most 8/11 of the processor's arithmetic
+ * is useful; 94 to 96 % of this limit is reached.
  *
- * AVX2: a panel is 8 rows. Without VNNI four products are summed in two steps, vpmaddubsw into 16-bit pairs and
- * vpmaddwd into 32 bits. The pairs saturate: a stored value of at most m makes a pair of at most 2 * 127 * m. This
- * many groups of four values may be added as pairs before the pairs are widened:
+ * AVX2: a panel is 8 rows. Four products are summed in two steps: vpmaddubsw to 16-bit pairs, vpmaddwd to 32 bits.
+ * A 16-bit pair must not saturate, and stored values up to m give pairs up to 2 * 127 * m. So before the second
+ * step, the pairs of at most this many groups of four values are added:
  *
- *     m <= 15   eight groups, a whole block      m <= 31   four      m <= 63   two
- *     table     one, and signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
+ *     m <= 15   eight (a whole block)      m <= 31   four      m <= 63   two
+ *     table     one; table values are signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
  *
- * AVX2 multiplies bytes (Q8_0) as 16-bit values with columns of words (cols.h) by vpmaddwd: Q8_0 needs 16 bits of
- * every activation, and two planes of bytes take twice as long. */
+ * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and as two planes of
+ * bytes they would take twice as long. */
 #ifndef WEIR_CPU_MATMUL_X86_H
 #define WEIR_CPU_MATMUL_X86_H
 

@@ -1,20 +1,20 @@
-/* kernels/cpu/pack.h (private to kernels/) - weights rearranged for vector units.
+/* kernels/cpu/pack.h (private to kernels/) - layout of quantised weights that are rearranged for vector units.
  *
- * A panel is P rows side by side, one vector lane (32 bits) a row: P = 16 for AVX-512, 8 for AVX2 and NEON.
- * Everything in a panel is counted in units of 4 * P bytes, one vector (NEON: two). The columns are cut into
- * groups of 1, 2 or 8 blocks of 32 values. A group is
+ * A panel is P rows side by side, each row in one 32-bit vector lane: P = 16 for AVX-512, 8 for AVX2 and NEON. A
+ * unit is 4 * P bytes, one vector (NEON: two). The columns are cut into groups of 1, 2 or 8 blocks of 32 values. A
+ * group is
  *
- *     head   1 unit    scales of the group, P halves each: d of each block, or d and minimum, or d and dmin
- *     sub              K types: small scales and minima, P bytes each, of every block or half block
- *     blocks           the quants, block by block, as planes:
+ *     head     1 unit    scales of the group, P halves each: d of each block; or d and minimum; or d and dmin
+ *     sub                K types only: small scales and minima, P bytes each, of every block or half block
+ *     blocks             the quantised values, block by block; a block is one or more of these planes:
  *
- *     bytes    8 units   unit g, byte 4 r + j = value 4 g + j of row r (signed, or + 128 for AVX-512)
+ *     bytes    8 units   unit g: byte 4 r + j = value 4 g + j of row r (signed, or + 128 for AVX-512)
  *     nibbles  4 units   unit i: low nibble = value 4 i + j, high nibble = value 4 (i + 4) + j
  *     twos     2 units   unit z: bits 2 t and up = two bits of value 4 (4 z + t) + j
  *     ones     1 unit    bit g = one bit of value 4 g + j
  *
- * One vector instruction then multiplies four values of all P rows with the same four values of a column. The last
- * panel is padded with rows of zeros. */
+ * So one vector instruction multiplies four values of each of P rows with the same four values of a column. The
+ * last panel is padded with rows of zeros. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 

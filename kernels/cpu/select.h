@@ -1,18 +1,17 @@
-/* kernels/cpu/select.h (private to kernels/cpu/) - selection of slots: operations and leaf functions.
+/* kernels/cpu/select.h (private to kernels/cpu/) - selection of slots: declarations of operations and leaf functions.
  *
- *     key_sketch.c   key sketches
- *     scan.c         scores of keys
- *     topk.c         the k best scores
- *     read_blocks.c  selects the blocks of keys that a prompt's tokens read
- *     fused_select_attn.c  scan, topk and attention over the selected slots in one run of the pool
- *     kv_move.c      moves KV entries inside a plane
- *     fetch.c        KV entries from host memory
- *     compare.c      for the comparison policies: pages (quest), the drift of queries (refresh)
- *     c_select.c, simd_scan.h, simd_select.h    the leaf functions of each level
+ *     key_sketch.c         key sketches
+ *     scan.c               scores of keys
+ *     topk.c               the slots with the k highest scores
+ *     read_blocks.c        the blocks of keys that each query of a prompt reads
+ *     fused_select_attn.c  scan, topk and attention over the selected slots in one run of the thread pool
+ *     kv_move.c            moves KV entries inside a plane
+ *     fetch.c              copies KV entries from host memory
+ *     compare.c            comparison policies: pages (quest), the drift of queries (refresh)
+ *     c_select.c, simd_scan.h, simd_select.h   the leaf functions
  *
- * Key sketches (key_sketch.h) and scores computed from them have the same bits at every level: dot products are
- * integers, and the float operations are the same in the same order. Scores of a plane are sums of floats in each
- * level's own order. */
+ * Key sketches, and scores computed from them, have the same bits at every level: dot products are integers, and the
+ * float operations are the same in the same order. Scores of a plane are float sums in each level's own order. */
 #ifndef WEIR_CPU_SELECT_H
 #define WEIR_CPU_SELECT_H
 
@@ -50,19 +49,19 @@ struct scan_tile {
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
-	const float *unit; /* for a sketch, [n_q]: factor from a product of floats to that query's scores */
-	float *score;      /* out, [n_q][ld], from key 0; up to the next multiple of 16 keys may be written */
+	const float *unit; /* for a key sketch, [n_q]: factor from a dot product in floats to the unit of `score` */
+	float *score; /* output, [n_q][ld], column = key number; up to the next multiple of 16 keys may be written */
 	size_t ld;
 	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
 };
 
-/* One query and the blocks it may read (struct read_blocks_args). Columns: the first READ_FIRST keys, then each
- * block before the block of the call's last token; zeros up to ld. Column c has one key of its own, moments[2 *
- * dim + d][c]. Scores of the other keys of the column have the mean sum q[d] * moments[d][c] and the variance sum
- * q[d]^2 * moments[dim + d][c]. */
+/* One query and the columns whose attention is estimated (struct read_blocks_args). Columns: each of the first
+ * READ_FIRST keys, then each block before the block of the call's last token; zeros up to ld. moments[2 * dim +
+ * d][c] is a single key of column c: the key itself, or the block's farthest key. The scores of the block's other
+ * keys have the mean sum q[d] * moments[d][c] and the variance sum q[d]^2 * moments[dim + d][c]. */
 struct block_query {
 	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
-	/* [ld]: log2 of the number of other keys of a column; 0 for the first READ_FIRST columns, which have none */
+	/* [ld]: log2 of the number of other keys of a column; 0 for the first READ_FIRST columns, single keys */
 	const float *logs;
 	size_t ld;        /* a multiple of 16 */
 	int32_t dim, own; /* own: the block of the query's token, at least 3 */
@@ -70,10 +69,9 @@ struct block_query {
 	float *weight, *variance, *key; /* scratch, [ld] each */
 	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
 };
-enum {
-	BLOCK_STEPS = 8,
-	BLOCK_LEVELS = 256
-}; /* levels of weight per octave; levels in all, below which all blocks are read */
+/* Levels of weight per octave; levels in all. Below the last level all blocks are read. */
+enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };
+
 /* Least weight of a level; the largest possible weight is 2. */
 static inline float block_level(int32_t level)
 {
@@ -87,47 +85,48 @@ static inline float block_level(int32_t level)
 struct select_fns {
 	/* Convert a row of a plane to floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* Code a whole panel of keys x [SKETCH_PANEL][ld] (panel.h).  y: scratch of the same size. */
+	/* Code the sixteen keys of a panel, x [SKETCH_PANEL][ld] (panel.h). y: scratch of the size of x. */
 	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y,
 	              int32_t dim, int32_t bits);
 	int looks_up; /* 1 = scan_sketch reads lookup tables for two bits */
 	void (*scan_sketch)(const struct scan_tile *);
 	void (*scan_rows)(const struct scan_tile *);
-	/* Sum of exp((s - max) * mult) over n scores, n a multiple of 16, none above max; a NaN counts 0; mult >=
-	 * 0. */
+	/* Sum exp((s - max) * mult) over n scores. n is a multiple of 16, no score is above max, mult >= 0. A NaN
+	 * adds 0. */
 	float (*sum_exp)(const float *s, int32_t n, float max, float mult);
-	/* For n scores, none above max: out[i] = exp(s[i] - max), or 0 if s[i] is NaN. Then zeros up to the next
+	/* out[i] = exp(s[i] - max) for n scores, none above max; 0 if s[i] is NaN. Zeros follow up to the next
 	 * multiple of SAMPLE_BLOCK. */
 	void (*exps)(float *out, const float *s, int32_t n, float max);
-	/* out[b] = sum of SAMPLE_BLOCK floats of x from SAMPLE_BLOCK * b on. */
+	/* out[b] = sum of the SAMPLE_BLOCK floats of x that begin at SAMPLE_BLOCK * b */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
-	/* out[i] = max, or log of the mean of exp, over r of s[r * ld + i] * mult[r] - lse[r]. s may be read up to n
-	 * rounded up to 16. */
+	/* Reduce the probabilities of n_q heads: out[i] = the maximum, or the log of the mean of exp, over r, of
+	 * s[r * ld + i] * mult[r] - lse[r]. Up to n rounded up to 16 values of each row of s may be read. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
 	               int32_t n, enum reduce);
 
 	void (*block_query)(const struct block_query *);
 
 	/* ---- the k best ---- */
-	/* out[i] = max of x over i - half .. i + half within 0 .. n - 1; NaN counts as -inf. tmp: n + 2 half + 16
-	 * floats. */
+	/* Max pooling: out[i] = max of x over i - half .. i + half, within 0 .. n - 1. NaN counts as -inf. tmp: n
+	 * + 2 half + 16 floats. */
 	void (*pool)(float *out, const float *x, int32_t n, int32_t half, float *tmp);
-	/* Indices i0 .. i1 - 1 with x >= least, ascending, and their values; NaN counts as -inf. Both lists need room
-	 * for i1 - i0 + 16; returns their length; *top = the largest value. */
+	/* List the indices of i0 .. i1 - 1 with x >= least, ascending, and their values. Return their number; *top
+	 * = the largest value. NaN counts as -inf. Both lists need room for i1 - i0 + 16. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
 	/* Number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);
-	/* Copy the slots with value >= t (never a NaN) to out.  Returns their number and writes no more than that. */
+	/* Copy the slots with value >= t (never a NaN) to out; return their number. No further element of out is
+	 * written. */
 	int32_t (*keep)(int32_t *out, const int32_t *slot, const float *value, int32_t n, float t);
 };
 
 extern const struct select_fns select_fns_c;
 
-/* ---- arithmetic that every level does in the same steps ---- */
+/* ---- arithmetic with the same steps at every level ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 far below and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, read as the
- * bits of a float, has the right exponent and a mantissa m, 1 <= m < 2, that grows linearly where 2^(m - 1) is
- * wanted. The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects this. */
+/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, converted
+ * to an integer and read as a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly
+ * instead of as 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
@@ -153,8 +152,8 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* Sum of a block of scores, in the order that three steps over eight blocks give (vec8_add2, vec8_add4,
- * vec8_add8). */
+/* Sum a block of scores in the order in which the vector levels sum eight blocks by vec8_add2, vec8_add4,
+ * vec8_add8. */
 static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 {
 	float a[8];
@@ -164,8 +163,8 @@ static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 	return ((a[0] + a[2]) + (a[1] + a[3])) + ((a[4] + a[6]) + (a[5] + a[7]));
 }
 
-/* 1 / (step between two codes of a centred and transformed key). squares: sum of the key's squared values. 0 if the
- * step is too small or too large. */
+/* Return 1 / step, where the step is the difference of two codes of a centred and transformed key. squares: sum of
+ * the key's squared values. Return 0 if the step is too small or too large. */
 static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {
 	float step = sketch_step(bits) * sqrtf(squares / (float)dim);
@@ -173,8 +172,8 @@ static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits
 	return step > 1e-30f && step < 1e30f ? 1.0f / step : 0;
 }
 
-/* Hadamard transform of a key or query of dim values, in place: over the largest power of two, then over the rest in
- * the same way. Orthogonal, and its own inverse. */
+/* Transform a key or query of dim values in place (Hadamard): over the largest power of two, then over the
+ * remaining values in the same way. The transform is orthogonal and its own inverse. */
 void sketch_hadamard(float *x, int32_t dim);
 
 /* ---- scan and topk as tasks of a run ---- */
@@ -195,17 +194,17 @@ struct scan_job {
 	float *mult, *lse;     /* [n_head] */
 	_Atomic int32_t *left; /* [n_kv_head]: chunks not yet finished */
 };
-/* Check the operands of key_scan() and prepare the job. 0; -1 with the error set; 1 when there is nothing to
- * score. */
+/* Check the operands of key_scan() and prepare the job. Return 0; or 1 if there are no keys to score; or -1 with
+ * the error set. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* Prepare a scan of rows that are not keys, page bounds for example: queries and working memory for the job->n
- * rows at job->keys. The caller has checked the operands. tile.bits = 16: the rows are floats. pages = 1: the rows
- * are page bounds, minima before maxima. 0, or -1 with the error set. */
+/* Prepare a scan of job->n rows at job->keys that are not keys. The caller has checked the operands. pages 1: the
+ * rows are page bounds, minima before maxima. tile.bits 16: the rows are floats. Allocate queries and working
+ * memory. Return 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);
-/* Run task `task` of job->tasks, ordered by KV head. Returns the KV head whose row of the output it finished, or
- * -1. */
+/* Run task `task` of job->tasks, which are ordered by KV head. If it finishes the output row of a KV head, return
+ * that head, else -1. */
 int scan_part(const struct scan_job *, int task);
 
 struct topk_job {
@@ -215,8 +214,8 @@ struct topk_job {
 	int32_t half;      /* half width of the pooling window */
 	size_t part_bytes; /* bytes of scratch of one thread */
 };
-/* Check the operands of topk() and prepare the job, with the scratch that a thread needs. 0, or -1 with the error
- * set. */
+/* Check the operands of topk() and prepare the job; job->part_bytes = scratch that a thread needs. Return 0, or -1
+ * with the error set. */
 int topk_plan(struct backend *, const struct topk_args *, struct topk_job *);
 /* Select the slots of one KV head. */
 void topk_head(const struct topk_job *, int32_t head, int worker);

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd.h (private to the vector levels) - everything that is written once for the vector levels, over
- * the vectors of lanes.h; compiled once a level. */
+/* kernels/cpu/simd.h (private to the vector levels) - includes the code that all vector levels share, over the
+ * vectors of lanes.h. Each level compiles it with its own flags. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 

@@ -1,17 +1,18 @@
-/* kernels/cpu/simd_attn.h (private to the vector levels) - attention over one KV head; compiled once a level.
+/* kernels/cpu/simd_attn.h (private to the vector levels) - attention over one KV head; compiled once per level.
  *
- * Keys are read in blocks of 64. A score is eight chains of multiply-adds, one per dimension modulo 8, added in
- * the order ((0 + 2) + (1 + 3)) + ((4 + 6) + (5 + 7)). Two ways compute exactly this, so that steps of any number
- * of tokens give the same bits (prompts: simd_attn_prompt.h):
+ * Keys are read in blocks of 64. A dot product q . k is summed in eight chains of multiply-adds, chain d % 8 for
+ * dimension d, which are added in the order ((0 + 2) + (1 + 3)) + ((4 + 6) + (5 + 7)). Two ways compute exactly
+ * this, so calls with any number of tokens give the same bits (prompts have code of their own,
+ * simd_attn_prompt.h):
  *
- *     few queries    dimensions in lanes, straight from the rows; eight keys' chains are added across lanes at once
- *     many           the block's keys as floats and transposed, keys in lanes, RUN queries at a time
+ *     few queries    a lane is a dimension; rows are read in place; the chains of eight keys are added across lanes
+ *     many queries   a lane is a key; the block's keys are converted to floats and transposed; RUN queries at a time
  *
- * Values are added row by row with the dimensions in lanes; for many queries they are converted to floats first.
+ * The weighted sum of values is computed row by row, a lane is a dimension. For many queries the values are
+ * converted to floats first.
  *
- *     scratch   offsets of the span's rows, keys [head_dim][64], values [64][head_dim]; head_dim rounded up to LANES
- *
- * A query never reads keys past its limit: memory there may contain anything. Scores are in the level's unit
+ * Scratch: offsets of the span's rows, keys [head_dim][64], values [64][head_dim], head_dim rounded up to LANES. A
+ * query never reads keys past its limit: that memory may contain anything. Scores are in the level's unit
  * (SCORE_UNIT). */
 #ifndef WEIR_CPU_SIMD_ATTN_H
 #define WEIR_CPU_SIMD_ATTN_H
@@ -26,15 +27,15 @@ enum {
 	OFFSETS = ATTN_SPAN + KEYS + 8,
 	RUN = REGISTERS > 16 ? 6 : 3,  /* queries of a run over transposed keys */
 	FEW = REGISTERS > 16 ? 4 : 3,  /* most queries of a run that reads keys from their rows */
-	HELD = REGISTERS > 16 ? 3 : 0, /* most queries of a run that stay in registers, with heads of 64 */
-	/* most queries of a tile that reads keys from their rows alone; with more queries, converting a block pays */
+	HELD = REGISTERS > 16 ? 3 : 0, /* most queries that stay in registers while keys are read, for head_dim 64 */
+	/* most queries of a tile that always reads keys in place; with more queries, converting a block saves time */
 	FEWEST = 28,
 };
 
 /* One span of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; rows past the end are prefetched, not read */
+	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end are only prefetched */
 	const size_t *off;
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
@@ -56,9 +57,8 @@ static size_t attn_scratch(int32_t head_dim, int32_t n_q)
 	return 2 * KEYS * lanes_round(head_dim) + OFFSETS * sizeof(size_t) / sizeof(float);
 }
 
-/* Prefetch a row into the second-level cache: the first level allows few misses at a time, and prefetches would
- * delay all other loads. Rows of q8_0 have few bytes for their work, so misses are rare: prefetch into the first
- * level. */
+/* Prefetch a row to the second-level cache: the first level allows few misses at a time, and prefetches would
+ * delay other loads. q8_0 rows have few bytes, so misses are rare: prefetch to the first level. */
 INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 {
 	if (type == DT_Q8_0)
@@ -71,7 +71,7 @@ INLINE void row_fetch(enum dtype type, const uint8_t *row, size_t bytes)
 
 /* ---- many queries: keys transposed, values as floats ---- */
 
-/* Transpose dimensions j .. j + LANES - 1 of LANES keys; n dimensions are left from j on. */
+/* Load dimensions j .. j + LANES - 1 of LANES keys and transpose them. n dimensions are left from j on. */
 INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const rows[LANES], int32_t j, int32_t n)
 {
 	vec x[LANES], d[LANES];
@@ -81,8 +81,8 @@ INLINE void tile_transpose(enum dtype type, float *out, const uint8_t *const row
 	UNROLL for (int i = 0; i < LANES; i++) vec_store(out + (size_t)(j + i) * KEYS, d[i]);
 }
 
-/* Transpose the block's keys into sp->keys [dim][64]. Keys past the n-th repeat the last: they are defined, and
- * masked later. Prefetches the block's values. */
+/* Load and transpose the block's keys into sp->keys [dim][64]; prefetch the block's values. Missing keys of the
+ * block are copies of its last key, whose scores are masked later. */
 INLINE void keys_transpose_as(enum dtype type, const struct block *b, int32_t dim)
 {
 	float *out = b->sp->keys;
@@ -131,7 +131,7 @@ INLINE void values_convert_as(enum dtype type, const struct block *b, int32_t di
 	}
 }
 
-/* Convert the block's values to floats [n][dim rounded up to LANES]. Prefetches the next block's keys. */
+/* Convert the block's values to floats [n][dim rounded up to LANES]; prefetch the next block's keys. */
 static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 {
 	switch (type) {
@@ -168,7 +168,7 @@ struct queries64 {
 	vec8 held[HELD + 1][8];
 };
 
-/* row_chains() for heads of 64, with HELD queries in registers. */
+/* Do what row_chains() does for head_dim 64, with HELD queries in registers. */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
@@ -181,8 +181,8 @@ INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const stru
 	}
 }
 
-/* Chains of four keys with heads of 64, added across lanes by vec8_add2() and vec8_add4(). Two keys are added as
- * soon as both are there. */
+/* Compute the scores of four keys, head_dim 64: the chains are added across lanes by vec8_add2() and vec8_add4(),
+ * two keys as soon as both are computed. */
 INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4], const struct queries64 *q, vec8 s[FEW])
 {
 	vec8 a[FEW], b[FEW];
@@ -195,7 +195,7 @@ INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4],
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 
-/* Chains of four keys with heads of any size, added as in four_scores64(). */
+/* Compute the scores of four keys for any head_dim, added as in four_scores64(). */
 INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
                         vec8 s[FEW])
 {
@@ -205,7 +205,8 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Scores of a few queries, from the rows. Prefetches the next block's keys (q8_0: the block's values). */
+/* Compute the scores of a few queries, from rows in place. Prefetch the next block's keys (q8_0: the block's
+ * values). */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
 {
@@ -214,7 +215,7 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 	struct queries64 q64;
 	int32_t k = 0;
 
-	/* Keys past the last repeat it: they are defined, and masked later. */
+	/* Missing keys of the block are copies of its last key; their scores are masked later. */
 	if (b->n % 8) {
 		for (int32_t i = 0; i < KEYS; i++)
 			clamped[i] = b->off[i < b->n ? i : b->n - 1];
@@ -250,7 +251,7 @@ INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block 
 		;
 }
 
-/* One chain of dimensions l, l + 8, ... for nr queries and two vectors of keys. */
+/* Sum one chain, of dimensions l, l + 8, ..., for nr queries and two vectors of keys. */
 INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r][0] = s[r][1] = vec_zero();
@@ -322,15 +323,16 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 /* cap * tanh(s / cap), with exp of negative numbers only. */
 static __attribute__((noinline)) vec score_capped(vec s, float cap)
 {
-	/* s / cap has no unit: SCORE_UNIT converts it to the unit of score_exp(). */
+	/* The unit of s cancels in s / cap. The factor SCORE_UNIT converts the quotient to what score_exp()
+	 * expects. */
 	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
 	vec t = cap * (1.0f - e) / (1.0f + e);
 
 	return vec_select(vec_negative(s), -t, t);
 }
 
-/* Turn the scores in p into exp(score - m), m being the new maximum; 0 for keys that are not seen. Returns the
- * factor for the old sums. */
+/* Do a step of the running softmax: replace the scores in p by exp(score - m), with the new maximum m, and 0 for
+ * hidden keys. Return the factor for the old sums. */
 static __attribute__((noinline)) float softmax_step(const struct block *b, struct attn_state *st, float p[KEYS],
                                                     float *score)
 {
@@ -369,8 +371,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* A run's sum of values: acc = acc * fix + sum over keys of p * v. Rows at off are read. Rows 64 keys further on,
- * in the plane `ahead`, are prefetched if it is not NULL. */
+/* Arguments of a sum of values for a run of queries: acc = acc * fix + sum over keys of p * v. Rows of v are at
+ * off. If `ahead` is not NULL, rows of that plane, 64 keys further on, are prefetched. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;
@@ -380,7 +382,7 @@ struct value_run {
 	int32_t n;
 };
 
-/* Prefetch n dimensions from j on of the row 64 keys after key k. */
+/* Prefetch n dimensions from j on of the row that is 64 keys after key k. */
 INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, int32_t j, int n)
 {
 	size_t part = type == DT_F32 ? 4 : type == DT_Q8_0 ? 1 : 2;
@@ -388,7 +390,7 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 	row_fetch(type, u->ahead + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
 }
 
-/* Add the values of nv vectors of dimensions from j on, with n dimensions left. */
+/* Add values for nv vectors of dimensions from j on, of which n dimensions exist. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -413,8 +415,8 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* run_values() for 64 dimensions and up to three queries, in half vectors: converting these costs less, and all
- * sums fit the registers. */
+/* Do what run_values() does for 64 dimensions and up to three queries, in half vectors: converting them costs
+ * less, and all sums fit in registers. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];
@@ -456,7 +458,7 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: one to FEW queries of each type, RUN on floats; heads of 64 and of any other size ---- */
+/* ---- instances: 1 to FEW queries for each plane type, RUN queries for floats; head_dim 64 and any other ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
@@ -531,7 +533,7 @@ static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
 }
 
 /* Compute one block of keys from k on for the queries from `first` on. Consecutive queries that see the same keys
- * make a run: RUN queries over transposed keys, fewer from the rows. */
+ * are computed together: RUN queries over transposed keys, fewer with rows in place. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
 	size_t off[KEYS], stride = lanes_round(t->head_dim) * sizeof(float);
@@ -549,7 +551,9 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			r++; /* the window begins after these keys, or the query does not read them */
+			/* the query sees none of these keys: its window begins later, or it does not read the
+			 * block */
+			r++;
 			continue;
 		}
 		b->score = t->score ? t->score + r : NULL;
@@ -581,8 +585,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* Offsets of the rows after this span, for prefetching. For a list of slots these rows are unknown: the last
-	 * row's offset is repeated, and the first block of the span's own rows is prefetched here. */
+	/* Offsets of the rows after this span are only prefetched. If the slots are a list, these rows are
+	 * unknown: the last offset is repeated, and the span's own first block is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

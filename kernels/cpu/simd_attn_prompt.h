@@ -1,28 +1,28 @@
-/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head
- * in 16-bit integers, for planes of f16, bf16 and q8_0; compiled once a level that has pairs (lanes_pairs.h).
+/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head,
+ * in 16-bit integers, for planes of f16, bf16 and q8_0; compiled once per level that has pairs (lanes_pairs.h).
  *
- *     keys      13 bits and sign, times a power of two that the row's largest value decides
- *     queries   16 bits with sign, times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most;
- *               a key's length is 2^13 sqrt(head_dim) at most, so by Cauchy-Schwarz no score exceeds 32 bits
+ *     keys      13 bits and sign, times a power of two chosen by the row's largest value
+ *     queries   16 bits with sign, times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most.
+ *               A key's length is 2^13 sqrt(head_dim) at most, so no score exceeds 32 bits (Cauchy-Schwarz)
  *     values    12 bits and sign, times a power of two, as keys
- *     weights   2^(score - m) of a block's keys, times their values' powers of two, scaled so that the largest is
- *               2^13 - 1: a sum over the 64 keys of a block fits 32 bits; sums of blocks are added in floats
+ *     weights   2^(score - m) of a block's keys, times the powers of two of the values, scaled so that the largest is
+ *               2^13 - 1. A sum over the 64 keys of a block fits 32 bits; blocks are added in floats
  *
- * Products and sums of integers are exact, so a query's state does not depend on the other queries of its tile.
- * Rounding moves a key by at most 2^-14 and a value by at most 2^-13 of the power of two above the row's largest
- * value, a weight by 2^-14 of the block's largest weight. (f16 had moved a value by up to 2^-11 of itself.) In
- * t_attn the squared error is at most 1.1e-7 of the output's square.
+ * Integer sums are exact, so a query's result does not depend on the other queries of its tile. Error by rounding:
+ * of a key at most 2^-14, of a value at most 2^-13 (of the power of two above the row's largest value); of a
+ * weight 2^-14 of the block's largest weight. In t_attn the squared error is at most 1.1e-7 of the output's
+ * square.
  *
- * A block of 64 keys is converted once for all queries of the tile: keys [dim / 2][64], values [32][dim]. Two
- * adjacent vectors make a vector of pairs: dimensions j and j + LANES, keys k and k + LANES. A run of N_RUN
- * queries takes three phases: products, weights, values. The weights of a run wait for its products; meanwhile the
- * processor computes the values of the run before, and then the products of the next run.
+ * A block of 64 keys is converted once for all queries of the tile: keys [dim / 2][64], values [32][dim], in
+ * pairs: dimensions j and j + LANES, keys k and k + LANES. N_RUN queries at a time take three phases: products,
+ * weights, values. The phases of successive groups overlap: while the weights of one wait for its products, the
+ * processor computes the values of the group before.
  *
- * If queries read blocks of their own (attn_tile.blocks), the queries that read a block are gathered side by side
+ * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
  * for it, and their states are copied back afterwards.
  *
- *     scratch   offsets of the span's rows, keys, values, factors of the rows, queries [n_q][dim / 2], their
- *               factors; for gathered queries the same, and what a tile has of each query */
+ * Scratch: offsets of the span's rows; keys, values and factors of the rows; queries [n_q][dim / 2] and their
+ * factors; the same for copied queries; what a tile has of each query. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -30,15 +30,16 @@
 #include "kernels/cpu/simd_attn.h"
 
 #if defined(LANES) && PAIRS
-/* In this file scores are exponents of 2. States of the softmax and scores written for a probe are converted to
- * SCORE_UNIT, the unit of this CPU level. */
+/* Scores in this file are exponents of 2. What other files read, states of the softmax and scores for a probe, is
+ * converted to SCORE_UNIT. */
 #define LOG2_E 1.44269504088896341f
 
 enum {
 	KEY_BITS = 13,
 	VALUE_BITS = 12,
 	WEIGHT_MOST = (1 << 13) - 1,
-	/* exponents of a row: below the least, values lose digits; above the most, a value counts as infinite */
+	/* limits of a row's exponent: below LEAST_EXPONENT values lose digits; above MOST_EXPONENT a value counts
+	 * as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
 	N_RUN = REGISTERS > 16 ? 8 : 6,    /* most queries of a run */
@@ -51,7 +52,7 @@ struct prompt {
 	int32_t dim;                        /* head_dim rounded up to pairs of vectors */
 	float *keys, *values;               /* pairs, in the bits of floats */
 	float *key_unit;                    /* [64]: factor of each key */
-	float *value_power, *value_inverse; /* [64]: exponent of each value's power of two, and 2^-exponent */
+	float *value_power, *value_inverse; /* [64]: exponent of each value row's power of two; 2^-exponent */
 	int32_t *q;                         /* [n_q][dim / 2] */
 	float *q_unit;                      /* [n_q] */
 };
@@ -76,7 +77,7 @@ struct prompt_run {
 	int32_t r0, nr;
 	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
 	int32_t keys;                    /* most keys that one query sees, rounded up to two vectors */
-	/* 1 = every query sees the whole block, without softcap, bias or kept scores */
+	/* 1: every query sees the whole block, and there is no softcap, bias or output of scores */
 	int plain;
 };
 
@@ -96,14 +97,14 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* A float whose sum with x has x, as a multiple of 2^-digits, in its low 16 bits. */
+/* Return a large float such that the low 16 bits of its sum with x are x in multiples of 2^-digits. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;
 }
 
-/* Bits of an upper bound of the magnitudes of each row: of f16 and bf16 the largest value, of q8_0 the largest
- * scale. */
+/* Return the bits of a bound for the magnitudes of each row: for f16 and bf16 the largest value, for q8_0 the
+ * largest scale. */
 INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off, int32_t dim)
 {
 	int32_t top[LANES];
@@ -122,8 +123,8 @@ INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off
 	return vec_int_load(top);
 }
 
-/* Exponent of each row's bound, by rows_top(). *bad = the bits of NaN if a value is not finite, else 0. (A NaN
- * with other bits would not survive weight_exp2().) */
+/* Return the exponent of each row's bound from rows_top(). *bad = the bits of a NaN for a row with a value that is
+ * not finite, else 0. The NaN is chosen so that weight_exp2() keeps it. */
 INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 {
 	const int mantissa = type == DT_BF16 ? 7 : 10, bias = type == DT_BF16 ? 126 : type == DT_Q8_0 ? 7 : 14;
@@ -204,7 +205,7 @@ INLINE void prompt_block_as(enum dtype type, int whole, int32_t dim, const struc
 	const size_t bytes = kv_row_bytes(type, dim), *next = off + KEYS;
 	size_t clamped[KEYS];
 
-	/* Keys past the last repeat it: they are defined, and masked later. */
+	/* Missing keys of the block are copies of its last key; their scores are masked later. */
 	if (n < KEYS) {
 		for (int32_t k = 0; k < KEYS; k++)
 			clamped[k] = off[k < n ? k : n - 1];
@@ -228,8 +229,8 @@ INLINE void prompt_block_of(enum dtype type, const struct prompt *u, const size_
 		prompt_block_as(type, 0, u->t->head_dim, u, off, n);
 }
 
-/* Convert the block's keys to integers, while its values are prefetched; then the values, while the next block's
- * keys are prefetched. */
+/* Convert the block's keys to integers and prefetch its values; then convert the values and prefetch the next
+ * block's keys. */
 static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 {
 	switch (u->t->kv_type) {
@@ -239,7 +240,7 @@ static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 	}
 }
 
-/* Convert query r to pairs. q_unit[r] is the factor from products to scores. */
+/* Convert query r to pairs of integers. q_unit[r] = factor from integer products to scores. */
 static void prompt_query(const struct prompt *u, int32_t r)
 {
 	const float most = (float)(1 << (31 - KEY_BITS)), *q = u->t->q[r];
@@ -256,8 +257,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 	length = sqrtf(vec_sum(sum));
 	/* Rounding adds up to a half to each value. */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
-	/* All products are 0 for zeros, and for values whose squares underflow. Values that are not finite, or
-	 * nearly so, give NaN. */
+	/* A query of zeros, or whose squares underflow, has products of 0. A query with values that are not
+	 * finite, or nearly so, gives NaN. */
 	u->q_unit[r] = length <= 1e18f ? length / target * u->t->scale * LOG2_E : NAN;
 	factor = vec_splat(length > 1e-18f && length <= 1e18f ? target / length : 0);
 	for (int32_t j = 0; j < u->dim; j += 2 * LANES) {
@@ -269,7 +270,7 @@ static void prompt_query(const struct prompt *u, int32_t r)
 
 /* ---- products: a run's scores, and its weighted values ---- */
 
-/* sum[r][c] = sum over j < n of pair a[r][j] times vector c of row j of b [n][ld]. */
+/* Multiply: sum[r][c] = sum over j < n of pair a[r][j] times vector c of row j of b [n][ld]. */
 INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld, const float *b, size_t ld,
                         vec_int sum[N_RUN][8])
 {
@@ -393,8 +394,8 @@ RUN_FNS(7) RUN_FNS(8)
 
 	/* ---- weights ---- */
 
-	/* Turn the products of query r of the run into exponents, with softcap, bias, limits and kept scores; k0:
-	 * the block's first key. */
+	/* Turn the integer products of query r into exponents of 2: apply softcap, bias and limits, and store
+	 * scores for a probe. k0: the block's first key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
 {
@@ -425,7 +426,7 @@ RUN_FNS(7) RUN_FNS(8)
 	run->most[r] = vec_largest(most);
 }
 
-/* 2^x for x <= 0, relative error 3e-6; all x below -126 give 2^-126. */
+/* 2^x for x <= 0, relative error 3e-6; any x below -126 gives 2^-126 */
 INLINE vec weight_exp2(vec x)
 {
 	const vec shift = vec_splat(12582912.0f); /* x + shift has x, rounded to an integer, in its low bits */
@@ -475,7 +476,7 @@ INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prom
 	}
 }
 
-/* Merge the block's maxima and sums into the states of the run's queries. */
+/* Merge the block's maxima and sums into the softmax states of these queries. */
 static void weights_merge(const struct prompt *u, struct prompt_run *run)
 {
 	struct attn_state *st = u->t->st + run->r0;
@@ -518,7 +519,7 @@ static void run_weights(const struct prompt *u, int32_t k0, struct prompt_run *r
 
 /* ---- blocks ---- */
 
-/* Set up the run of queries from r0 on in a block of n keys from k0 on. */
+/* Set up a group of up to N_RUN queries from r0 on, for a block of n keys from k0 on. */
 static void run_begin(const struct attn_tile *t, int32_t r0, int32_t k0, int32_t n, struct prompt_run *run)
 {
 	run->r0 = r0;
@@ -532,7 +533,7 @@ static void run_begin(const struct attn_tile *t, int32_t r0, int32_t k0, int32_t
 	run->keys = (run->seen[run->nr - 1] + 2 * LANES - 1) & ~(2 * LANES - 1);
 }
 
-/* Compute a block of n keys from k0 on for the queries from `first` on. */
+/* Compute a block of n keys from k0 on, for the queries from `first` on. */
 static void prompt_runs(const struct prompt *u, int32_t first, int32_t k0, int32_t n)
 {
 	static void (*const scores[N_RUN])(const struct prompt *, struct prompt_run *) = BY_RUN(scores);
@@ -572,7 +573,7 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->t.score = u->t->score ? (float *const *)g->score : NULL;
 }
 
-/* Gather the queries from `first` on that read the block of key k; returns their number. */
+/* Copy the queries from `first` on that read the block of key k side by side; return their number. */
 static int32_t gather(struct gathered *g, const struct prompt *u, int32_t first, int32_t k)
 {
 	const struct attn_tile *t = u->t;

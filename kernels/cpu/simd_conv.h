@@ -1,21 +1,20 @@
-/* kernels/cpu/simd_conv.h (private to the vector levels) - 3 x 3 convolutions over images in host memory and their
- * gradients; compiled once a level.
- *
- * A vector has output channels in its lanes. Tiles keep their sums in registers and differ in how many pixels (or
- * input channels) share a load of the weights; every tile adds in the same order. */
+/* kernels/cpu/simd_conv.h (private to the vector levels) - 3 x 3 convolutions over images in host memory, and
+ * their gradients; compiled once per level. A lane is an output channel. A tile keeps its sums in registers. Tiles
+ * differ in how many pixels (for gradients: input channels) they compute with each load of weights; all add in the
+ * same order. */
 #ifndef WEIR_CPU_SIMD_CONV_H
 #define WEIR_CPU_SIMD_CONV_H
 
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* Vectors of output channels that are computed at once, for n_out channels. */
+/* Return how many vectors of output channels are computed at once, out of n_out channels. */
 INLINE int conv_vectors(int n_out)
 {
 	return n_out / LANES < 4 ? n_out / LANES : 4;
 }
 
-/* Compute nv vectors of output channels from o on for nx pixels from x on; n_out channels in all. */
+/* Compute nx pixels from x on, for nv vectors of output channels from o on. n_out: number of all output channels. */
 INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;
@@ -47,7 +46,7 @@ INLINE void conv_tile(const struct conv3_args *a, int32_t x, int o, int nx, int 
 		vec_store(a->out + (size_t)(x + p) * n_out + o + LANES * v, sum[p][v]);
 }
 
-/* Compute a row, as many pixels at once as have sums in registers beside the weights and a pixel. */
+/* Compute a row. As many pixels are computed at once as there are registers for their sums. */
 INLINE void conv_row_of(const struct conv3_args *a, int n_out)
 {
 	const int nv = conv_vectors(n_out), wide = nv == 4 ? 3 : 6;
@@ -70,8 +69,8 @@ static void conv(const struct conv3_args *a)
 		conv_row_of(a, 16);
 }
 
-/* Gradient of the weights of tap t (0 to 8), for ni input channels from i on and nv vectors of output channels
- * from o on. */
+/* Compute the gradient of the weights of tap t (0 to 8), for ni input channels from i on and nv vectors of output
+ * channels from o on. */
 INLINE void conv_grad_tile(const struct conv3_grad_args *a, int t, int32_t i, int o, int ni, int nv, size_t n_out)
 {
 	const size_t n_in = (size_t)a->n_in;

@@ -1,8 +1,6 @@
-/* kernels/cpu/simd_float.h (private to the vector levels) - products with rows of float weights; compiled once a
- * level.
- *
- * Rows are read in place. An element of the result is LANES interleaved sums, then summed across in one fixed
- * order: it has the same bits whatever the number of rows and columns that are multiplied together. */
+/* kernels/cpu/simd_float.h (private to the vector levels) - products with rows of float weights; compiled once per
+ * level. Rows are read in place. An output element has LANES interleaved sums, which are added in a fixed order at
+ * the end. So its bits do not depend on how many rows and columns are multiplied together. */
 #ifndef WEIR_CPU_SIMD_FLOAT_H
 #define WEIR_CPU_SIMD_FLOAT_H
 
@@ -14,7 +12,8 @@ enum {
 	FLOAT_COLS = REGISTERS > 16 ? 6 : 2, /* columns that are multiplied with FLOAT_ROWS rows */
 };
 
-/* acc += products of values j .. j + LANES - 1 of nr rows and nc columns; n values are left from j on. */
+/* acc[r][c] += products of values j .. j + LANES - 1 of row r and column c, for nr rows and nc columns. n values
+ * are left from j on. */
 INLINE void float_step(enum dtype type, int nr, int nc, const uint8_t *w, size_t row_bytes, const float *x,
                        int32_t cols, int32_t j, int32_t n, vec acc[FLOAT_ROWS][FLOAT_COLS])
 {

@@ -1,38 +1,33 @@
 /* kernels/cpu/simd_matmul.h (private to the vector levels) - products with packed quantised weights; compiled once
- * a level.
+ * per level.
  *
- * A panel is PANEL rows of the weight, one 32-bit lane a row (pack.h). One instruction, or a few, multiply four
- * stored values of every row with the same four activations of a column, so nothing is summed across lanes. Per
- * block of 32 values and column:
+ * A panel is PANEL rows of the weight, each in one 32-bit lane (pack.h). One instruction, or a few, multiply four
+ * stored values of every row with the same four activations of a column: nothing is summed across lanes. Per block
+ * and column:
  *
  *     i   = sum of stored * q - offset * sum of q          exact, in integers
  *     acc = fma(float(i), d_w * d_x, acc)                  twice if the type has a scale per half block
  *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
  *
- * The residual plane lo of a wide block (struct act) takes the same steps with d_x / 256, in a second sum that is
- * added last. The sequence is the same for any number of columns: the product for one token has the same bits as
- * for that token among 512.
+ * The residuals lo of 16-bit blocks (struct act) take the same steps with d_x / 256, into a second sum, which is
+ * added last. The steps are the same for any number of columns, so one token alone has the same bits as among 512
+ * tokens. Up to TILE columns stay in registers while a block's weights are unpacked once.
  *
- * Up to TILE columns stay in registers while a block's weights are unpacked once. Wide blocks are few and
- * scattered: they come as units, the few columns that are wide in one block, unless most blocks are wide (cols.h).
- * A block that is not wide has lo = 0 and adds 0: units and tiles give the same bits.
+ * Prefetch (measured with AVX-512):
+ * - One column: the hardware prefetcher follows the weights. Explicit prefetch makes decoding with Q4_1 a fifth
+ *   slower on Zen 4. On Zen 5 it makes K types a quarter faster, which spend many instructions on small scales.
+ * - 2 to COLS_AHEAD columns (drafted tokens): prefetch helps every type. On two threads of a Zen 4, four columns
+ *   of Q4_K take 1.27 times as long as one column; without prefetch 1.55 times.
+ * - More columns: the weights are in the L2 cache.
  *
- * Prefetch, as measured on AVX-512. One column: weights are one stream, which the hardware prefetcher follows, and
- * explicit prefetch made decoding with Q4_1 a fifth slower on Zen 4. K types spend many instructions on the small
- * scales, so a Zen 5 has too few loads in flight: prefetch makes it a quarter faster. A Zen 4 reads 24 GB/s with
- * prefetch and 32 GB/s without (one thread; two threads reach the memory's limit either way). 2 to COLS_AHEAD
- * columns (a step that verifies drafted tokens): a block takes longer still, and every type gains. On two threads
- * of a Zen 4 four columns of Q4_K take 1.27 times as long as one column, without prefetch 1.55 times. More columns
- * find the weights in the L2 cache.
- *
- * All kernels are one function, inlined with the type and the number of columns as constants. Each kind of
- * processor provides in its header:
+ * A leaf function is inlined with the type and the number of columns as constants. The header of a processor
+ * defines:
  *
  *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; most columns of a tile
- *     WIDTHS(X)                X(n) for each number of columns of a tile, ascending, up to TILE
+ *     WIDTHS(X)                X(n) for each number n of columns of a tile, ascending, up to TILE
  *     COLS_AHEAD               most columns for which weights are prefetched; 0 = none
- *     SIGNED                   1 = bytes and table values stay signed, without an offset
- *     WORDS                    1 = weights of bytes are multiplied with columns of words (cols.h)
+ *     SIGNED                   1: bytes and table values are stored signed, without an offset
+ *     WORDS                    1: weights of bytes are multiplied with columns of 16-bit words (cols.h)
  *     panel_vec, panel_int     a float, a 32-bit integer for each row of a panel
  *     byte_vec                 bytes of stored values
  *     half_sums()              the integer products of half h of a block, or of the whole block */
@@ -79,8 +74,8 @@ static void panel_pack(enum dtype type, void *panel, const void *rows, size_t ro
 	cpu_pack(type, PANEL, SIGNED ? 0 : 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
-/* Scales dw and minima mw of a panel's rows in block b of a group, per half block if the type has two scales.  The
- * product of a half float and a small integer is exact in f32. */
+/* Compute the scales dw and minima mw of a panel's rows in block b of a group, two of each if the type has scales
+ * per half block. The product of a half float and a small integer is exact in f32. */
 INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
                          panel_vec dw[2], panel_vec mw[2])
 {
@@ -111,7 +106,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
 	}
 }
 
-/* acc[c] += block b of a panel times column c of `tile` columns; ahead: prefetch weights FETCH_AHEAD bytes ahead. */
+/* acc[c] += block b of a panel times column c, for `tile` columns. ahead 1: prefetch the weights FETCH_AHEAD bytes
+ * further on. */
 INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t b,
                         const uint8_t *cols, panel_vec *acc)
 {
@@ -124,7 +120,7 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	panel_vec dw[2], mw[2];
 	panel_int sum[TILE];
 
-	/* Prefetch one line more than the block has, for the group's scales. */
+	/* One cache line more than the block has, for the group's scales. */
 	if (ahead && !f.words)
 		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
 			line_fetch(quants + FETCH_AHEAD + i);
@@ -156,7 +152,7 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *pane
 	UNROLL for (int c = 0; c < tile; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* lo[PANEL * u->col[c] ..] += a panel's block u->block times column c of unit u. */
+/* Add to the sums of residuals, lo[PANEL * u->col[c] ..]: block u->block of the panel times column c of unit u. */
 INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
                        float *lo)
 {
@@ -187,7 +183,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels,
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-				/* One column has two copies: a condition inside the loop made it a tenth slower. */
+				/* One column has two copies of the loop, with and without prefetch: a condition
+				 * inside the loop made it a tenth slower. */
 #define TIMES(n)                                                                                                       \
 	case n:                                                                                                        \
 		if (n == 1 && one)                                                                                     \

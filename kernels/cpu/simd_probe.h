@@ -1,5 +1,4 @@
-/* kernels/cpu/simd_probe.h (private to the vector levels) - attention mass per key; compiled once a level.
- *
+/* kernels/cpu/simd_probe.h (private to the vector levels) - attention mass per key; compiled once per level.
  * Scores are in the level's unit (SCORE_UNIT). */
 #ifndef WEIR_CPU_SIMD_PROBE_H
 #define WEIR_CPU_SIMD_PROBE_H
@@ -18,8 +17,8 @@ INLINE vec head_scores(const struct probe_tile *t, int32_t h, int32_t c, int32_t
 	return vec_load_part(t->score + (size_t)h * t->stride + c, n);
 }
 
-/* Mass by the largest probability, which takes one exponential: the largest p_h = exp(s - m_h) / l_h is the one of
- * the largest s - (m_h + log l_h). */
+/* Compute mass by the largest probability of the heads. One exponential per key is enough: the head with the
+ * largest p = exp(s - m) / l is the one with the largest s - (m + log l). */
 static void mass_max(const struct probe_tile *t)
 {
 	float least[PROBE_HEADS];
@@ -56,8 +55,8 @@ static void mass_mean(const struct probe_tile *t, const float *inv)
 	}
 }
 
-/* Mass by the median probability. Sorts by insertion, a vector of keys at once: min and max move a value to its
- * place. */
+/* Compute mass by the median probability of the heads: insertion sort, a vector of keys at once, where min and max
+ * exchange two values. */
 static void mass_median(const struct probe_tile *t, const float *inv)
 {
 	vec weight = vec_splat(t->weight / 2);

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_rows.h (private to the vector levels) - leaf functions on rows of activations; compiled once a
- * level. */
+/* kernels/cpu/simd_rows.h (private to the vector levels) - leaf functions for rows of activations; compiled once
+ * per level. */
 #ifndef WEIR_CPU_SIMD_ROWS_H
 #define WEIR_CPU_SIMD_ROWS_H
 
@@ -13,7 +13,7 @@ static int wants_q8(enum dtype type)
 
 enum { PER_BLOCK = 32 / LANES }; /* vectors of a block of 32 values */
 
-/* 256 (v - q), the residual of rounding v to q, limited to a byte. */
+/* Return 256 (v - q), the residual of rounding v to q, clamped to a byte. */
 INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 {
 	vec_int lo[PER_BLOCK];
@@ -26,8 +26,8 @@ INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 	return bytes32_of(lo, 1);
 }
 
-/* Quantise a row, with the bits of the C level. The largest magnitude is found on the bit patterns, where
- * infinities and NaNs are the largest of all: such a block gets the scale NaN and zeros. */
+/* Quantise a row, with the bits of the C level. Magnitudes are compared as integers, where infinity and NaN are
+ * the largest: a block that has one gets the scale NaN and values of zero. */
 static void quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -47,7 +47,7 @@ static void quantize(const struct act *a, int32_t row)
 		top = vec_int_largest(tops);
 		memcpy(&scale, &top, sizeof scale);
 		scale /= 127.0f;
-		/* 1 / scale would overflow for a subnormal scale; such a block is treated as zeros. */
+		/* A subnormal scale is set to 0, because 1 / scale would overflow. The block then counts as zeros. */
 		if (scale < 1.17549435e-38f)
 			scale = 0;
 		inv = scale > 0 ? 1.0f / scale : 0;
@@ -85,9 +85,9 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 		vec_store_part(out + i, n - i, vec_load_part(x + i, n - i) * scale * vec_load_part(w + i, n - i));
 }
 
-/* silu(g) = g / (1 + exp(-g)); gelu(g) = g / (1 + exp(-2u)), where u = sqrt(2/pi) (g + 0.044715 g^3), because 1 +
- * tanh(u) = 2 / (1 + exp(-2u)). exp() gets negative numbers only: it cannot overflow, and the result for large
- * negative g underflows gradually. */
+/* silu(g) = g / (1 + exp(-g)). gelu(g) = g / (1 + exp(-2u)) with u = sqrt(2/pi) (g + 0.044715 g^3), because 1 +
+ * tanh(u) = 2 / (1 + exp(-2u)). exp() is only called with negative numbers, so it cannot overflow, and results for
+ * large negative g underflow gradually. */
 static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* Sums of floats alone leave the mean off by their rounding. So the mean of what is left of x after subtracting
- * `near`, the rounded mean, is subtracted too. */
+/* A sum in floats gives only a rounded mean, `near`. The mean of x - near is small and corrects it: both are
+ * subtracted. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -137,8 +137,8 @@ static void layernorm(float *out, const float *x, const float *w, const float *b
 	}
 }
 
-/* erfc(t) for t >= 0 with a relative error of about 1e-6 for t < 3: u exp(-t^2 + P(u)), u = 1 / (1 + t / 2), with
- * the polynomial of Press et al., Numerical Recipes, "erfcc". */
+/* erfc(t) for t >= 0, relative error about 1e-6 for t < 3: u exp(-t^2 + P(u)) with u = 1 / (1 + t / 2) (Press et
+ * al., Numerical Recipes, "erfcc") */
 INLINE vec vec_erfc(vec t)
 {
 	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
@@ -149,7 +149,7 @@ INLINE vec vec_erfc(vec t)
 	return u * vec_exp(p - t * t);
 }
 
-/* gelu(x) = x / 2 erfc(-x / sqrt(2)), and erfc(-t) = 2 - erfc(t). */
+/* gelu(x) = x / 2 erfc(-x / sqrt(2)); for negative arguments erfc(-t) = 2 - erfc(t) */
 static void gelu(float *x, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
@@ -161,7 +161,7 @@ static void gelu(float *x, int32_t n)
 	}
 }
 
-/* Update the columns of one vector (four = 1: of four vectors) from column c on. */
+/* Update one vector of columns of the state from column c on, or four vectors if `four`. */
 INLINE void delta_columns(const struct delta_tile *t, int32_t c, int four)
 {
 	enum { FOUR = 4 };

@@ -1,10 +1,11 @@
-/* kernels/cpu/simd_scan.h (private to the vector levels) - scores of keys, from the key sketch and from the rows
- * of a plane; compiled once a level.
+/* kernels/cpu/simd_scan.h (private to the vector levels) - scores of keys, from a key sketch or from the rows of a
+ * plane; compiled once per level.
  *
- * A panel of the key sketch (key_sketch.h) is sixteen keys, one per lane: a byte product multiplies four values of
- * LANES keys for one query head, and codes are unpacked once for up to HEADS heads. AVX2 has no instruction that
- * adds four products: it looks up the products of two-bit codes. Rows of a plane are multiplied in place, ROWS at
- * a time, and summed across lanes at the end. */
+ * A panel of the key sketch (key_sketch.h) is sixteen keys, one per lane. A byte product multiplies four values of
+ * LANES keys for one query head; codes are unpacked once for up to HEADS heads. AVX2, which has no instruction
+ * that adds four byte products, looks up the products of two-bit codes in tables.
+ *
+ * Rows of a plane are read in place, ROWS at a time, and summed across lanes at the end. */
 #ifndef WEIR_CPU_SIMD_SCAN_H
 #define WEIR_CPU_SIMD_SCAN_H
 
@@ -55,15 +56,15 @@ INLINE vec_int four_bytes(const int8_t *q)
 	return vec_int_splat(w);
 }
 
-/* Prefetch keys AHEAD bytes ahead. Keys are read once, in order, but the hardware prefetcher stops at the end of a
- * page: without this a scan takes 1.5 times as long. */
+/* Prefetch keys AHEAD bytes further on. Keys are read once, in order, but the hardware prefetcher stops at the end
+ * of a page: without this a scan takes 1.5 times as long. */
 INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
 		line_fetch(p + AHEAD + i);
 }
 
-/* What all panels of a tile share, for query heads r0 .. r0 + nr - 1. */
+/* Values that all panels of a tile use, for query heads r0 .. r0 + nr - 1. */
 struct scan_heads {
 	size_t panel_bytes, stride;
 	int32_t dim, groups, last; /* dim and groups of a key; units of its last group */
@@ -75,8 +76,8 @@ struct scan_heads {
 	float base[HEADS]; /* score of the current block's mean for each head */
 };
 
-/* Add one unit's products to dot (and low). Codes are unpacked four values at a time; each part of the query is
- * read once for all np panels. */
+/* Add the products of one unit (64 bytes of codes, 16 keys) to dot. Codes are unpacked four values at a time; each
+ * part of the query is read once for all np panels. */
 INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *unit,
                       const int8_t *hi, const int8_t *lo, struct dots dot[PANELS][HEADS],
                       struct dots low[PANELS][HEADS])
@@ -120,7 +121,8 @@ INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANEL
 	}
 }
 
-/* total = the dot products of group g, whose first unit is `unit`. Returns the end of its last unit. */
+/* Compute total = the dot products of group g of values, whose first unit is `unit`. Return the end of its last
+ * unit. */
 INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struct scan_heads *h, int32_t g,
                                  const uint8_t *unit, vec_int total[PANELS][HEADS])
 {
@@ -152,8 +154,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Scores of LANES keys from k on, the part-th vector of a panel, and of the same vector of the np - 1 panels that
- * follow. */
+/* Compute the scores of LANES keys from k on, which are vector `part` of a panel, and of the same vector of the np
+ * - 1 following panels. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -190,12 +192,12 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 #ifdef LOOKS_UP
-/* Scores of the panel at key k, and of the panel after it if that begins before k1, from two-bit codes by lookup:
- * one instruction finds the contribution of two codes to a product, for all keys of LANES / 4 panels. */
+/* Compute the scores of the panel at key k, and of the next panel if it begins before k1, from two-bit codes. One
+ * lookup gives the contribution of two codes to a product, for all keys of LANES / 4 panels. */
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
-	/* After the last panel: the same panel again, whose scores are stored twice at the same place. */
+	/* After the last panel: use the same panel again; its scores are stored twice at the same place. */
 	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
 	const uint8_t *other = panel + (more ? h->panel_bytes : 0),
 		      *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);
@@ -257,7 +259,7 @@ INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel,
 }
 #endif
 
-/* Scores of np panels from key k on, a vector of keys of each at a time. */
+/* Compute the scores of np panels from key k on, one vector of keys of each panel at a time. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                          const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -361,7 +363,8 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* s += products of values j .. j + LANES - 1 of ROWS rows and nr queries; n values are left from j on. */
+/* s[r][i] += products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n values
+ * are left from j on. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])
 {

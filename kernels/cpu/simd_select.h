@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_select.h (private to the vector levels) - operations of selection over scores: probabilities,
- * the k best, blocks that a prompt's query reads; compiled once a level. */
+/* kernels/cpu/simd_select.h (private to the vector levels) - operations on scores: probabilities, the k highest,
+ * the blocks that a prompt's query reads; compiled once per level. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
 
@@ -106,7 +106,7 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	const vec least = vec_splat(-INFINITY);
 	int32_t w = 1, len = n + 2 * half;
 
-	/* 16 values past the length: the last vectors read and write them. */
+	/* The last vectors read and write 16 values past the end. */
 	for (int32_t i = 0; i < half; i++)
 		tmp[i] = -INFINITY;
 	for (int32_t i = half + n; i < len + 16; i++)
@@ -114,7 +114,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* max(NaN, -inf) is -inf in this order. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* The window doubles, then two windows overlap. In place, because reads are ahead of writes. */
+	/* The window doubles; at the end two windows overlap. In place: values are read before they are
+	 * overwritten. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
@@ -173,8 +174,8 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute nc vectors of columns from c on, as exponents of 2: key = the key's score, weight = the mean of the
- * other keys' scores, variance = half of their variance. */
+/* Compute nc vectors of columns (keys or blocks) from c on, as exponents of 2: key = the score of the single key;
+ * weight = the mean of the other keys' scores; variance = half their variance. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
@@ -247,15 +248,15 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* Weight that is still needed from blocks that are not always read. */
+	/* Weight that blocks which are not always read must still add. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
 		rest -= w[c];
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Level `high` gives enough weight, level `low` does not. The last level reads all remaining blocks, also
-	 * if a sum is NaN. */
+	/* Reading down to level `high` gives enough weight, down to level `low` does not. The last level reads all
+	 * remaining blocks, even if a sum is NaN. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

@@ -1,9 +1,8 @@
-/* kernels/cpu/topk.c - topk: the k highest of n scores per KV head, exactly.
- *
- * Without sorting. A sample of the scores gives a bound that almost always more than k scores reach; one pass
- * collects these candidates. Then the interval of floats that contains the threshold is narrowed until exactly k
- * scores reach the float tried. If the interval closes first, several scores equal the threshold. Of these ties
- * the higher score before pooling wins, then the later slot. */
+/* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting. A sample of the
+ * scores gives a bound that almost surely more than k scores reach; one pass collects these candidates. Then the
+ * threshold is searched: an interval of floats is narrowed until exactly k candidates reach the float tried. If
+ * the interval closes first, several scores equal the threshold. Of these ties the higher score before pooling
+ * wins, then the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -13,8 +12,9 @@
 enum {
 	SMALL_TOPK = 64 << 10, /* scores up to which one thread is faster than two */
 	SAMPLE = 512,
-	SAMPLE_FROM = 4 * SAMPLE, /* least number of scores of which a sample is taken; SAMPLE: scores in the sample */
-	SHORT_RUN = 24,           /* entries up to which insertion sort is faster */
+	/* SAMPLE: number of scores in a sample. SAMPLE_FROM: fewest scores for which a sample is taken. */
+	SAMPLE_FROM = 4 * SAMPLE,
+	SHORT_RUN = 24, /* entries up to which insertion sort is faster */
 };
 
 struct order {
@@ -22,14 +22,15 @@ struct order {
 	int32_t slot;
 };
 
-/* Working memory of one thread; every array has 16 spare entries. */
+/* Working memory of one thread; every array has 16 spare entries for whole vectors. */
 struct topk_mem {
 	float *pooled, *tmp; /* [n], [n + 2 half]; only with pooling */
 	int32_t *slot;       /* [n]: candidates, slots whose score reaches a bound */
 	float *value;        /* [n]: scores of the candidates; later exp of all scores */
-	float *sum;          /* [n / SAMPLE_BLOCK + 1]: sums of exp of blocks of scores; only with a sample */
-	int32_t *tie;        /* [n]: candidates that equal the threshold, as indices of `slot` */
-	float *tie_score;    /* [n]: scores of the ties before pooling */
+	/* [n / SAMPLE_BLOCK + 1]: sums of exp(score) of blocks of slots; only if topk_args.sample is set */
+	float *sum;
+	int32_t *tie;                   /* [n]: indices in `slot` of the candidates that equal the threshold */
+	float *tie_score;               /* [n]: scores of the ties before pooling */
 	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST and FORCED_FIRST */
 };
 
@@ -83,8 +84,8 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Find t such that `want` to `want + slack` of n values are >= t; all values lie within least .. top, and none is
- * NaN. *ties = 0, or when more values are >= t: how many of those equal to t are wanted. */
+/* Find t such that `want` to `want + slack` of the n values are >= t. All values are within least .. top, none is
+ * NaN. *ties = 0; or, if equal values make more of them reach t, the number of values equal to t that are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -98,8 +99,8 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 		int64_t mid = lo + (hi - lo) / 2;
 		int32_t c;
 
-		/* Bisection and interpolation in turn: bisection always makes progress, interpolation converges in
-		 * few steps. */
+		/* Bisection and interpolation alternate: bisection always makes progress, interpolation needs few
+		 * steps. */
 		if (turn % 2) {
 			double part = (double)(reach - want) / (reach - above);
 
@@ -121,7 +122,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* A bound that almost surely more than `want` of x[i0 .. i1) reach. */
+/* Return a bound that almost surely more than `want` of x[i0 .. i1) reach. */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
@@ -141,7 +142,7 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Keep `ties` of the candidates equal to t: set the values of the others to NaN. */
+/* Keep only `ties` of the candidates equal to t: set the values of the others to NaN. */
 static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
@@ -183,7 +184,7 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 		}
 }
 
-/* Radix sort by key, least significant byte first: stable.  Returns the array that holds the result. */
+/* Sort by key: a radix sort, least significant byte first, which is stable. Return the array that has the result. */
 static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 {
 	int32_t count[4][256];
@@ -218,7 +219,7 @@ static uint32_t order_of(float x)
 	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
 }
 
-/* Sort a run of entries with equal pooled scores by their scores before pooling. */
+/* Sort entries with equal pooled scores by their scores before pooling. */
 static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, const float *score)
 {
 	for (int32_t i = 0; i < n; i++)
@@ -240,8 +241,8 @@ static void sort_run(const struct topk_mem *m, struct order *run, int32_t n, con
 	}
 }
 
-/* Sort slots (ascending) by descending score. The sort is stable, so slots enter it in descending order for later
- * slots to win ties. */
+/* Sort slots, which are ascending, by descending score. The sort is stable: slots enter it in descending order, so
+ * that of equal scores the later slot comes first. */
 static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const float *score, const float *pooled)
 {
 	struct order *order;
@@ -265,7 +266,7 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Move the forced slots (below i0, and from i1 on) to the front; both groups keep their order. */
+/* Move the forced slots (below i0, and from i1 on) to the front. Forced and other slots each keep their order. */
 static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int32_t i0, int32_t i1)
 {
 	int32_t n = 0, others = 0;
@@ -279,9 +280,9 @@ static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int
 		slot[n + i] = m->order[0][i].slot;
 }
 
-/* Write a sample of the other slots behind the k selected slots, which ascend. The slots' probabilities of being
- * taken are summed slot by slot; a slot is taken if the rounded sum steps there. So the sample is spread over the
- * sequence, and a repeated call takes the same slots. */
+/* Append a sample of the slots that are not among the k selected ones, which ascend. The slots' probabilities of
+ * being taken are added up slot by slot; a slot is taken if the rounded sum increases there. So the sample is
+ * spread over the sequence, and a repeated call takes the same slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
                         float *bias)
 {
@@ -313,7 +314,8 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			sum = end;
 			continue;
 		}
-		/* The position of the step in the block is unpredictable: count it, without a branch. */
+		/* The position in the block where the rounded sum increases is unpredictable: it is counted
+		 * without a branch. */
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[first + i];
 

@@ -1,16 +1,14 @@
-/* kernels/cuda/gpu.h (private to kernels/cuda/) - the device under the backend: memory, a queue of kernel launches,
- * matrix products.
+/* kernels/cuda/gpu.h (private to kernels/cuda/) - the device below the CUDA backend: memory, a queue of kernel
+ * launches, matrix products. gpu_cuda.cu and gpu_cuda_launch.cu implement it with the CUDA runtime and cuBLAS. For
+ * tests tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
- * gpu_cuda.cu and gpu_cuda_launch.cu implement it with the CUDA runtime and cuBLAS; tests/cuda/emulator/gpu_host.cc
- * emulates it on the processor for tests.
+ * Order: calls take effect in the order in which they are made. Launches and small copies wait in a queue, until
+ * some dozens are queued or the host waits (gpu_read, gpu_sync). If the same sequence of kernels, grids and blocks
+ * was submitted before, whatever its arguments, the queue is submitted as a CUDA graph. A decode step is such a
+ * sequence, so it costs the host little. To keep the sequence the same, round the numbers that a grid depends on
+ * up to a power of two.
  *
- * Order. Calls take effect in the order they are made. Launches and small copies wait in a queue until some dozens
- * are there or the host waits (gpu_read, gpu_sync). Then the queue is submitted: as a CUDA graph if the same
- * sequence of kernels, grids and blocks was submitted before, whatever the arguments. A decode step is such a
- * sequence, so it costs the host little. To keep the sequence the same, round whatever a grid depends on up to a
- * power of two.
- *
- * Errors. After the first failure calls do nothing until gpu_sync() reports it in a sentence and clears it. */
+ * Errors: after the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
 #define WEIR_CUDA_GPU_H
 
@@ -27,15 +25,15 @@ struct gpu_info {
 	uint64_t memory;     /* bytes of device memory */
 };
 
-/* Open the first device that is new enough. Return 0, or -1 with a sentence that names what is missing: a driver, a
- * device, or a newer one. */
+/* Open the first device that is new enough. Return 0, or -1 with a sentence that says what is missing: a driver, a
+ * device, or a newer device. */
 int gpu_open(struct gpu **out, struct gpu_info *info, char err[160]);
 void gpu_close(struct gpu *);
 
 /* Allocate n zeroed bytes on the device; NULL = no memory. */
 void *gpu_alloc(struct gpu *, size_t n);
-/* Allocate n zeroed bytes of host memory that kernels and copies access by the same address; NULL = no memory. They
- * do not count as device memory. */
+/* Allocate n zeroed bytes of host memory that kernels and copies can access by the same address. NULL = out of
+ * memory. The bytes do not count as device memory. */
 void *gpu_alloc_host(struct gpu *, size_t n);
 void gpu_free(struct gpu *, void *p); /* memory of either kind; waits until no queued call uses it */
 uint64_t gpu_memory_free(struct gpu *);
@@ -49,7 +47,8 @@ void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
  * addresses in every step. */
 const void *gpu_stage(struct gpu *, const void *src, size_t n);
 
-/* A launch of fn(args): a kernel with one struct by value. call: runs fn as a plain function, for the emulator. */
+/* A launch of fn(args), a kernel that takes one struct by value. `call` runs fn as a plain function, for the
+ * emulator. */
 struct gpu_launch {
 	const void *fn;
 	void (*call)(const void *fn, const void *args);
@@ -60,29 +59,31 @@ struct gpu_launch {
 };
 /* Queue a launch. args: the kernel's struct of n bytes, which is copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
-/* Let an operation join the launch before it: if the last call queued a launch of fn that is not submitted yet,
- * return a pointer to its n bytes of arguments, and its grid's x in *grid_x. Both may be changed until the next
- * call. Otherwise return NULL. */
+/* Give access to the last launch, so that an operation can join it. If the last call queued a launch of fn that is
+ * not submitted yet, return a pointer to its n bytes of arguments, and a pointer to its grid's x in *grid_x. Both
+ * may be changed until the next call. Otherwise return NULL. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.
- * - The launch comes after all earlier calls and all earlier launches of the second stream.
- * - Later calls, gpu_read() and gpu_sync() included, do not wait for it; gpu_join() does.
+ * - The launch runs after all earlier calls and all earlier launches of the second stream.
+ * - Later calls, also gpu_read() and gpu_sync(), do not wait for it; gpu_join() does.
  * - args must not point to staged bytes.
- * - writes [n_writes]: addresses in the allocations that the launch writes, or reads and needs unchanged. Until
- *   gpu_join() no other call may use these allocations; the emulator checks it. */
+ * - writes [n_writes]: addresses in the allocations that the launch writes, or that must not change while it reads
+ *   them. Until gpu_join() no other call may use these allocations; the emulator checks this. */
 void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes,
                         int n_writes);
 /* Make later calls wait for all launches of the second stream. */
 void gpu_join(struct gpu *);
 
-/* Declare that p's n bytes will be written before they are read. The emulator fills them with garbage. */
+/* Declare that the n bytes at p will be written before they are read. The emulator fills them with garbage to test
+ * this. */
 void gpu_forget(struct gpu *, void *p, size_t n);
 
-/* Compute out f32 [n][ld_out >= m] = x [n][k] w^T with w [m][k], both f16, summed in f32, by cuBLAS. */
+/* Compute out f32 [n][ld_out >= m] = x [n][k] w^T, where x and w [m][k] are f16 and sums are in f32, by cuBLAS. */
 void gpu_gemm(struct gpu *, float *out, int ld_out, const void *w, const void *x, int m, int n, int k);
 
-/* Submit the queue and wait. Return 0, or -1 with the first failure since the last gpu_sync(), which is cleared. */
+/* Submit the queue and wait. Return 0, or -1 with the first failure since the last gpu_sync(), which is then
+ * cleared. */
 int gpu_sync(struct gpu *, char err[160]);
 
 #endif

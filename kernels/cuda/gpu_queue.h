@@ -1,17 +1,16 @@
 /* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - queued launches, and the choice of the graph that replays
  * them.
  *
- * Terms:
  * - Step: the launches between two waits of the host. A decode step is some hundred small kernels, the same from
  *   token to token except for a few arguments (a slot, a length).
  * - Part: some consecutive launches of a step, submitted together. The first parts are short, so that the device
  *   soon has work while the host queues the next part.
  * - Topology of a part: its kernels in order, with their grids, blocks, shared memory and sizes of arguments.
- * - Graph: a CUDA graph that runs all launches of one topology at once, after the changed arguments are updated.
+ * - Graph: a CUDA graph that runs all launches of one topology at once. Changed arguments are updated before.
  *
- * Building a graph costs more than launching its kernels, and most topologies occur once, because prefill has steps
- * of many shapes. So a topology is only remembered the first time; its graph is built the second time and replayed
- * from then on. Both tables have a fixed size and drop their least recently used entry.
+ * Building a graph costs more than launching its kernels, and most topologies occur once, because prefill has
+ * steps of many shapes. So the first time a topology is only remembered; its graph is built the second time. The
+ * tables of topologies and of graphs have a fixed size and drop their least recently used entry.
  *
  * Staged bytes (gpu_stage) and small writes are collected in one region, which is copied to the device before the
  * part runs. A small write is a kernel that copies from this region, so a step consists of kernels only. */
@@ -23,12 +22,13 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
-	GPU_WRITE_SMALL = 64 << 10  /* largest write that is done by a kernel; half of the region must be free */
+	/* most bytes of a write that is done by a kernel, and only if half of the region is free */
+	GPU_WRITE_SMALL = 64 << 10
 };
 
 struct gpu_node {
 	struct gpu_launch launch;
-	size_t at, size; /* `size` bytes of arguments at offset `at` of gpu_step.arg, a multiple of 16 */
+	size_t at, size; /* arguments: `size` bytes at offset `at` of gpu_step.arg; `at` is a multiple of 16 */
 };
 struct gpu_step {
 	struct gpu_node *node;
@@ -50,7 +50,7 @@ void gpu_step_free(struct gpu_step *);
 uint64_t gpu_step_hash(const struct gpu_step *);
 /* 1 if both have the same topology and the same part number. */
 int gpu_step_same(const struct gpu_step *, const struct gpu_step *);
-/* 1 if node i has different arguments in the two steps, which have the same topology. */
+/* 1 if node i has different arguments in the two steps, which have the same topology */
 int gpu_step_changed(const struct gpu_step *, const struct gpu_step *, int i);
 /* Copy the arguments of node i from `from` to `to`. */
 void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
@@ -62,7 +62,7 @@ enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; f
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
-	uint64_t hash, used;  /* hash of the topology; clock value of the last use, 0 = empty entry */
+	uint64_t hash, used;  /* hash of the topology; time of the last use (a count of calls), 0 = empty entry */
 	void *exec;           /* the CUDA graph; NULL = not built yet */
 };
 struct gpu_graphs {
@@ -72,8 +72,8 @@ struct gpu_graphs {
 };
 /* Decide how to run a step:
  * - GPU_PLAIN: as single launches.
- * - GPU_BUILD: build a graph. *out is a new entry with the step; set its exec, or call gpu_graphs_forget().
- * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; update changed ones by
+ * - GPU_BUILD: build a graph. *out is a new entry that has the step. Set its exec, or call gpu_graphs_forget().
+ * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; update those that changed by
  *   gpu_step_take(). */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
 void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *);
