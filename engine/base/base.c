@@ -1,7 +1,7 @@
-/* engine/base/base.c - errors, byte strings, token lists, allocation, UTF-8, counts, the user's directories.
+/* engine/base/base.c - errors, byte strings, token lists, allocation, UTF-8, counts, the user's directories (base.h).
  *
- * Error messages quote file names, keys and other untrusted text, and are printed on a terminal. So err_set() escapes
- * unsafe bytes, for all callers. */
+ * Error messages quote file names, keys and other foreign text, and are printed on a terminal. So err_set() replaces
+ * all bytes that a terminal could take for a command. */
 #include "engine/base/base.h"
 #include "engine/base/utf8.h"
 
@@ -14,8 +14,8 @@
 
 /* ---- errors ---- */
 
-/* 1 for code points that are unsafe on a terminal: C0, DEL and C1 controls, line separators,
- * direction overrides, zero-width and tag characters, noncharacters. */
+/* 1 for code points that can disturb a terminal or deceive its reader: control characters, line separators, direction
+ * overrides, zero-width and tag characters, noncharacters. */
 static int cp_unsafe(int32_t cp)
 {
 	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0xad || cp == 0x61c || (cp >= 0x200b && cp <= 0x200f) ||
@@ -57,7 +57,8 @@ size_t text_escape(char *out, size_t cap, const char *s, size_t n)
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
-	char raw[2 * sizeof e->msg]; /* a buffer of its own: callers that add context pass e->msg as an argument */
+	/* A second buffer, because callers that add context pass e->msg itself as an argument. */
+	char raw[2 * sizeof e->msg];
 	va_list ap;
 	int n;
 
@@ -135,8 +136,8 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	return p;
 }
 
-/* Return a capacity for n elements of `size` bytes: cap, enlarged by half until n fit. Adding elements one by one
- * then takes linear time. */
+/* Return a capacity for n elements of `size` bytes: cap, enlarged by half until n elements fit. So adding elements
+ * one by one takes linear time. */
 static size_t grown_capacity(size_t cap, size_t n, size_t size)
 {
 	size_t max = (size_t)PTRDIFF_MAX / size;
@@ -213,7 +214,7 @@ void str_add_json(struct str *s, const char *text, size_t n)
 			str_add(s, "\\t", 2);
 		else if (cp == '\r')
 			str_add(s, "\\r", 2);
-		/* DEL and C1 are legal in JSON, but a terminal may act on them. */
+		/* JSON allows DEL and the C1 controls unescaped, but a terminal may obey them. */
 		else if (cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0x2028 || cp == 0x2029)
 			str_addf(s, "\\u%04x", (unsigned)cp);
 		else
@@ -274,7 +275,8 @@ void tokens_free(struct tokens *t)
 int utf8_decode(const char *s, size_t n, int32_t *cp)
 {
 	const unsigned char *u = (const unsigned char *)s;
-	unsigned lo = 0x80, hi = 0xbf; /* range of the second byte: excludes overlong forms, surrogates, > 10ffff */
+	/* Range of the second byte. It excludes overlong forms, surrogates and code points above U+10FFFF. */
+	unsigned lo = 0x80, hi = 0xbf;
 	int len;
 	int32_t c = u[0];
 
@@ -354,7 +356,7 @@ int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from)
 
 size_t utf8_complete(const char *s, size_t n)
 {
-	/* An incomplete sequence is a lead byte and up to two more bytes, at the end. */
+	/* Look for an incomplete character at the end: a lead byte with at most two bytes after it. */
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
 		unsigned char c = (unsigned char)s[n - back];
 		size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;

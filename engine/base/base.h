@@ -1,10 +1,11 @@
-/* engine/base/base.h - errors, byte strings, token lists, allocation, UTF-8 and near words, for every layer above
- * kernels/.
+/* engine/base/base.h - what every layer above kernels/ uses: errors, byte strings, token lists, allocation, UTF-8,
+ * and the nearest word to a mistyped one.
  *
- * A function that can fail returns -1 (or NULL) and fills a struct err with one complete sentence: lower case, no
- * full stop, what failed first, the subject in single quotes, the limit, and the next step if one exists. On success
- * err is unchanged. No function here prints or exits, with one exception: xmalloc() and everything that calls it ends
- * the program when memory is exhausted. */
+ * A function that can fail returns -1 (or NULL) and fills a struct err; on success err is unchanged. The message is
+ * one sentence in lower case without a full stop. It names what failed, the subject in single quotes, the limit, and
+ * what the user can do.
+ *
+ * No function here prints. Only xmalloc() and its callers end the program, when memory is exhausted. */
 #ifndef WEIR_BASE_H
 #define WEIR_BASE_H
 
@@ -29,16 +30,16 @@ struct err {
 	char msg[400];
 };
 
-/* Fill *e and return -1, for `return err_set(...)`. e may be NULL. */
+/* Fill *e (may be NULL) and return -1, so that a caller can write `return err_set(...)`. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Copy as much of s[0..n) as fits into out[cap], add a NUL, and return the length without the NUL. Bytes that are
- * unsafe on a terminal (controls, invalid UTF-8, direction overrides, invisible characters) become \xNN. err_set()
- * escapes every message, so only text that may contain NUL bytes needs escaping by the caller. */
+ * unsafe on a terminal (controls, invalid UTF-8, direction overrides, invisible characters) become \xNN. Callers of
+ * err_set() need this only for text that may contain NUL bytes, because err_set() escapes the message. */
 size_t text_escape(char *out, size_t cap, const char *s, size_t n);
 
-/* A growing byte string. p is NULL until the first addition and NUL-terminated from then on. Additions cannot fail:
- * exhausted memory ends the program (xmalloc()). */
+/* A growing byte string. p is NULL until the first addition and NUL-terminated afterwards. If memory is exhausted, an
+ * addition ends the program, as xmalloc() does. */
 struct str {
 	char *p;
 	size_t n, cap;
@@ -65,12 +66,13 @@ void tokens_add(struct tokens *t, int32_t id);
 void tokens_append(struct tokens *t, const int32_t *id, size_t n);
 void tokens_free(struct tokens *t);
 
-/* Allocate memory whose size no input controls. If memory is exhausted, the program ends through exit(). */
+/* Allocate memory whose size does not depend on input. If memory is exhausted, end the program with exit(). */
 void *xmalloc(size_t n);
 void *xcalloc(size_t n, size_t size);
 void *xrealloc(void *p, size_t n);
 char *xstrndup(const char *s, size_t n);
-/* Make room for element n of list[cap]: if n = cap, double cap (16 at first) and reallocate. */
+/* Make room for one more element in list[cap], which has n elements. If it is full, double its capacity (16 at
+ * first). */
 #define GROW(list, n, cap)                                                                                             \
 	do {                                                                                                           \
 		if ((n) == (cap)) {                                                                                    \
@@ -79,11 +81,12 @@ char *xstrndup(const char *s, size_t n);
 		}                                                                                                      \
 	} while (0)
 
-/* Allocate n * size zeroed bytes, for anything sized by a file, a model or a context; release them with free(). If
- * memory is exhausted, return NULL with an ERR_FIT that names `what` and the bytes wanted. */
+/* Allocate n * size zeroed bytes, to be released with free(). For sizes that depend on a file, a model or a context.
+ * If memory is exhausted, return NULL with an ERR_FIT that names `what` and the number of bytes. */
 void *try_alloc(size_t n, size_t size, const char *what, struct err *e);
 
-/* Set *out = a * b (size_mul) or a + b (size_add) and return 0. On overflow return -1 and leave *out unchanged. */
+/* Set *out to the product (size_mul) or the sum (size_add) of a and b and return 0. On overflow return -1 and leave
+ * *out unchanged. */
 static inline int size_mul(uint64_t a, uint64_t b, uint64_t *out)
 {
 	uint64_t r;
@@ -95,20 +98,21 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_add_overflow(a, b, &r) ? -1 : (*out = r, 0);
 }
 
-/* Decode the first UTF-8 sequence of s[0..n), n > 0: set *cp to the code point and return the length (1-4). For
- * invalid bytes (overlong, surrogate, > U+10FFFF, truncated) set *cp = -1 and return the length of the maximal
- * invalid subpart (>= 1). */
+/* Decode the first UTF-8 sequence of s[0..n), n > 0. Set *cp to the code point and return the sequence's length
+ * (1-4). If it is invalid (overlong, surrogate, > U+10FFFF, truncated), set *cp = -1 and return the length of the
+ * maximal invalid subpart (>= 1). */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
-/* Return the code point of the character that ends in front of s[end], begin < end, and its first byte in *from. -1:
- * the byte in front is part of no character. */
+/* Return the code point of the character that ends just before s[end], begin < end, and set *from to its first byte.
+ * Return -1 if no valid character ends there. */
 int32_t utf8_before(const char *s, size_t begin, size_t end, size_t *from);
 /* Write cp as UTF-8 and return the length (1-4). An invalid cp is written as U+FFFD. */
 int utf8_encode(int32_t cp, char out[4]);
-/* Return the length of s[0..n) without an incomplete UTF-8 sequence at the end. Invalid bytes at the end count. */
+/* Return the length of s[0..n) without an incomplete UTF-8 character at the end. Invalid bytes at the end are not
+ * removed. */
 size_t utf8_complete(const char *s, size_t n);
 
-/* Search for the known word that a mistyped word stands for: the smallest edit distance wins, and distances too large
- * for a typing mistake are refused. */
+/* Search for the known word that the user meant by a mistyped word: the one with the smallest edit distance. Words
+ * that differ too much for a typing mistake do not count. */
 struct nearest {
 	const char *word; /* the mistyped word */
 	size_t len;       /* bytes of word */
@@ -116,17 +120,19 @@ struct nearest {
 	int dist;         /* edit distance that the next candidate must be below */
 };
 void nearest_init(struct nearest *, const char *word, size_t len);
-/* Compare candidate with the word. 1 if the candidate is nearer than all before, and becomes best. */
+/* Compare candidate with the mistyped word. If it is nearer than all candidates before, make it `best` and return
+ * 1. */
 int nearest_try(struct nearest *, const char *candidate);
 
-/* Format n with commas: "1,234,567". Use count_text(n).s within the same statement: the struct is a temporary. */
+/* Format n with commas: "1,234,567". Use count_text(n).s in the same statement, because the returned struct is a
+ * temporary. */
 struct count {
 	char s[28];
 };
 struct count count_text(uint64_t n);
 
-/* Return the next number of splitmix64 (Steele, Lea and Flood 2014) and advance *state. Any 64 bits are a seed; equal
- * seeds give equal numbers on every machine. */
+/* Return the next number of the generator splitmix64 (Steele, Lea and Flood 2014) and advance *state. The seed may be
+ * any 64 bits. Equal seeds give equal numbers on every machine. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -136,32 +142,32 @@ static inline uint64_t random_next(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-/* The user's XDG base directories: $XDG_CONFIG_HOME, $XDG_STATE_HOME and so on. A variable that is unset or no
- * absolute path means the default below the home directory (~/.config ...). The home directory is $HOME if that is an
- * absolute path, and the user database's otherwise. */
+/* The user's XDG base directories: $XDG_CONFIG_HOME, $XDG_STATE_HOME and so on. If the variable is unset or not an
+ * absolute path, the default below the home directory is used (~/.config ...). The home directory is $HOME, or that
+ * of the user database if $HOME is not an absolute path. */
 enum user_dir { DIR_CONFIG, DIR_STATE, DIR_CACHE, DIR_DATA };
-/* Append "DIRECTORY/weir/name", or "DIRECTORY/weir" for the name "". Without a home directory return -1 with ERR_FAIL
- * and append nothing. */
+/* Append "DIRECTORY/weir/name", or "DIRECTORY/weir" if name is "". If there is no home directory, append nothing and
+ * return -1 with ERR_FAIL. */
 int user_path(struct str *out, enum user_dir, const char *name, struct err *e);
 
-/* Append the path of a data file that is installed with the program. name: its path below share/weir,
- * "words/nounlist.txt". share/weir is searched for from the folder of the running program: PREFIX/share/weir after
- * `make install`, build/share/weir in the source tree. If the file cannot be read, return -1 with ERR_FAIL and append
- * nothing. */
+/* Append the path of a data file that is installed with the program. `name` is its path below share/weir, such as
+ * "words/nounlist.txt". share/weir is found from the running program's folder: PREFIX/share/weir after `make
+ * install`, build/share/weir in the source tree. If the file cannot be read, append nothing and return -1 with
+ * ERR_FAIL. */
 int data_file(struct str *path, const char *name, struct err *e);
 
 /* Create a nameless temporary file in $XDG_CACHE_HOME/weir and return its file descriptor, open for reading and
- * writing. The kernel deletes the file when the last descriptor is closed, however the process ends. `bytes` of disk
- * space are reserved and read as zeros; 0 reserves nothing. Because of the reservation, a full disk, a quota or
- * RLIMIT_FSIZE is an error here and not a SIGBUS on a later page fault. `what` ("the KV cache") is for errors. On
- * error return -1 with ERR_FAIL, the directory and the reason. */
+ * writing. The kernel deletes the file when its last descriptor is closed. `bytes` of disk space, which read as
+ * zeros, are reserved (0: none). So a full disk, a quota or RLIMIT_FSIZE is an error here, and not a SIGBUS on a
+ * later page fault. `what` ("the KV cache") names the file in errors. On error return -1 with ERR_FAIL, the directory
+ * and the reason. */
 int scratch_file(const char *what, uint64_t bytes, struct err *);
 
 /* Return the monotonic clock's time in seconds. */
 double now_seconds(void);
 
-/* Return a 64-bit checksum of p[0..n) that detects accidental damage. Forgeries pass: the hash is not
- * cryptographic. */
+/* Return a 64-bit checksum of p[0..n), for accidental damage. It is not cryptographic, so it does not detect
+ * forgeries. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);
 
 #endif

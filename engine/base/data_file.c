@@ -7,8 +7,8 @@
 
 int data_file(struct str *path, const char *name, struct err *e)
 {
-	/* share/weir, relative to the program's folder, if that is: a build folder; PREFIX/bin; PREFIX/lib/weir or
-	 * the tests of a build folder; the top of the source tree. */
+	/* Paths of share/weir from the program's folder. That folder is, in this order: a build folder; PREFIX/bin;
+	 * PREFIX/lib/weir or a build folder's tests; the top of the source tree. */
 	static const char *const data[] = { "/share/weir/", "/../share/weir/", "/../../share/weir/",
 		                            "/build/share/weir/" };
 	char dir[PATH_MAX], *slash;

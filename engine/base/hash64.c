@@ -12,7 +12,7 @@ static inline uint64_t multiply_fold(uint64_t a, uint64_t b)
 	return (uint64_t)r ^ (uint64_t)(r >> 64);
 }
 
-/* Return the first n <= 8 bytes of p as a number, the missing ones 0. */
+/* Return the first n <= 8 bytes of p as a 64-bit number; missing bytes count as 0. */
 static inline uint64_t load_word(const uint8_t *p, size_t n)
 {
 	uint64_t x = 0;
@@ -21,8 +21,8 @@ static inline uint64_t load_word(const uint8_t *p, size_t n)
 	return x;
 }
 
-/* Four independent accumulators let the processor overlap multiplications. Each step applies an invertible operation
- * to its accumulator before the product is added, so that a product of zero does not erase earlier input. */
+/* Four independent accumulators let the processor overlap multiplications. Each step first changes its accumulator by
+ * an invertible operation and then adds a product, so a product of zero does not erase earlier input. */
 uint64_t hash64(uint64_t seed, const void *bytes, size_t n)
 {
 	static const uint64_t odd[4] = { 0x9e3779b97f4a7c15u, 0xc2b2ae3d27d4eb4fu, 0x94d049bb133111ebu,

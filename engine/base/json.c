@@ -1,4 +1,4 @@
-/* engine/base/json.c - reads JSON of other programs, and writes JSON (json.h). */
+/* engine/base/json.c - reads and writes JSON (json.h). */
 #include "engine/base/json.h"
 #include "engine/base/utf8.h"
 
@@ -13,7 +13,7 @@ static const char *skip_space(const char *p, const char *end)
 	return p;
 }
 
-/* Return the end of the string whose opening quote is at p; `end` if the string is not closed. */
+/* Return the end of the string whose opening quote is at p, or `end` if the string is not closed. */
 static const char *skip_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -25,7 +25,7 @@ static const char *skip_string(const char *p, const char *end)
 	return end;
 }
 
-/* Return the end of the value that starts at p; `end` if the value is cut off. */
+/* Return the end of the value that starts at p, or `end` if the value is cut off. */
 static const char *skip_value(const char *p, const char *end)
 {
 	size_t depth = 0;
@@ -53,7 +53,7 @@ static const char *skip_value(const char *p, const char *end)
 		default:
 			while (p < end && !strchr(",:]}[{\" \n\t\r", *p))
 				p++;
-			/* strchr() also finds a NUL byte: skip the byte, to make progress. */
+			/* Skip a NUL byte, at which strchr() above stopped: otherwise the loop would not end. */
 			if (p < end && !*p)
 				p++;
 		}
@@ -68,7 +68,7 @@ struct jv jv_parse(const char *text, size_t n)
 	return p < text + n ? (struct jv){ p, skip_value(p, text + n) } : (struct jv){ NULL, NULL };
 }
 
-/* Return the number of the four hexadecimal digits at p, or -1. */
+/* Return the value of the four hexadecimal digits at p, or -1 if they are not hexadecimal. */
 static int hex4(const char *p, const char *end)
 {
 	int v = 0;
@@ -85,11 +85,11 @@ static int hex4(const char *p, const char *end)
 	return v;
 }
 
-/* ---- validation: each function returns the end of what it accepts, or NULL ---- */
+/* ---- validation: each function returns the end of the valid text, or NULL ---- */
 
 enum { DEPTH_MOST = 64 };
 
-/* Return the end of the valid string whose opening quote is at p, or NULL. */
+/* Return the end of the string whose opening quote is at p, or NULL if the string is invalid. */
 static const char *valid_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -279,7 +279,7 @@ int jv_is(struct jv v, const char *string)
 
 /* ---- writing ---- */
 
-/* Append what precedes a value: a comma, unless the value is the first of its object, list or line, and the key. */
+/* Append a comma, unless the value is the first of its object, list or line. Then append the key. */
 static void begin_value(struct str *out, const char *key)
 {
 	if (out->n && !strchr("{[\n", out->p[out->n - 1]))

@@ -1,7 +1,7 @@
-/* engine/base/mapped.c - the table of mapped files, and the SIGBUS handler's part (mapped.h).
+/* engine/base/mapped.c - a table of mapped files, and what the SIGBUS handler does with it (mapped.h).
  *
- * A signal handler reads the table while another thread may change it, so the handler takes no lock. A range is valid
- * while its `at` is not 0: mapped_add() sets `at` last. */
+ * The handler takes no lock, although another thread may change the table. So mapped_add() sets a range's `at` last:
+ * a range counts only while its `at` is not 0. */
 #include "engine/base/mapped.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "engine/engine.h"
 
-enum { RANGES = 4096 }; /* model files, and two planes per layer of each KV cache on disk */
+enum { RANGES = 4096 }; /* enough for model files and, for each KV cache on disk, two mappings per layer */
 
 static struct range {
 	_Atomic uintptr_t at; /* address of the range; 0 = a free entry */
@@ -43,8 +43,8 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Replace everything from the faulting page to the end of its range by zeros, in one mapping: if the file was
- * truncated, the later pages are missing, too. */
+/* Map zeros from the faulting page to the end of its range, all at once: if the file was truncated, the later pages
+ * are missing, too. */
 int engine_fault(const void *address)
 {
 	uintptr_t page = (uintptr_t)address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);

@@ -1,8 +1,7 @@
 /* engine/base/memory_budget.c - how much memory can be allocated; asked before large allocations.
  *
- * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when the pages are touched. So the free
- * host memory is read from /proc, the control group and the rlimits. The free memory of a device is what its backend
- * reports. */
+ * Linux overcommits: malloc() succeeds, and the OOM killer ends the program when it touches the pages. So free host
+ * memory is read from /proc, the control group and the rlimits. A device's backend reports its free memory. */
 #include "engine/base/memory_budget.h"
 
 #include <stdio.h>
@@ -15,8 +14,8 @@
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* Return the number at the start of a file, or, with a key, the N of the line "key N". Return UINT64_MAX if the file,
- * the line or the number is missing (a limit of "max" is no number). */
+/* Return a number from a file: the one at its start, or with a key the N of the line "key N". Return UINT64_MAX if it
+ * is missing or is the word "max" (no limit). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -45,11 +44,12 @@ static uint64_t meminfo_available(void)
 
 	if (kib < UINT64_MAX / 1024)
 		return kib * 1024;
-	/* Without /proc: free memory, which excludes the reclaimable page cache. */
+	/* Without /proc use the free memory, which does not include the page cache that could be reclaimed. */
 	return sysinfo(&info) ? UINT64_MAX : ((uint64_t)info.freeram + info.bufferram) * info.mem_unit;
 }
 
-/* Return limit - used, at least 0. An unknown `used` (UINT64_MAX) gives 0; no limit gives UINT64_MAX. */
+/* Return limit - used, at least 0. Return 0 if `used` is unknown (UINT64_MAX), and UINT64_MAX if there is no
+ * limit. */
 static uint64_t left_of(uint64_t limit, uint64_t used)
 {
 	if (limit >= (uint64_t)INT64_MAX / 4096 * 4096) /* "no limit" in control groups of version 1 */
@@ -57,15 +57,15 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Return the bytes of page cache in a memory.stat file. A control group counts page cache (with the mapped model
- * file) as used, but the kernel reclaims it on demand. */
+/* Return the bytes of page cache in a memory.stat file. They include the mapped model file. The control group counts
+ * them as used, but the kernel reclaims them on demand. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* Return what is left of the limit of the root control group (v1 or v2). In a container, that is the container's. */
+/* Return limit - use of the root control group (v1 or v2). In a container this is the container's own group. */
 static uint64_t cgroup_available(void)
 {
 	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");

@@ -7,20 +7,20 @@
 #include "engine/base/base.h"
 #include "kernels/backend.h"
 
-/* Return the bytes of host memory that can be allocated without swapping or the OOM killer: the smallest of the
- * kernel's MemAvailable, what is left of the control group's limit, and what is left of the address-space limit.
- * UINT64_MAX: all three are unknown. */
+/* Return the bytes of host memory that can be allocated without swapping or the OOM killer. It is the smallest of the
+ * kernel's MemAvailable and the free parts of the control group's limit and the address-space limit. UINT64_MAX:
+ * unknown. */
 uint64_t memory_available(void);
 
 /* Memory of the host or of a device, in bytes. */
 struct memory_budget {
 	uint64_t available; /* free bytes */
 	uint64_t total;     /* size of the device's memory; 0 = this is host memory */
-	uint64_t reserved;  /* part of `available` for a device's scratch: matmul tiles, attention scores, cuBLAS */
+	uint64_t reserved;  /* part of `available` for a device's temporary buffers: matmul tiles, attention scores */
 };
-/* Return the budget of the memory in which the backend allocates; be = NULL: host memory. */
+/* Return the budget of the memory in which the backend allocates; be = NULL means host memory. */
 struct memory_budget memory_budget_of(const struct backend *be);
-/* Append a clause for an error message: "12 MiB are free" or "the GPU has 12 MiB free of 80". */
+/* Append a clause for error messages: "12 MiB are free" or "the GPU has 12 MiB free of 80". */
 void memory_budget_text(const struct memory_budget *, struct str *out);
 
 #endif

@@ -5,8 +5,8 @@
 
 enum { WORD_MOST = 48 }; /* bytes; longer words match no candidate */
 
-/* Return the edit distance of a[na] and b[nb], by optimal string alignment: two swapped neighbours, a frequent typing
- * mistake, count as one edit. */
+/* Return the edit distance of a[na] and b[nb] (optimal string alignment). Swapping two neighbours, a frequent typing
+ * mistake, counts as one edit. */
 static int edit_distance(const char *a, int na, const char *b, int nb)
 {
 	int row[3][WORD_MOST + 1]; /* the newest three rows of the table */
@@ -34,7 +34,8 @@ static int edit_distance(const char *a, int na, const char *b, int nb)
 
 void nearest_init(struct nearest *n, const char *word, size_t len)
 {
-	/* Up to a third of the letters, and one more, may be wrong; one if the word is shorter than five letters. */
+	/* Accept 1 wrong letter in words of less than five letters, and a third of the letters + 1 in longer words.
+	 * (dist is one more.) */
 	*n = (struct nearest){ .word = word, .len = len, .dist = len < 5 ? 2 : (int)(MIN(len, WORD_MOST)) / 3 + 2 };
 }
 

@@ -10,7 +10,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Create the directory `path` and its parents. path is changed during the call. */
+/* Create the directory `path` and its parents. The call writes into `path`. */
 static int make_directory(char *path, struct err *err)
 {
 	for (char *p = path + 1;; p++) {
@@ -47,8 +47,8 @@ static int open_nameless(const char *dir)
 	return fd;
 }
 
-/* Reserve disk space for the first `bytes` of fd. Return 0 or an errno. Limits are tested first, because a file
- * beyond RLIMIT_FSIZE raises SIGXFSZ, and a reservation larger than the free space fills the disk before it fails. */
+/* Reserve disk space for the first `bytes` of fd. Return 0 or an errno. Test the limits first: exceeding RLIMIT_FSIZE
+ * raises SIGXFSZ, and a reservation larger than the free space fills the disk before it fails. */
 static int reserve_space(int fd, uint64_t bytes)
 {
 	struct rlimit most;

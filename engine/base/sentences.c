@@ -1,10 +1,10 @@
-/* engine/base/sentences.c - cuts a text into sentences and groups sentences into passages (sentences.h).
+/* engine/base/sentences.c - cuts a text into sentences, and groups sentences into passages (sentences.h).
  *
- * Blocks end at blank lines, page breaks and headings. Inside a block a sentence ends: after a full stop that is not
- * part of an abbreviation, an initial or a number; after the full stop of a script that writes no blank after it; at
- * a new list item; at SENTENCE_MOST words. A long block is cut into passages of about PASSAGE_WORDS; a short one, for
- * example a heading, is joined with the next. Input may be any bytes: malformed UTF-8 is neither a letter nor the end
- * of a sentence. */
+ * The text is divided into blocks: paragraphs, headings and pages. Inside a block a sentence ends after a full stop,
+ * unless the full stop belongs to an abbreviation, an initial or a number. It also ends before a list item and after
+ * SENTENCE_MOST words. A long block becomes several passages of about PASSAGE_WORDS words. A short block, such as a
+ * heading, is joined with the next one. The input may be any bytes: malformed UTF-8 is neither a letter nor a full
+ * stop. */
 #include "engine/base/sentences.h"
 #include "engine/base/base.h"
 #include "engine/base/utf8.h"
@@ -16,9 +16,9 @@ enum {
 	SENTENCE_MOST = 80, /* words in a sentence */
 	PASSAGE_WORDS = 120,
 	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
-	/* bytes; the end of a longer line ends a sentence, because wrapped paragraphs have shorter lines */
+	/* bytes; a longer line ends a sentence, because the lines of a wrapped paragraph are shorter */
 	LINE_LONG = 200,
-	/* bytes; a blank ends a Thai sentence of this length. In a shorter sentence a blank may separate phrases. */
+	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter one it may separate phrases. */
 	THAI_LEAST = 90,
 	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(): some milliseconds */
 };
@@ -57,7 +57,7 @@ static int is_wide_stop(int32_t cp)
 	return cp == 0x3002 || cp == 0xff01 || cp == 0xff1f || cp == 0xff61;
 }
 
-/* 1 for full stops followed by a blank: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
+/* 1 for full stops that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
 static int is_stop(int32_t cp)
 {
 	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 ||
@@ -65,7 +65,7 @@ static int is_stop(int32_t cp)
 	       cp == 0x1362 || cp == 0x1367 || cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
 }
 
-/* 1 for closing marks that may follow a full stop and belong to its sentence. */
+/* 1 for quotation marks and brackets that may follow a full stop and belong to its sentence. */
 static int is_closer(int32_t cp)
 {
 	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 ||
@@ -108,7 +108,7 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	return 0;
 }
 
-/* 1 if the text from begin to dot is only a short number: "3." numbers an item and is not a sentence. */
+/* 1 if p[begin..dot) is a short number only: "3." is the number of a list item and not a sentence. */
 static int is_item_number(const char *p, size_t begin, size_t dot)
 {
 	size_t i = dot;
@@ -118,7 +118,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence from begin ends before the blank at `at`.  next: first byte after the blanks. */
+/* 1 if the sentence that starts at `begin` ends before the blanks at..next. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -140,11 +140,11 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 		return 0; /* "Yahoo! has", "e.g. here" */
 	if (cp != '.')
 		return 1;
-	/* A bracket or quotation mark after the full stop ends the sentence even after an abbreviation. */
+	/* A closing bracket or quotation mark ends the sentence even if an abbreviation is before it. */
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
-/* 1 if the text before `at` ends with punctuation that may precede a new list item. */
+/* 1 if the text before `at` ends with punctuation after which a list item may begin. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -159,9 +159,9 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	       cp == 0xff1a || cp == 0xff1b;
 }
 
-/* 1 if the line at `at` begins a list item, a table row or the like.  A number begins an item if it is at most
- * *number + 1 (the last item's) or follows punctuation.  So a wrapped "a status of / 127.  Otherwise" is not an
- * item. */
+/* 1 if the line at `at` begins a list item, a quotation or a table row. A number ("4.") begins an item if it is at
+ * most *number + 1, where *number is the last item's, or if punctuation is before it. So the wrapped text "a status
+ * of / 127. Otherwise" does not begin an item. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;
@@ -187,8 +187,8 @@ static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t e
 	return 1;
 }
 
-/* Count the separators of a CSV or TSV line.  A comma before a blank is prose and does not count.  *next = start
- * of the next line. */
+/* Count the separators of a line of CSV or TSV. A comma before a blank is prose and not counted. Set *next to the
+ * start of the next line. */
 static size_t count_separators(const char *p, size_t at, size_t end, size_t *next)
 {
 	size_t n = 0;
@@ -199,8 +199,8 @@ static size_t count_separators(const char *p, size_t at, size_t end, size_t *nex
 	return n;
 }
 
-/* 1 if the line that ends before `at` and the line at `at` have the same number (> 1) of separators: rows of a
- * table. */
+/* 1 if the line that ends before `at` and the line at `at` are rows of a table: they have the same number (> 1) of
+ * separators. */
 static int between_rows(const char *p, size_t line, size_t at, size_t end)
 {
 	size_t next, n = count_separators(p, line, at, &next);
@@ -220,7 +220,8 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
-/* Find the place to cut an overlong sentence: after a blank in its second half, else at `at`. */
+/* Return where to cut a sentence that is too long at byte `at`: after a blank in its second half, or at `at` if it
+ * has none. */
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
 	for (size_t i = at; i > begin + (at - begin) / 2; i--)
@@ -269,7 +270,7 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 			}
 			if (is_wide_stop(cp)) {
 				size_t more;
-				/* Closing marks and further full stops belong to the sentence. */
+				/* Closing marks and repeated full stops belong to the sentence. */
 				while (next < end && (more = (size_t)utf8_decode(c->p + next, end - next, &cp),
 				                      is_closer(cp) || is_wide_stop(cp)))
 					next += more;
@@ -293,8 +294,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* End the current passage: split its sentences into parts of about PASSAGE_WORDS and set SENTENCE_FIRST on each
- * part. */
+/* End the block's passage: split it into parts of about PASSAGE_WORDS words and set SENTENCE_FIRST on the first
+ * sentence of each part. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
@@ -304,7 +305,7 @@ static void end_passage(struct cutter *c)
 	c->out[c->first].flags |= SENTENCE_FIRST;
 	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
 		words += c->out[i].words;
-		/* A sentence that crosses the boundary goes to the side with more of its words. */
+		/* A sentence across the ideal border goes to the part that has more of its words. */
 		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
 			c->out[i + 1].flags |= SENTENCE_FIRST;
 			cut++;
@@ -314,7 +315,7 @@ static void end_passage(struct cutter *c)
 	c->words = 0;
 }
 
-/* 1 if the block looks like a heading: Markdown's, or one short line without a full stop. */
+/* 1 if the block looks like a heading: it begins with '#' (Markdown), or is one short line without a full stop. */
 static int is_heading(const struct cutter *c, size_t from, size_t to)
 {
 	size_t last;
@@ -352,7 +353,8 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offsets of the next '\n' and the next '\f', or the end of the text. Both are cached: each byte is scanned once. */
+/* Offset of the next '\n' and of the next '\f', or of the text's end. They are kept so that each byte is searched
+ * once. */
 struct line_ends {
 	size_t newline, page;
 };

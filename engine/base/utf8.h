@@ -1,7 +1,7 @@
-/* engine/base/utf8.h - classes of bytes, and steps between the characters of UTF-8 text.
+/* engine/base/utf8.h - classes of bytes, and steps from character to character in UTF-8 text.
  *
- * The classes speak of ASCII. Only byte_is_letter() and byte_is_word() also accept the bytes 0x80 to 0xff, which are
- * parts of characters beyond ASCII. base.h decodes and encodes whole characters. */
+ * The classes are those of ASCII. byte_is_letter() and byte_is_word() also accept bytes 0x80 to 0xff, which belong to
+ * non-ASCII characters. base.h has functions that decode and encode characters. */
 #ifndef WEIR_UTF8_H
 #define WEIR_UTF8_H
 
@@ -53,13 +53,13 @@ static inline int byte_is_word(char c)
 	return byte_is_letter(c) || byte_is_digit(c);
 }
 
-/* 1 if byte c is inside a UTF-8 character, after its first byte. */
+/* 1 if byte c continues a UTF-8 character (is not its first byte). */
 static inline int utf8_continues(char c)
 {
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
-/* Return the start of the character that contains byte p[at]; `at` if it is the start of a character. */
+/* Return the offset of the first byte of the character that contains byte p[at]. */
 static inline size_t utf8_back(const char *p, size_t at)
 {
 	while (at && utf8_continues(p[at]))
@@ -75,8 +75,8 @@ static inline size_t utf8_forward(const char *p, size_t n, size_t at)
 	return at;
 }
 
-/* Return the start of the character that ends at byte `at` > from, at least `from`. In invalid UTF-8 that is at most
- * 4 bytes before `at`. */
+/* Return the start of the character that ends just before byte `at` > from; never less than `from`. In invalid UTF-8
+ * it is at most 4 bytes before `at`. */
 static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 {
 	size_t i = at - 1;
@@ -86,7 +86,7 @@ static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 	return i;
 }
 
-/* 1 for code points that are letters in every version of Unicode and for every tokenizer (base.c). */
+/* 1 for code points that every Unicode version and every tokenizer takes for a letter (base.c). */
 int utf8_is_letter(int32_t cp);
 
 #endif

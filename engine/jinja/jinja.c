@@ -47,7 +47,7 @@ void jinja_free(struct jinja *t)
 
 /* ---- running ---- */
 
-/* Define a variable of the outermost scope, if the template uses its name. */
+/* Define a global variable, if the template uses its name. */
 static void set_global(struct run *r, const char *name, struct value v)
 {
 	const char *known = jinja_name(r->t, name);
@@ -56,7 +56,8 @@ static void set_global(struct run *r, const char *name, struct value v)
 		scope_set(r, &r->root, known, v);
 }
 
-/* Return `text` as the list [{"type": "text", "text": text}], which templates of multimodal models expect. */
+/* Return the list [{"type": "text", "text": text}]. Templates of multimodal models expect a message's text like
+ * this. */
 static struct value parts_of(struct work *w, struct value text)
 {
 	struct value list = v_list(w, V_LIST, 1), part = v_dict(w, V_DICT);

@@ -1,18 +1,16 @@
-/* engine/jinja/jinja.h (private to engine/) - an interpreter of the part of Jinja2 that chat templates use.
+/* engine/jinja/jinja.h (private to engine/) - interprets the part of Jinja2 that chat templates use.
  *
- *   text --jinja_compile()--> tree --jinja_run()--> pieces of text, each with its origin
+ *	text --jinja_compile()--> tree --jinja_run()--> pieces of text, each with its origin
  *
- * Semantics are those of Jinja2 as the transformers library sets it up: trim_blocks, lstrip_blocks, loop controls, an
- * immutable sandbox, tojson without ASCII escapes, raise_exception, strftime_now, generation blocks. Differences:
- * dictionaries cannot be changed at all, upper and lower know ASCII only, and {% include %}, {% import %}, {% extends
- * %}, {% block %}, {% do %} do not exist.
+ * The language is Jinja2 as the transformers library sets it up, with its options, extra functions and immutable
+ * sandbox. Differences: dictionaries cannot be changed at all, upper and lower know ASCII only, and include, import,
+ * extends, block and do do not exist.
  *
- * A template is foreign code, so steps, depth, memory and output are bounded. A template can read only the arguments
- * of jinja_run().
+ * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template
+ * can read only the arguments of jinja_run().
  *
- * Every byte of a string has an origin: the template, or the message that contained the byte. Concatenation, slices,
- * replace, split, trim and all other operations keep the origin. So the caller can recognise control tokens in the
- * template's own bytes only, and text of a message cannot inject one. */
+ * Each byte of a string has an origin, which all operations keep: the template, or the message with the byte. So the
+ * caller recognises control tokens in the template's own bytes only, and a message cannot inject one. */
 #ifndef WEIR_JINJA_H
 #define WEIR_JINJA_H
 
@@ -29,13 +27,13 @@ enum {
 
 struct jinja;
 
-/* Parse a template. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line. The text is
- * copied. Threads may share the result, which never changes. */
+/* Parse a template; its text is copied. On a syntax error or an unsupported statement return -1 with ERR_MODEL and
+ * the line. Threads may share *out, because it never changes. */
 int jinja_compile(struct jinja **out, const char *text, size_t n, struct err *);
 void jinja_free(struct jinja *);
 
-/* Origins of bytes: i >= 0 is the text of message i; these two are the others. JINJA_MIXED: bytes of a message that
- * the template changed, e.g. with upper(). */
+/* Origins of bytes. i >= 0: the unchanged text of message i. JINJA_TEMPLATE: the template. JINJA_MIXED: text of a
+ * message that the template changed, for example with upper(). */
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
 /* n bytes with one origin. */
@@ -47,10 +45,10 @@ struct jinja_piece {
 struct jinja_message {
 	const char *role, *text;
 	size_t len;   /* bytes of text */
-	int in_parts; /* 1 = content is a list with one part, {"type": "text", "text": ...}; 0 = content is the text */
+	int in_parts; /* 1 = content is a list [{"type": "text", "text": ...}]; 0 = content is the text */
 };
 
-/* The variables of a chat template. Text of message i has the origin i; role, bos and eos have JINJA_TEMPLATE. */
+/* The variables of a chat template. The text of message i has the origin i; role, bos and eos have JINJA_TEMPLATE. */
 struct jinja_chat {
 	const struct jinja_message *m; /* messages */
 	size_t n;
@@ -58,10 +56,10 @@ struct jinja_chat {
 	int reply;             /* value of add_generation_prompt */
 	int thinking;          /* value of enable_thinking and thinking; -1 = both undefined */
 };
-/* Render a conversation: call `write` with each piece in order. Pieces of unchanged message text point into that
- * text. Return -1 with ERR_USAGE if the template refuses the conversation (raise_exception), with ERR_MODEL if the
- * template fails or exceeds a bound; the error names the line. Pieces written before the failure are not taken
- * back. */
+/* Render a conversation and call `write` with each piece of the output, in order. Unchanged message text is not
+ * copied: its pieces point into the messages. Return -1 with ERR_USAGE if the template refuses the conversation
+ * (raise_exception), and with ERR_MODEL if the template fails or exceeds a bound. The error names the line. On
+ * failure some pieces may already have been written. */
 int jinja_run(const struct jinja *, const struct jinja_chat *, void (*write)(void *ud, const struct jinja_piece *),
               void *ud, struct err *);
 

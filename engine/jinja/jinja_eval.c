@@ -22,8 +22,8 @@ static struct value variable_find(struct run *r, const char *name)
 	return undefined_because(r, "'%.60s' is undefined", name);
 }
 
-/* Return a border of a slice, clamped as in Python: a negative number counts from the end, `other` is the border that
- * is left out. */
+/* Return a border of a slice, clamped as in Python. A negative number counts from the end. `other` is the result if
+ * the border is not given. */
 static int64_t slice_border(struct run *r, const struct node *n, int64_t other, int64_t low, int64_t high, int64_t len)
 {
 	struct value v = n ? run_eval(r, n) : v_none();

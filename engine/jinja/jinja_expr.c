@@ -1,5 +1,7 @@
-/* engine/jinja/jinja_expr.c - parses expressions. Precedence as in Jinja2, loosest first: if, or, and, not,
- * comparisons, + -, ~, * / // %, **, signs; filters, tests, calls and attributes bind closest. */
+/* engine/jinja/jinja_expr.c - parses expressions.
+ *
+ * Precedence is that of Jinja2, from loosest to tightest: if; or; and; not; comparisons; + and -; ~; *, /, // and %;
+ * **; signs. Filters, tests, calls and attributes bind tightest. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -66,7 +68,7 @@ const char *token_name(struct parser *p)
 
 /* ---- nodes ---- */
 
-/* Raise the height of n above its operand kid (may be NULL); fail beyond JINJA_NEST_MAX. */
+/* Make n higher than its operand kid (may be NULL). Fail if the tree becomes higher than JINJA_NEST_MAX. */
 static void node_raise(struct parser *p, struct node *n, const struct node *kid)
 {
 	if (kid && kid->height >= n->height)
@@ -103,8 +105,8 @@ static struct node *constant_node(struct parser *p, struct value v)
 
 /* ---- brackets, names, literals ---- */
 
-/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX. Node heights alone do not bound the parser's
- * recursion. */
+/* Call `parse` one level deeper; fail beyond JINJA_NEST_MAX levels. This bounds the parser's recursion; node_raise()
+ * bounds only the finished tree. */
 static struct node *parse_nested(struct parser *p, struct node *(*parse)(struct parser *))
 {
 	struct node *n;
@@ -164,7 +166,7 @@ static struct node *string_literal(struct parser *p)
 
 	for (; p->at->kind == T_STRING; token_advance(p))
 		pieces_add(p->w, &all, p->at->p, p->at->n, JINJA_TEMPLATE);
-	/* Join the pieces now: text_flat() at run time would write to the tree, which threads share. */
+	/* Join the pieces of the string now. At run time text_flat() would write to the tree, which threads share. */
 	struct value v = text_pieces(p->w, &all);
 	const char *flat = text_flat(p->w, v);
 
@@ -255,7 +257,7 @@ static void args_raise(struct parser *p, struct node *n)
 	}
 }
 
-/* Parse an index or a slice up to "]"; "[" is consumed already. */
+/* Parse an index or a slice up to and including "]". The "[" has been read. */
 static struct node *parse_subscript(struct parser *p, struct node *object)
 {
 	struct node *part[3] = { NULL, NULL, NULL }, *n;
@@ -464,7 +466,7 @@ static struct node *parse_sum(struct parser *p)
 			return n;
 		token_advance(p);
 		right = parse_concat(p);
-		/* a + b + c becomes one node, so that long sums, which are common, do not nest. */
+		/* Make a + b + c one node, so that the long sums of templates do not nest deeply. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);
 		} else {

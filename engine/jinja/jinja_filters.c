@@ -281,7 +281,7 @@ static struct value f_reverse(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* Return the attribute or item of v at `path`: "a.b" or an index; V_NONE returns v itself. */
+/* Return v's attribute or item: `path` is "a.b" or an index. If it is V_NONE, return v itself. */
 static struct value attribute_of(struct run *r, struct value v, struct value path)
 {
 	char *s, *dot;
@@ -426,7 +426,7 @@ static struct value f_dictsort(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* Cut a list into lists of n items; fill_with pads the last one. */
+/* Cut a list into lists of n items; the argument fill_with pads the last list. */
 static struct value f_batch(struct run *r, struct value v, struct call *c)
 {
 	int64_t n = call_int(&r->w, c, 0, "linecount", 0);
@@ -484,7 +484,7 @@ static struct call call_rest(const struct call *c, size_t k)
 	return o;
 }
 
-/* Return the items for map and select; None and False count as empty. */
+/* Return the items that the filters map and select visit. None and False count as empty lists. */
 static struct value filter_items(struct run *r, struct value v)
 {
 	return value_truth(v) ? value_sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);

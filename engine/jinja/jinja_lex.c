@@ -1,8 +1,8 @@
-/* engine/jinja/jinja_lex.c - splits the text of a Jinja template into tokens: text between tags, and names, literals
- * and marks inside tags.
+/* engine/jinja/jinja_lex.c - splits a Jinja template into tokens: text between tags, and names, literals and
+ * operators inside tags.
  *
- * White space: the newline after a block tag is removed (trim_blocks), and so is white space between the start of a
- * line and a block tag (lstrip_blocks). A "-" in a tag removes all white space on its side, a "+" keeps all. One
+ * White space as with trim_blocks and lstrip_blocks: a newline after a block tag is removed, and so are blanks before
+ * a block tag at the start of a line. A "-" in a tag removes all white space on its side, and a "+" keeps it. One
  * newline at the end of the template is removed. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
@@ -77,7 +77,7 @@ static size_t without_blanks(const char *p, size_t n)
 }
 
 /* Add the text before a tag, without the white space that the tag removes. sign: the character after the tag's
- * opening mark, e.g. '-' or '+'. */
+ * opening "{%", "{{" or "{#", for example '-' or '+'. */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -93,8 +93,8 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		token_add(x, T_TEXT, p, n);
 }
 
-/* Skip the closing mark of a block or a comment, and the white space that the tag removes after it. sign: the
- * character before the mark. */
+/* Skip the closing "%}" or "#}" (mark bytes), and the white space that the tag removes after it. sign: the character
+ * before the closing mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
 	lexer_skip(x, mark);
@@ -119,7 +119,7 @@ static void skip_comment(struct lexer *x)
 	close_tag(x, 2, sign);
 }
 
-/* If x->p is at {% raw %}, add the text up to {% endraw %} and return 1. */
+/* If {% raw %} is at x->p, add the text up to {% endraw %}, unparsed, and return 1. */
 static int lex_raw(struct lexer *x)
 {
 	const char *s = x->p + 2, *close;
@@ -349,7 +349,7 @@ static void lex_tag(struct lexer *x, const char *end_mark, enum token_kind end_k
 	}
 }
 
-/* Return a copy of the text with "\r\n" and "\r" replaced by "\n" and without a newline at the end. */
+/* Return a copy of the text with "\n" for every "\r\n" and "\r". One newline at the end is dropped. */
 static char *plain_newlines(struct work *w, const char *text, size_t n, size_t *out)
 {
 	char *s = work_alloc(w, n + 1), *o = s;

@@ -22,7 +22,7 @@ static struct value text_arg(struct run *r, const struct call *c, size_t at, con
 
 /* ---- formatted text ---- */
 
-/* Return v formatted by the conversion %SPECletter. spec[n]: flags, width and precision. */
+/* Return v formatted by "%SPECletter", as Python's % does. spec[n]: flags, width and precision. */
 static struct value format_value(struct work *w, const char *spec, size_t n, char letter, struct value v)
 {
 	char format[40], text[420];
@@ -57,7 +57,8 @@ static struct value format_value(struct work *w, const char *spec, size_t n, cha
 	} else {
 		snprintf(format, sizeof format, "%%%.*s%c", (int)n, spec, letter);
 	}
-	/* The format contains checked characters only; snprintf() bounds the length. */
+	/* The format is safe although it is not a literal: its characters were checked, and snprintf() bounds the
+	 * length. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	len = strchr("dixXo", letter) ? snprintf(text, sizeof text, format, v.kind == V_REAL ? (int64_t)v.real : v.i)
@@ -193,8 +194,8 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times (< 0: always); from_right: at the last white space. The first pass
- * counts words, the second adds them to the list. */
+/* Split at white space, at most `most` times (< 0: no limit); from_right: at the last places. The first pass counts
+ * the words, the second adds them to the list. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;
@@ -613,14 +614,15 @@ static struct value g_raise(struct run *r, struct call *c)
 	struct value v = value_printed(&r->w, call_arg(c, 0, "message", v_undefined(NULL)));
 	char text[220];
 
-	/* The text may quote a message: escape it and keep at most 200 bytes. */
+	/* The text may quote a message. So escape it, and keep at most 200 bytes. */
 	text_escape(text, sizeof text, text_flat(&r->w, v),
 	            v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
 	err_set(r->w.err, ERR_USAGE, "the chat template refuses this conversation in line %d: %s", r->w.line, text);
 	longjmp(r->w.back, 1);
 }
 
-/* Return the local time, or midnight of the day in the environment variable WEIR_TODAY (YYYY-MM-DD). */
+/* Return the local time. If the environment variable WEIR_TODAY (YYYY-MM-DD) is set, return the midnight of that
+ * day. */
 static struct tm local_day(void)
 {
 	const char *env = getenv("WEIR_TODAY"), *end;

@@ -1,15 +1,18 @@
-/* engine/jinja/jinja_private.h (private to engine/jinja/jinja*.c) - interfaces between the parts of the interpreter.
+/* engine/jinja/jinja_private.h (private to engine/jinja/) - interfaces between the files of the interpreter.
  *
- * jinja.c           compile and run from outside
- * jinja_work.c      memory, bounds, failure, names
- * jinja_lex.c       a template's text as tokens; white space control
- * jinja_parse.c     statements        jinja_expr.c   expressions, both as one tree
- * jinja_value.c     values: truth, order, printing, containers
- * jinja_text.c      strings of pieces with their origin
- * jinja_access.c    attributes and items of values, arguments of calls
- * jinja_run.c       runs statements   jinja_eval.c   evaluates expressions
- * jinja_filters.c   filters           jinja_tests.c  tests, both by name
- * jinja_methods.c   methods of strings and dictionaries, global functions */
+ *   jinja.c         compile and run
+ *   jinja_work.c    memory, bounds, failure, names
+ *   jinja_lex.c     from text to tokens; white space
+ *   jinja_parse.c   from tokens to a tree: statements
+ *   jinja_expr.c    from tokens to a tree: expressions
+ *   jinja_value.c   values: truth, order, printing, containers
+ *   jinja_text.c    strings, made of pieces with an origin
+ *   jinja_access.c  attributes and items of values, arguments of calls
+ *   jinja_run.c     runs statements
+ *   jinja_eval.c    evaluates expressions
+ *   jinja_filters.c filters: {{ value|name }}
+ *   jinja_tests.c   tests: {{ value is name }}
+ *   jinja_methods.c methods of strings and dictionaries, global functions */
 #ifndef WEIR_JINJA_PRIVATE_H
 #define WEIR_JINJA_PRIVATE_H
 
@@ -20,12 +23,12 @@
 
 /* ---- memory and failure (jinja_work.c) ---- */
 
-/* The state of one compilation or run: its memory, its counters and its error. Functions that fail do not return:
- * they call jinja_fail(), which jumps to the setjmp() in compile() or run_chat(). All memory is freed at once. */
+/* The state of one compilation or run: memory, counters and error. A function that fails does not return: it calls
+ * jinja_fail(), which jumps (longjmp) back to compile() or run_chat(). All memory is freed together at the end. */
 struct work {
 	struct chunk *chunk; /* newest chunk of memory */
 	size_t used, cap;    /* bytes in use, limit of bytes */
-	int line;            /* line of the template that is being parsed or run, for errors */
+	int line;            /* line of the template that is parsed or run now, for errors */
 	uint64_t steps;      /* operations so far */
 	int depth;           /* current nesting */
 	jmp_buf back;        /* where jinja_fail() jumps */
@@ -33,7 +36,7 @@ struct work {
 };
 void *work_alloc(struct work *, size_t n); /* n zeroed bytes; fails beyond the limit */
 void *work_array(struct work *, size_t n, size_t size);
-/* Make room for element n in the growing array v[*cap]: return v, or a larger copy. */
+/* Make room for one more element in v, which has n elements. Return v, or a larger copy of it. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
 char *work_copy(struct work *, const char *p, size_t n); /* NUL-terminated */
 void work_free(struct work *);
@@ -41,7 +44,7 @@ void work_free(struct work *);
 void work_spend(struct work *, size_t steps);
 /* Fail with ERR_MODEL, the line and this sentence. */
 _Noreturn void jinja_fail(struct work *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Nest one level deeper until work_leave(); fail beyond JINJA_DEPTH_MAX. */
+/* Enter one level of nesting, until work_leave(). Fail beyond JINJA_DEPTH_MAX levels. */
 void work_enter(struct work *);
 void work_leave(struct work *);
 
@@ -78,8 +81,8 @@ struct value {
 		const struct function *function;
 	};
 };
-/* A string: pieces in order. Immutable. Concatenations share one array of pieces: a + b appends the pieces of b to
- * the array of a, if a's pieces are the last in it. */
+/* An immutable string: pieces in order. Strings may share an array of pieces. So a + b is fast: if a's pieces are the
+ * last ones in their array, b's pieces are appended there, and a is not copied. */
 struct text {
 	const struct jinja_piece *v;
 	size_t n_piece;
@@ -123,7 +126,7 @@ struct call {
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
 /* text_value() with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
-/* Return the pieces as a string, which owns their array from then on. */
+/* Turn the pieces into a string, which then owns their array. */
 struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
 /* Add n bytes of a string, starting at byte `from`. */
@@ -135,14 +138,15 @@ struct value text_cat(struct work *, struct value a, struct value b);
 struct value text_sub(struct work *, struct value, size_t from, size_t n);
 size_t text_length(struct work *, struct value);                 /* number of characters */
 size_t text_byte(struct work *, struct value, size_t character); /* byte at which a character begins */
-/* Remove characters at the ends. sides: 1 left, 2 right, 3 both. chars: the characters to remove, or V_NONE for white
- * space. */
+/* Remove characters at the ends. sides: 1 left, 2 right, 3 both. chars: a string of the characters to remove; V_NONE
+ * means white space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
-/* Return the byte at which `sub` occurs first, at or after byte `from`; SIZE_MAX = nowhere. */
+/* Return the offset of the first `sub` at or after byte `from`, or SIZE_MAX if there is none. */
 size_t text_find(struct work *, struct value, struct value sub, size_t from);
-/* Replace the first `most` occurrences of `old`; most < 0: all. */
+/* Replace the first `most` occurrences of `old`, or all if most < 0. */
 struct value text_replace(struct work *, struct value, struct value old, struct value new, int64_t most);
-/* Change the case of ASCII letters: 'u' upper, 'l' lower, 'c' capitalize, 't' title(), 'T' the filter title. */
+/* Change the case of ASCII letters. how: 'u' upper, 'l' lower, 'c' capitalize, 't' the method title(), 'T' the filter
+ * title. */
 struct value text_case(struct work *, struct value, char how);
 /* 1 if the string contains ASCII letters and text_case(how) would not change it. */
 int text_cased(struct work *, struct value, char how);
@@ -150,7 +154,8 @@ int text_cased(struct work *, struct value, char how);
 int text_is(struct work *, struct value, const char *word);
 /* Return a NUL-terminated copy. */
 char *text_zero(struct work *, struct value);
-/* Return the bytes of the white space character at the start of p[0..n), as Python defines white space; 0 = none. */
+/* Return the length of the white space character at the start of p[0..n), as Python defines white space; 0 if there
+ * is none. */
 size_t blank_at(const char *p, size_t n);
 /* 1 for ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, and the separators 0x1c to 0x1f. */
 static inline int byte_is_python_blank(char c)
@@ -174,14 +179,14 @@ double as_number(struct value);
 int values_equal(struct work *, struct value, struct value);
 /* Return < 0, 0 or > 0. Fail if the two values have no order. */
 int values_compare(struct work *, struct value, struct value);
-/* 1 if a string contains this string, a dictionary this key, or a sequence this value. */
+/* 1 if the container, a string, dictionary or sequence, contains the value: as a substring, key or element. */
 int value_contains(struct work *, struct value container, struct value);
 /* Return str(value). */
 struct value value_printed(struct work *, struct value);
 /* Return json.dumps(value, ...). */
 struct value as_json(struct work *, struct value, struct value indent, struct value separators, int ascii, int sort);
-/* Return the values that a loop over this value visits, as a list: elements, keys or characters. Undefined counts as
- * empty; fail for values that cannot be iterated. */
+/* Return a list of what a loop over the value visits: elements, keys or characters. Undefined counts as empty. Fail
+ * if the value cannot be iterated. */
 struct value value_sequence(struct work *, struct value);
 /* Sort v[n] by key[n], in place and stable. */
 void sort_values(struct work *, struct value *v, const struct value *key, size_t n, int reverse);
@@ -289,7 +294,8 @@ struct jinja {
 	size_t hash_n;     /* entries of that table, a power of 2 */
 	size_t n_name;     /* names in it */
 };
-/* Return the pointer that stands for a name; jinja_intern() adds the name if it is new, jinja_name() returns NULL. */
+/* Return the pointer for a name. Equal names have the same pointer. If the name is new, jinja_intern() adds it, and
+ * jinja_name() returns NULL. */
 const char *jinja_intern(struct jinja *, const char *p, size_t n);
 const char *jinja_name(const struct jinja *, const char *name);
 
@@ -300,7 +306,7 @@ struct token {
 	enum token_kind kind;
 	int line;
 	const char *p;
-	size_t n;    /* bytes of p: T_TEXT, T_NAME, T_STRING (escapes decoded), T_MARK */
+	size_t n;    /* length of p in T_TEXT, T_NAME, T_STRING (escapes decoded) and T_MARK */
 	int64_t i;   /* T_INT */
 	double real; /* T_REAL */
 };
@@ -328,11 +334,12 @@ struct node *parse_expression(struct parser *, int with_if);
 struct node *parse_tuple(struct parser *, int with_if);
 /* Parse what set, for and with assign to. */
 struct node *parse_target(struct parser *, int with_attribute);
-/* Parse filters after "|", "name|name(...)". operand: NULL for the filters of a filter block. */
+/* Parse filters after "|": "name|name(...)". operand = NULL: the filters belong to a {% filter %} or {% set %}
+ * block. */
 struct node *parse_filters(struct parser *, struct node *operand);
-/* Parse the arguments of a call, up to ")"; "(" is consumed already. */
+/* Parse the arguments of a call up to and including ")". The "(" has been read. */
 struct args *parse_args(struct parser *);
-/* Parse what follows an operand directly: .name, [index], (arguments). */
+/* Parse what may directly follow an operand: .name, [index], (arguments). */
 struct node *parse_postfix(struct parser *, struct node *);
 struct node *parse_template(struct parser *);
 
@@ -358,14 +365,14 @@ struct loop {
 	size_t n, at;          /* number of values, index of the current one */
 	int depth;             /* levels of recursion */
 	struct value *changed; /* arguments of the last loop.changed() */
-	size_t n_changed;      /* number of elements of `changed`; valid if changed is not NULL */
+	size_t n_changed;      /* elements of `changed`, if that is not NULL */
 };
 struct run {
 	struct work w;
 	const struct jinja *t;
 	struct scope *scope, root; /* current and outermost scope */
 	struct pieces *out;        /* where output is captured; NULL = call write() */
-	size_t bytes, bytes_max;   /* bytes of output so far, captured output included; their limit */
+	size_t bytes, bytes_max;   /* bytes written or captured so far, and their limit */
 	void (*write)(void *, const struct jinja_piece *);
 	void *ud;
 };
@@ -378,7 +385,7 @@ void run_print(struct run *, struct value);
 /* Run a body and return its output as a string. */
 struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
-/* Run loop(list) inside a recursive loop and return its output as a string. */
+/* Run the recursive loop again over `list`, for the call loop(list) in its body. Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
@@ -389,9 +396,9 @@ struct value get_attr(struct run *, struct value, const char *name);
 struct value get_item(struct run *, struct value, struct value index);
 /* Return an undefined value with a formatted hint. */
 struct value undefined_because(struct run *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Fail if the value is undefined. Undefined values may only be tested, printed and iterated. */
+/* Fail if the value is undefined. Undefined values can only be tested, printed and iterated. */
 void must_be_defined(struct run *, struct value);
-/* Return argument number `at`, else the argument called `name` (may be NULL), else `other`. */
+/* Return positional argument `at`, else the argument with this name (may be NULL), else `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
@@ -400,7 +407,7 @@ int64_t call_int(struct work *, const struct call *, size_t at, const char *name
 struct value filter_apply(struct run *, const char *name, struct value, struct call *);
 int filter_known(const char *name);
 int test_apply(struct run *, const char *name, struct value, struct call *);
-/* Return the static name of a value's method; NULL = no such method. */
+/* Return the name of the value's method as a static string, or NULL if it has no such method. */
 const char *method_find(struct value, const char *name);
 struct value method_call(struct run *, const struct method *, struct call *);
 const struct function *function_find(const char *name); /* NULL = no such function */

@@ -1,8 +1,8 @@
 /* engine/jinja/jinja_run.c - runs the statements of a Jinja template.
  *
- * Scopes are as in Jinja2: a loop's body, a macro, {% with %}, {% call %} and captured blocks have scopes of their
- * own; {% if %} has none. A variable lives until the end of its scope. Attributes of a namespace outlive inner
- * scopes. */
+ * Scopes are those of Jinja2. The body of a loop, a macro, {% with %}, {% call %} and captured blocks have a scope
+ * each; {% if %} has none. A variable disappears at the end of its scope, but attributes of a namespace keep their
+ * value. */
 #include "engine/jinja/jinja_private.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ void scope_set(struct run *r, struct scope *s, const char *name, struct value v)
 	s->v[s->n++] = (struct variable){ name, v };
 }
 
-/* Return a new scope inside `parent`. Macros may refer to it later, so scopes live until the end of the run. */
+/* Return a new scope inside `parent`. It lives until the end of the run, because a macro may refer to it later. */
 static struct scope *scope_new(struct run *r, const struct scope *parent)
 {
 	struct scope *s = work_alloc(&r->w, sizeof *s);
@@ -77,7 +77,7 @@ struct value run_capture(struct run *r, const struct node *body)
 
 /* ---- loops ---- */
 
-/* Return the elements for which the condition of {% for ... if ... %} is true. */
+/* Return the elements that pass the condition of {% for ... if ... %}. */
 static struct value filtered_list(struct run *r, const struct node *n, struct value list)
 {
 	struct value o = v_list(&r->w, V_LIST, 0);
@@ -155,8 +155,8 @@ static int is_parameter(const struct node *n, const char *name)
 	return 0;
 }
 
-/* Define varargs, kwargs and caller ({% call %}) from the arguments that match no parameter. Fail if there are such
- * arguments and the template does not use the variable. */
+/* Pass on the arguments that match no parameter, in the variables varargs, kwargs and, for {% call %}, caller. If the
+ * template uses no such variable, fail. */
 static void set_surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
@@ -221,7 +221,7 @@ static struct value macro_of(struct run *r, const struct node *n)
 	return (struct value){ .kind = V_MACRO, .macro = m };
 }
 
-/* Run {% call(...) f(...) %}: call f with the block as the macro `caller`. */
+/* Run {% call(...) f(...) %}: call f, in which the macro `caller` is the block. */
 static void call_block(struct run *r, const struct node *n)
 {
 	struct value f = run_eval(r, n->a->a);
@@ -267,7 +267,7 @@ static int run_if(struct run *r, const struct node *n)
 	return n->n_kid % 2 ? run_body(r, n->kid[n->n_kid - 1]) : GO_ON;
 }
 
-/* Run a block in a scope of its own. captured: where its output goes as a string; NULL = to the current output. */
+/* Run a block in a scope of its own. If captured is not NULL, set *captured to its output as a string. */
 static int run_inside(struct run *r, const struct node *n, struct value *captured)
 {
 	struct scope *outer = r->scope, *s = scope_new(r, outer);

@@ -1,8 +1,8 @@
 /* engine/jinja/jinja_text.c - strings of the Jinja interpreter: lists of pieces, each with its origin.
  *
- * Text of a message is not copied, so the pieces that are written still point into the message. If an operation needs
- * all bytes of a string in one array, text_flat() makes a copy beside the pieces; the result is then cut out of the
- * pieces (text_sub()). */
+ * Text of a message is not copied, so the pieces in the output still point into the message. Some operations need all
+ * bytes of a string in one array: text_flat() makes a copy for them, and text_sub() then cuts the result out of the
+ * original pieces. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -99,7 +99,7 @@ struct value text_cat(struct work *w, struct value a, struct value b)
 	if (!x->n || !y->n)
 		return x->n ? a : b;
 	work_spend(w, y->n_piece / 8);
-	/* Append to the array of a, if a's pieces are the last in it; otherwise copy them to a new array. */
+	/* If a's pieces are the last ones in their array, append to that array. Otherwise copy them to a new one. */
 	if (!g || g->v != x->v || g->n != x->n_piece) {
 		g = work_alloc(w, sizeof *g);
 		work_spend(w, x->n_piece / 8);
@@ -181,7 +181,7 @@ size_t blank_at(const char *p, size_t n)
 	               : 0;
 }
 
-/* Return the bytes of the first character of p[0..n) if it is one of `chars` (NULL: white space), else 0. */
+/* Return the length of the first character of p[0..n) if it is in `chars` (NULL: white space), else 0. */
 static size_t stripped_at(const char *p, size_t n, const char *chars, size_t n_chars)
 {
 	size_t len;
@@ -208,7 +208,7 @@ struct value text_strip(struct work *w, struct value v, int sides, struct value 
 		work_spend(w, 1 + n_chars / 8);
 		from += len;
 	}
-	/* From the right: find the first byte of the last character, then test the character. */
+	/* At the right end, find the last character's first byte, and then test the character. */
 	while ((sides & 2) && to > from) {
 		size_t first = utf8_prev(p, from, to);
 
@@ -247,7 +247,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 		pieces_text(w, &o, new.text, 0, new.text->n);
 		at = hit + old.text->n;
 		if (!old.text->n) {
-			/* An empty string occurs before each character and at the end. */
+			/* An empty `old` occurs before each character and at the end, as in Python. */
 			size_t len = at < n ? char_bytes(text_flat(w, v) + at, n - at) : 0;
 
 			pieces_text(w, &o, v.text, at, len);

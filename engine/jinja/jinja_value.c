@@ -282,7 +282,7 @@ void sort_values(struct work *w, struct value *v, const struct value *key, size_
 
 /* ---- as text ---- */
 
-/* Write the shortest decimal number that reads back as d, as Python does. */
+/* Write d with the fewest digits that read back as d, as Python does. */
 static void real_text(double d, char out[40])
 {
 	char exponent[40], *e;
@@ -327,8 +327,8 @@ static void add_number(struct work *w, struct pieces *o, struct value v)
 	pieces_add(w, o, work_copy(w, text, strlen(text)), strlen(text), JINJA_TEMPLATE);
 }
 
-/* Write the escape of a character inside `quote`, for JSON or for Python's repr(), and return its length. Return 0 if
- * the character needs no escape. c: the first byte of the character. */
+/* Write a character's escape sequence for JSON or for Python's repr(), and return its length; 0 if it needs none. c:
+ * the first byte of the character. quote: the quotation mark around the string. */
 static size_t escape_char(char c, int32_t cp, char quote, int json, int ascii, char out[16])
 {
 	static const char from[] = "\n\r\t\b\f", to[] = "nrtbf";

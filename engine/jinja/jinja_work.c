@@ -113,7 +113,7 @@ void work_leave(struct work *w)
 
 /* ---- names ---- */
 
-/* Return the index of a name in the hash table, or of the free entry for it. */
+/* Return the index of a name in the hash table. If the name is new, return the index of the free entry for it. */
 static size_t name_slot(const struct jinja *t, const char *p, size_t n)
 {
 	uint64_t h = 14695981039346656037u;

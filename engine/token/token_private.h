@@ -164,10 +164,9 @@ struct encoder {
 	/* the run, normalised or with space marks; for byte-level BPE a single word in stored form */
 	char *run;
 	size_t cap_run;
-	uint32_t
-		/* Unigram and WordPiece, if ends is set: [cap_run], where each byte of run[] ends in the text before
-		 * normalising */
-		*run_end;
+	/* Unigram and WordPiece, if ends is set: [cap_run], where each byte of run[] ends in the text before
+	 * normalising */
+	uint32_t *run_end;
 	struct cut *cut; /* Unigram: the best cuts of a word */
 	size_t cap_cut;
 	struct token_ends *ends; /* where the ends of tokens are appended; NULL = nowhere */
