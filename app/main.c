@@ -1,4 +1,5 @@
-/* app/main.c - weir: its commands. The commands of the laboratory are run by weir-lab (app/lab/main.c). */
+/* app/main.c - the program weir: runs the command that the command line names. Commands that measure or inspect
+ * models are in a second program, weir-lab (app/lab/main.c). */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 #define LAB "weir-lab"
 
-/* Write the folder of this program's file; "" if it is unknown. */
+/* Write the path of the folder that contains this executable; "" if it is unknown. */
 static void own_folder(char dir[PATH_MAX])
 {
 	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -25,8 +26,8 @@ static void own_folder(char dir[PATH_MAX])
 	dir[slash ? slash - dir : 0] = 0;
 }
 
-/* Replace this process by weir-lab: in the folder of this program (after `make`), or in ../lib/weir (after `make
- * install`). Returns only if weir-lab cannot be started. */
+/* Replace this process by weir-lab. It is in the folder of this program after `make`, and in ../lib/weir after
+ * `make install`. Returns only if weir-lab cannot be started. */
 static void lab_become(char **argv)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
@@ -54,7 +55,7 @@ static int lab_missing(const char *command)
 
 /* ---- the chat ---- */
 
-/* First start at a terminal without a model: offer to fetch one. */
+/* Offer to download a model if none is installed and a user at a terminal can answer. */
 static int offer_model(struct options *o, struct err *e)
 {
 	struct str path = { 0 };
@@ -73,7 +74,7 @@ static int offer_model(struct options *o, struct err *e)
 	return rc;
 }
 
-/* Run the chat on the full screen, line by line, from a pipe, or for one answer. */
+/* Run the chat: on the full screen, line by line, with questions from a pipe, or for one question (--prompt). */
 static int cmd_chat(struct options *o)
 {
 	struct chat c = { .quit = 0 };

@@ -1,4 +1,4 @@
-/* app/start.c - start of a program: descriptors, locale, signals, options (start.h). */
+/* app/start.c - what every program does first: mends closed descriptors, sets locale and signals, parses options. */
 #include "app/start.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "app/models/models.h"
 #include "app/tools/tools.h"
 
-/* Open /dev/null for each of the descriptors 0 to 2 that the caller has closed. Otherwise the next file that is
- * opened would get the number, and answers would be written into it. Opened read-only, so that writing fails. */
+/* Open /dev/null for each of the descriptors 0 to 2 that the caller has closed. Otherwise the next opened file
+ * would get that number, and answers would be written into it. Read-only, so that a write to it fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -21,7 +21,7 @@ static void fill_descriptors(void)
 				return;
 }
 
-/* Set the character type alone: numbers keep their decimal point, messages their language. */
+/* Set LC_CTYPE only: numbers keep the decimal point, and messages stay in English. */
 static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
@@ -29,13 +29,14 @@ static void set_locale(void)
 		setenv("LC_ALL", "C.UTF-8", 1); /* readline reads the environment again */
 }
 
-/* 1 if memory holds secrets: a private conversation, or the key of a server or a repository. */
+/* 1 if memory will contain secrets: a private conversation, or an access key. Core dumps are switched off then. */
 static int has_secrets(const struct options *o)
 {
 	return o->private_talk || o->key_file || getenv("WEIR_API_KEY") || o->command == CMD_PULL;
 }
 
-/* Read a model file in the jail first. Files that passed are noted in "read-models" in the user's cache folder. */
+/* Parse an untrusted model file first in a sandboxed process. The file "read-models" in the user's cache folder
+ * lists the model files that passed, so that they are not checked again. */
 static int read_model_first(const char *path, const struct options *o, struct err *e)
 {
 	struct str list = { 0 };

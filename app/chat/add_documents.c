@@ -1,5 +1,5 @@
-/* app/chat/add_documents.c - files, standard input and @FILE in a message become documents, which are prefilled at
- * once. */
+/* app/chat/add_documents.c - adds documents to a conversation: files, standard input, and files named as @FILE in
+ * a message. They are prefilled when they are added, not with the next question. */
 #include "app/chat/chat_private.h"
 
 #include <poll.h>
@@ -30,7 +30,8 @@ void document_notices(const struct doc *doc)
 	str_free(&text);
 }
 
-/* Add a document, or replace the one that came from the same file. 1 = the text is unchanged. */
+/* Add a document, or replace the document that came from the same file. 0 = added or replaced; 1 = the text is
+ * unchanged; -1 = error. */
 static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 {
 	size_t i = doc->origin.path ? conversation_document_of(&c->conv, doc->origin.path) : SIZE_MAX;
@@ -41,7 +42,7 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	if (!d)
 		return conversation_add_document(&c->conv, doc, e);
 	if (same) {
-		/* Only the file's time or bytes outside the text have changed. */
+		/* The text is the same; only the file's time or its formatting has changed. */
 		origin_free(d->origin);
 		origin_copy(d->origin, &doc->origin);
 		d->told = 0;
@@ -55,8 +56,8 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	return 0;
 }
 
-/* Say how the documents from index `from` on that are not read whole are used. One line, since a folder may have
- * hundreds. */
+/* Tell the user which documents, from index `from` on, are searched for each question instead of being read whole.
+ * All are told in one line, because a folder may have hundreds. */
 static void say_searched(struct chat *c, size_t from)
 {
 	struct timeline_stats st;
@@ -85,8 +86,8 @@ static void say_searched(struct chat *c, size_t from)
 	str_free(&s);
 }
 
-/* 1 if notices about documents can be shown now. For FILEs of the command line chat_read() shows them, once the
- * screen or the prompt is there. */
+/* 1 if notices about documents can be shown now; 0 while the command line's FILEs are added before the screen or
+ * prompt exists. chat_read() shows the notices later. */
 static int tells_at_once(const struct chat *c)
 {
 	return c->front || c->o.prompt || !isatty(0);
@@ -110,14 +111,13 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* With more documents, earlier ones may no longer be read whole. */
+	/* This document may have used up the room in the context, so that earlier documents are now searched, too. */
 	if (!rc && !c->adding_several && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	doc_free(doc);
 	return rc < 0 ? -1 : 0;
 }
 
-/* Add a file, or standard input ("-"), as a document. Warnings about its text go to standard error. */
 static int path_add(struct chat *c, const char *path_or_dash, struct err *e)
 {
 	struct progress progress;
@@ -152,7 +152,7 @@ static void say_added(struct chat *c, const struct document *d)
 	str_free(&s);
 }
 
-/* Add the files of a folder or pattern. A file that cannot be read is named and does not stop the others. */
+/* Add the files of a folder or pattern. A file that cannot be read is reported and skipped. */
 static int add_several(struct chat *c, const char *what, const struct doc_paths *list, struct err *e)
 {
 	size_t added = 0, failed = 0, first = c->conv.n_doc;
@@ -200,9 +200,9 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* An empty input (`</dev/null`, a closed descriptor, a pipe without a byte) is no document. A caller may have left
- * the input open without writing, which looks like a hang: beside FILEs it is not read then; without FILEs weir says
- * what it waits for. */
+/* Add standard input as a document, unless it is a terminal or empty. A caller may have left a pipe open without
+ * writing, so that reading would hang. If FILEs are named, a silent pipe is not read; otherwise weir says that it
+ * waits. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };
@@ -229,7 +229,8 @@ int document_from_stdin(struct chat *c, struct err *e)
 	return rc;
 }
 
-/* Index the documents that are searched, and encode their passages, so that the first question does not wait. */
+/* Build the search index of the documents that are not read whole, so that the first question does not wait for
+ * it. */
 static void documents_index(struct chat *c, size_t from)
 {
 	struct err e = { 0 };
@@ -316,8 +317,8 @@ void chat_read(struct chat *c)
 	documents_prefill(c, 0);
 }
 
-/* 1 if the file after an @ may be attached: the @FILE was typed. A pasted @FILE stays text, so that a paste cannot
- * send a file to a server. */
+/* 1 if the user typed this @FILE. A pasted @FILE stays text, so that pasted text cannot make weir send a file to a
+ * server. */
 static int may_attach(struct chat *c, const struct str *word)
 {
 	if (!untyped_has(word->p, word->n))

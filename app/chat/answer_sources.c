@@ -1,9 +1,9 @@
-/* app/chat/answer_sources.c - the numbered sources of an answer: shown before and below it, opened by /source.
+/* app/chat/answer_sources.c - shows the numbered sources (passages of documents) of an answer; /source opens one.
  *
- *     before   the passages that answer the question, with their best sentence
- *     below    their share of the answer's attention, and what else the answer attended to
+ *     before the answer   the passages that were found, with their best sentence
+ *     below it            how much attention the answer paid to each passage, and to other parts of the documents
  *
- * For an answer of an earlier run, all lines are shown below it. */
+ * When a stored session is shown again, all sources are below the answer. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -71,7 +71,7 @@ void slash_source(struct chat *c, char *arg)
 	const struct conversation *conv = &c->conv;
 	const struct message *m = conversation_answer(conv);
 	const struct answer_source *source;
-	/* Passages nearest to a question that was not answered; empty: the sources of the last answer are meant. */
+	/* If the last question was not answered from the documents: the passages nearest to it. Otherwise empty. */
 	struct answer_sources nearest = { 0 };
 	const struct answer_sources *list;
 	size_t n, doc;

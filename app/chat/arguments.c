@@ -1,4 +1,4 @@
-/* app/chat/arguments.c - the words after a command: numbers, file names, documents. */
+/* app/chat/arguments.c - parses the words after a command: numbers, file names, documents. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>

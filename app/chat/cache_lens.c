@@ -1,5 +1,5 @@
-/* app/chat/cache_lens.c - lenses. A lens tells, byte range by byte range, which words of a document, a message or a
- * text are still in the KV cache. Also: the first token of each document. */
+/* app/chat/cache_lens.c - makes lenses. A lens is a list of byte ranges of one text (a document or message); it
+ * tells which words are still in the KV cache, so that the screen can dim the evicted words. */
 #include "app/chat/cache_lens.h"
 #include "app/reader/reader.h"
 #include "engine/engine_view.h"
@@ -42,7 +42,7 @@ static size_t tokens_common(const struct conversation *conv)
 	return same;
 }
 
-/* A lens under construction: tokens are added in order by lens_token(). */
+/* A lens under construction; lens_token() appends one token at a time. */
 struct lens_of {
 	struct lens *l;
 	size_t cap;
@@ -58,8 +58,8 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Add token i, which ends at byte `end` of the text. Three shades: all layers and heads keep the token, some do, or
- * none. */
+/* Append token i, which ends at byte `end` of the text. kept[i]: share of the heads that keep it, 0 to 255. The
+ * lens has three levels only: kept by all heads, by some, or by none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -69,8 +69,8 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Make the lens of n bytes of the prompt that begin `from` bytes after their place. same: tokens of the prompt that
- * are in the cache. */
+/* Make the lens of a document or message: n bytes that begin `from` bytes after place->byte in the rendered
+ * prompt. same: number of the prompt's first tokens that are equal in the cache; later tokens are not looked at. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -92,8 +92,8 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
 
-/* The lens of a text that still grows. The rendered prompt lacks its newest tokens: count their bytes back from the
- * end. */
+/* Make the lens of a text that is still being read from a growing file. The rendered prompt lacks the newest
+ * tokens, so their byte positions are counted back from the end of the text. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *conv, const struct message *m)
 {
 	const struct growing *g = growing_of(conv);
@@ -112,7 +112,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Nothing is prefilled, or the bytes of the tokens are not those of the text. */
+	/* Either no token is prefilled, or the lengths of the tokens do not add up to the text's. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;
@@ -129,7 +129,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 	free(ends);
 }
 
-/* The lens of a text that a question has closed: the rendered prompt has all of it. */
+/* Make the lens of a growing file's text once a question follows it. From then on the rendered prompt contains all
+ * of it. */
 static void lens_of_read(struct cache_report *p, const struct conversation *conv, size_t same, const struct message *m)
 {
 	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
@@ -159,7 +160,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 	free(kept);
 }
 
-/* The lens of the newest text without an end; the screen shows its end. */
+/* Make the lens of the growing file that was read last. The screen shows only its end. */
 static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
 	size_t i = conv->n_msg;
@@ -172,7 +173,7 @@ static void lens_of_text(struct cache_report *p, const struct conversation *conv
 		lens_of_read(p, conv, same, &conv->msg[i - 1]);
 }
 
-/* The lens of an answer, from the bytes of its sampled tokens. */
+/* Make the lens of an answer, from the byte lengths of its sampled tokens. */
 static void lens_of_answer(struct cache_report *p, int which, const struct conversation *conv, size_t n_token,
                            const uint8_t *kept, const struct message *m)
 {
@@ -216,7 +217,7 @@ void lenses_take(struct cache_report *p, const struct conversation *conv, struct
 	uint8_t *kept;
 
 	p->lensed = 0;
-	/* While a prefill runs and no token was evicted, there is nothing to mark. */
+	/* Make lenses at most once a second, and none during a prefill that has evicted nothing. */
 	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();

@@ -1,7 +1,7 @@
-/* app/chat/cache_view.c - gathers the figures and words of the cache panel (cache_view.h).
+/* app/chat/cache_view.c - fills in what the cache panel shows: the figures, and the words of tokens.
  *
- * The engine gives the figures (timeline_view, timeline_stats, slot events). This file adds the names that the panel
- * shows and the words of tokens; cache_lens.c adds which words of the texts are retained. */
+ * The figures come from the engine (timeline_view, timeline_stats, slot events). cache_lens.c finds which words of the
+ * documents and messages are still in the cache. */
 #include "app/chat/cache_lens.h"
 #include "engine/base/json.h"
 
@@ -103,7 +103,8 @@ static void regions_fill(struct cache_report *p, const struct timeline_stats *st
 		r->first = 0;
 		r->last = r->fill - 1;
 	}
-	/* Show the attention mass of the newest token; before there is one, the mass that rings accumulate. */
+	/* Show the newest token's attention mass. Before the first token, show the mass that the entries have
+	 * accumulated. */
 	if (v->now_layers)
 		r->share = v->now[0];
 	else if (v->share[0] > 0)
@@ -199,7 +200,8 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* Report for a model on a server. The cache cannot be seen; the lenses mark messages that are no longer sent. */
+/* Fill in the report if the model is on a server, whose cache cannot be seen. Messages that are no longer sent are
+ * dimmed. */
 static void report_server(struct cache_report *p, const struct conversation *conv, struct listener *l)
 {
 	p->cache = (struct ui_cache){
@@ -224,7 +226,7 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	/* Tokens kept by any layer and head; more than the cache has slots if heads keep different tokens. */
+	/* Tokens that at least one head keeps. If heads keep different tokens, these are more tokens than slots. */
 	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;

@@ -1,4 +1,5 @@
-/* app/chat/cache_view.h - what the cache panel shows, gathered in the thread that owns the timeline. */
+/* app/chat/cache_view.h - gathers what the cache panel shows. Runs in the thread that owns the timeline (the token
+ * sequence with its KV cache). */
 #ifndef WEIR_CACHE_VIEW_H
 #define WEIR_CACHE_VIEW_H
 
@@ -8,12 +9,12 @@
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 
-/* Counts of slots admitted, moved and evicted between two reports; on only while a panel is shown. */
+/* Counts the tokens that enter, move within and leave the cache between two reports. Off while no panel is shown. */
 struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* Tokens; a token that half of the layers and heads moved counts half. */
+	/* In tokens, by kind of event. An event in half of the layers and heads counts as half a token. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
@@ -22,7 +23,7 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* A lens as ui_lens() takes it; if text is set, as ui_text_lens() takes it, from byte `from` on. */
+/* The arguments of ui_lens(); if text is 1, those of ui_text_lens(), where `from` is the first byte. */
 struct lens {
 	int which, text;
 	size_t from;
@@ -42,11 +43,11 @@ struct cache_report {
 };
 struct cache_report *cache_report_new(void);
 void cache_report_free(struct cache_report *);
-/* Gather a report. how: 0 = what the panel remembers while it is closed, 1 = the bar, 2 = everything. read: tokens
- * prefilled so far while a prefill runs, when the sequence already has its final length; else -1. The lenses are made
- * at most once a second. */
+/* Gather a report. how: 0 = figures only, for a closed panel; 1 = also the tokens that move in the cache, and the
+ * lenses; 2 = also the heat map and its words. read: tokens prefilled so far, if a prefill runs and the sequence
+ * already has its final length; else -1. */
 void cache_report_take(struct cache_report *, struct conversation *, struct listener *, int how, int32_t read);
-/* first[n_doc]: the index of each document's first token; -1 = the document is not prefilled. */
+/* Set first[i] to the index of document i's first token, or to -1 if the document is not prefilled. */
 void cache_report_documents(const struct conversation *, int32_t *first);
 /* Append everything that the panel shows, as one JSON object. */
 void cache_report_json(const struct cache_report *, struct str *out);

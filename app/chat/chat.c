@@ -45,8 +45,8 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* Refuse a first word that is no file: `weir benhc` is nearly a command, `weir why is it so` and `weir 'why is it
- * so?'` are questions. 0 if the word may be a file. */
+/* Refuse command lines that are meant as a command or a question: `weir benhc` is a mistyped command, `weir why is
+ * it so` a question without --prompt. 0 if the first word may be a file. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];
@@ -73,8 +73,8 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Open the documents. `weir -` reads its document from standard input; after that, the terminal becomes standard
- * input. */
+/* Open the documents of the command line. After `weir -` has read standard input, the terminal replaces it, so
+ * that the user can type. */
 static int open_documents(struct chat *c, struct err *e)
 {
 	int dash = 0, fd, reads = c->o.command == CMD_READ;

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Add a document of the sessions' library, by number or name, unless a file has that name. 1 = added; 0 = no such
- * document. */
+/* Add a document that any session has stored, by its number or name. A file of that name takes precedence. 1 =
+ * added; 0 = no such document. */
 static int read_known(struct chat *c, const char *what, struct err *e)
 {
 	struct err why = { 0 };
@@ -69,7 +69,7 @@ void slash_docs(struct chat *c, char *arg)
 	list_documents(c, 1);
 }
 
-/* Say what has changed, and how many tokens are recomputed because of it. */
+/* Tell the user how many tokens the next question recomputes because the document was dropped. */
 static void say_recomputed(struct chat *c, const char *what, const char *name)
 {
 	struct tokens all = { 0 };
@@ -135,7 +135,7 @@ static void list_pinned(struct chat *c)
 	str_free(&s);
 }
 
-/* Add a message as a document: a bounded cache evicts messages and keeps documents. */
+/* Pin a message: add it as a document. A bounded cache evicts old messages but never documents. */
 static int pin_message(struct chat *c, size_t i, struct err *e)
 {
 	const struct message *m = &c->conv.msg[i];

@@ -1,4 +1,4 @@
-/* app/chat/cmd_history.c - the commands that change which messages exist: /new, /undo, /redo, /edit, /regen,
+/* app/chat/cmd_history.c - the commands that remove, repeat or extend messages: /new, /undo, /redo, /edit, /regen,
  * /continue and /anyway. */
 #include "app/chat/chat_private.h"
 
@@ -102,7 +102,7 @@ void slash_continue(struct chat *c, char *arg)
 	chat_continue(c);
 }
 
-/* Undo the last n turns, and put the question of the earliest of them into the input line. */
+/* Undo the last n turns, and put the question of the first undone turn into the input line. */
 static void edit_question(struct chat *c, long n, struct err *e)
 {
 	struct str text = { 0 };

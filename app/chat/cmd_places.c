@@ -1,8 +1,7 @@
-/* app/chat/cmd_places.c - places in documents: /outline lists headings with their pages, /goto opens a document at a
- * place.
+/* app/chat/cmd_places.c - /outline lists a document's headings; /goto PLACE opens a document at a place.
  *
- * A place is a page's label ("12", "xii"), the number of a heading, a percentage, or words of a heading or of the
- * text. It is looked for in all documents, or in the document that is named first. */
+ * PLACE is a page label ("12", "xii"), a heading's number ("#3"), a percentage ("40%"), or words of a heading or of the
+ * text. It is searched in all documents, or in one document that is named before it. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
@@ -158,8 +157,8 @@ static int find_heading_number(const struct document *d, size_t number, struct f
 	return 0;
 }
 
-/* Find a heading by its words: exactly these, else the first heading that begins with them, else the first that
- * contains them. */
+/* Find a heading by its words. A heading with exactly these words is best; then the first that begins with them;
+ * then the first that contains them. */
 static int find_heading(const struct document *d, const char *words, struct found_place *out)
 {
 	size_t n = strlen(words);
@@ -228,8 +227,8 @@ static int find_in(const struct document *d, const char *place, struct found_pla
 	return find_heading(d, place, out) || find_words(d, place, out);
 }
 
-/* Find a place in documents [from, to). Pages and headings take precedence over words of the text; an error if
- * several documents have the page or heading. */
+/* Find a place in documents [from, to). Pages and headings take precedence over words of the text. It is an error
+ * if several documents have that page or heading. */
 static int find_place(struct chat *c, size_t from, size_t to, const char *place, struct found_place *out, struct err *e)
 {
 	size_t certain = 0, found = 0;
@@ -249,7 +248,7 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 	return found > 0;
 }
 
-/* /goto DOCUMENT PLACE: the first word is the document's name or number. */
+/* Find a place if the first word of arg is a document's name or number: /goto DOCUMENT PLACE. */
 static int find_named(struct chat *c, char *arg, struct found_place *out, struct err *e)
 {
 	size_t n = word_end(arg, strlen(arg), 0);

@@ -16,7 +16,8 @@ static void stats_cache(const struct conversation *conv, const struct timeline_s
 {
 	const struct ring_stats *r = &st->rings;
 	int32_t kept = tokens_in_cache(st), replaced = kept - conversation_cached_tokens(conv, st);
-	/* bytes of entries on disk or in host memory, outside the memory that the engine computes in */
+	/* bytes of KV entries that are outside the compute device's memory: on disk, or in host memory beside a
+	 * GPU */
 	uint64_t apart = st->kv_disk_bytes + st->kv_host_bytes;
 
 	str_addf(s, "context    %s of %s tokens (%d%%), cache %s, %s: ", count_text(kept).s, count_text(st->ctx).s,

@@ -18,7 +18,7 @@ static void command_done(struct chat *c, int rc, const struct err *e, const char
 		notice(c, "%s", what);
 }
 
-/* Sessions, or messages that a search found, listed for a notice. */
+/* A list of sessions or of found messages, under construction. */
 struct shown {
 	struct chat *c;
 	struct listing list;
@@ -95,7 +95,7 @@ void slash_rename(struct chat *c, char *arg)
 
 	if (chat_unkept(c))
 		return;
-	chat_delete_due(c, 1); /* a deleted session that is still on the disk may have this name */
+	chat_delete_due(c, 1); /* a deleted session may still have this name */
 	rc = *arg ? session_log_rename(c->log, &c->conv, arg, &e) : err_set(&e, ERR_USAGE, "/rename wants a name");
 	command_done(c, rc, &e, rc < 0 ? NULL : "[renamed]");
 }
@@ -149,7 +149,7 @@ void slash_find(struct chat *c, char *arg)
 	str_free(&x.list.out);
 }
 
-/* Write text to a new file; an existing file is never overwritten. */
+/* Write text to a new file; never overwrite an existing file. */
 static int write_new(const char *path, const struct str *text, struct err *e)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc = 0;
@@ -165,8 +165,8 @@ static int write_new(const char *path, const struct str *text, struct err *e)
 	return rc;
 }
 
-/* Read the format's name at the beginning of "md" or "md FILE". Returns where the file's name begins; 0 = no format
- * is named. */
+/* Parse "FORMAT [FILE]", such as "md notes.md". Returns the offset of FILE, or 0 if arg does not begin with a
+ * format. */
 static size_t format_named(const char *arg, enum export_format *format)
 {
 	static const struct {
@@ -187,7 +187,7 @@ static size_t format_named(const char *arg, enum export_format *format)
 	return 0;
 }
 
-/* Append "weir-NAME.ENDING", with letters that every file system allows. */
+/* Append "weir-NAME.ENDING", where every character of NAME is valid on all file systems. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
 	struct str title = { 0 };

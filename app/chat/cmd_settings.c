@@ -32,7 +32,7 @@ static const struct option_def *set_find(const char *key)
 {
 	const struct option_def *d;
 
-	/* Accept other spellings: /set n 100, /set temperature 0.5, /set top_k 40. */
+	/* Accept the spellings of other programs: n for predict, temperature for temp, top_k for top-k. */
 	char name[40];
 	snprintf(name, sizeof name, "%s", !strcmp(key, "n") ? "predict" : !strcmp(key, "temperature") ? "temp" : key);
 	for (char *p = name; *p; p++)
@@ -78,7 +78,8 @@ static void set_policy(struct chat *c, const char *where, const char *value)
 	str_free(&s);
 }
 
-/* Append the option's value as /set shows it. For a sampling setting: the value in force and where it comes from. */
+/* Append the option's value for display. A sampling setting's value comes with its origin (the user, the model
+ * file or the default). */
 static void value_shown(const struct chat *c, const struct option_def *d, struct str *out)
 {
 	if (option_sampling(d) == SAMPLING_SETTINGS)
@@ -137,8 +138,8 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
-/* Show the option, or set it if value is not empty. key: the name that the user typed. save: write the value into the
- * config file, too. */
+/* Set the option, or show it if value is empty. key: the option's name as typed. save: also write the value to the
+ * config file. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
 	struct str s = { 0 };
@@ -289,7 +290,8 @@ static void show_model(struct chat *c)
 	str_free(&others);
 }
 
-/* 1 if arg is "URL [NAME]" or another model of the current server; next names it then. */
+/* 1 if arg is "URL [NAME]" or the name of another model on the current server. *next then names that server and
+ * model. */
 static int is_server(struct chat *c, char *arg, struct options *next)
 {
 	struct str models = { 0 };
@@ -313,7 +315,7 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 	return known;
 }
 
-/* The model that arg names, a path or a model's name: as it was typed if that is a file, else without quotes. */
+/* Return the path or name in arg: unchanged if such a file exists, else without quotes. Owned by the options. */
 static char *find_model(struct chat *c, const char *arg)
 {
 	struct str path = { 0 };
@@ -328,8 +330,7 @@ static char *find_model(struct chat *c, const char *arg)
 	return found;
 }
 
-/* Append the model's name: the name of its file, as everywhere on the screen, or the name that its server gives
- * it. */
+/* Append the name of the model's file, or the name that the server gives its model. */
 static void model_name(const struct chat *c, struct str *out)
 {
 	if (c->conv.tl)
@@ -437,8 +438,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* If the template reasons by itself, `on` undoes `off` and changes nothing else: `show` and `hide`
-		 * stay. */
+		/* If the template has no "reason now" switch, `on` only undoes `off`: the settings `show` and
+		 * `hide` stay. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

@@ -1,10 +1,10 @@
-/* app/chat/cmd_stream.c - reads a text without an end into a conversation: `weir read`, /stream, /pause, /more.
+/* app/chat/cmd_stream.c - reads a growing file or a pipe into the KV cache as it comes: `weir read`, /stream, /pause, /more.
  *
  *     text_source -> 2 KiB of text -> conversation_grow() -> KV cache
  *
- * In line mode chat_stream() reads until the end, a stop or an error. On the full screen it returns when another job
- * waits, and is called again after that job. Until the text has ended, questions about it are answered beside the
- * text and undone before it is read on (conversation_beside()). */
+ * In line mode chat_stream() reads until the end of the input, a stop or an error. On the full screen it also returns
+ * when another job waits, and is called again after that job. A question that is asked before the end does not become
+ * part of the text: it is undone before more text is read (conversation_beside()). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "app/chat/text_source.h"
 
 enum {
-	WAIT_MS = 100,      /* longest wait for text between two checks of yield() and Ctrl-C */
+	WAIT_MS = 100,      /* how long to wait for text before yield() and Ctrl-C are checked again */
 	SHOWN_LEAST = 4096, /* a recomputation of fewer tokens shows no progress */
 };
 #define SHOW_EVERY 0.1
@@ -24,12 +24,12 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	/* The first tokens of a message and the template's head are prefilled here, too; they are too few to show. */
+	/* This is also called for the few tokens of the chat template, which are not worth a progress line. */
 	if (total > SHOWN_LEAST)
 		c->front->progress(c, "reading", done, total);
 }
 
-/* Update the speeds and the time left, over the last RATE_OVER seconds. */
+/* Update the reading speed and the estimated time left, from the last RATE_OVER seconds. */
 static void speed_measure(struct streaming *s)
 {
 	struct reading *r = &s->reading;
@@ -108,7 +108,8 @@ static void say_stop(struct chat *c, const struct err *why)
 	str_free(&s);
 }
 
-/* Read the next part of the text: 1 = there may be more, 0 = the end, 2 = another job waits, -1. */
+/* Read and prefill the next part of the text. 1 = there may be more; 0 = the end; 2 = another job waits; -1 =
+ * error. */
 static int read_piece(struct chat *c, struct str *piece, struct err *e)
 {
 	struct streaming *s = &c->streaming;
@@ -242,7 +243,7 @@ void chat_stream_close(struct chat *c)
 	conversation_beside(&c->conv, 0);
 }
 
-/* Continue reading: now, or, if the front end has jobs, when no job waits. */
+/* Continue reading. A front end with a queue of jobs calls chat_stream() itself when no job waits. */
 static void reading_continue(struct chat *c)
 {
 	c->streaming.on = 1;

@@ -1,8 +1,8 @@
-/* app/chat/cmd_summarize.c - /summarize, the questions that start it, and the offer of it.
+/* app/chat/cmd_summarize.c - /summarize, and the questions that mean the same ("Summarize this.").
  *
- * summarize() works on a timeline of its own. The model's results are kept by key: as settings "summary/KEY" of the
- * session, or in memory if nothing is stored. The summary is shown like an answer and is no message: the
- * conversation, its cache and its next answer do not change. */
+ * The summary is generated on a separate timeline, so the conversation and its KV cache do not change. It is shown like
+ * an answer but is not a message. Partial results are stored under a key, so that an interrupted summary can be resumed:
+ * as settings "summary/KEY" of the session, or in memory if there is no session. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +73,8 @@ void summaries_free(struct chat *c)
 	c->kept = NULL;
 }
 
-/* Create the session, if it does not exist: a summary may be the work of minutes. 1 if results can be stored. */
+/* Create the session if it does not exist, because a summary may take minutes and should not be lost. 1 if results
+ * can be stored. */
 static int begin_session(struct chat *c)
 {
 	struct err e = { 0 };
@@ -202,8 +203,8 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* Read "[DOCUMENT] [WORDS]". A number alone means the document with that number if there is one, else a number of
- * words. *doc: -1 = all documents. */
+/* Parse "[DOCUMENT] [WORDS]". A number alone is the number of a document if that exists, else the length in words.
+ * *doc: index of the document; -1 = all. */
 static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
 	char *last = strrchr(arg, ' ');

@@ -1,10 +1,10 @@
-/* app/chat/commands.c - the table of commands, and the search in it. */
+/* app/chat/commands.c - the table of commands, and how a typed command is found in it. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Ordered by frequency of use: lists and completion keep this order. */
+/* Ordered by frequency of use, because lists and completion show this order. */
 /* clang-format off */
 static const struct slash commands[] = {
 	{"/open", "/file /load /add", "FILE", "add a document, or those of a folder or pattern, to be asked about", BUSY_QUEUED, ARG_FILE, slash_open},
@@ -49,7 +49,7 @@ static const struct slash commands[] = {
 };
 /* clang-format on */
 
-/* Other words for the commands. With a slash before it, such a word runs the command. */
+/* Synonyms of the commands. A synonym with a slash before it runs the command. */
 static const struct {
 	const char *name, *words;
 } synonyms[] = {
@@ -87,7 +87,7 @@ const struct slash *slash_at(size_t i)
 	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
-/* 1 if `word`, on which the user wants help, occurs in the command's help line or in its other words. */
+/* 1 if `word`, the argument of /help, occurs in the command's help line or synonyms. */
 static int has_word(const char *line, const char *words, const char *word)
 {
 	return !*word || strcasestr(line, word) || strcasestr(words, word);
@@ -160,7 +160,7 @@ void slash_near_init(struct nearest *near, const char *word, size_t n)
 	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many names */
 }
 
-/* A word that begins a name, or is another word for the command, has distance 0. */
+/* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. */
 void slash_near(struct nearest *near, const char *name, const char *words)
 {
 	if ((near->len > 2 && !strncmp(near->word, name, near->len)) ||
@@ -181,7 +181,7 @@ int slash_unknown(const struct nearest *near, struct err *e)
 	               near->len < 40 ? (int)near->len : 40, near->word);
 }
 
-/* Commands of the full screen alone (app/tui/screen_commands.c); the screen runs them itself. */
+/* Commands that exist on the full screen only, and are run by it (app/tui/screen_commands.c). */
 static const char of_screen[] = "/grep /copy /yank /theme /raw /mouse /tour";
 
 void slash_run(struct chat *c, char *text)
@@ -196,7 +196,8 @@ void slash_run(struct chat *c, char *text)
 		arg[--end] = 0;
 	for (const struct slash *d; (d = slash_at(i)); i++)
 		if (slash_is(d->name, d->aliases, text, n) || slash_is("", slash_words(d->name), text, n)) {
-			/* `/new idea for a story` is a message: it must not clear the conversation. */
+			/* Do not drop the words: `/new idea for a story` is meant as a message and must not clear
+			 * the conversation. */
 			if (*arg && !*d->args)
 				err_set(&e, ERR_USAGE, "%s takes no words after it; //TEXT sends a slash", d->name);
 			else

@@ -1,5 +1,5 @@
-/* app/chat/current_session.c - the session that stores the conversation: whether there is one, what it shows when it
- * is resumed, and switching to another session. */
+/* app/chat/current_session.c - the session that stores the conversation: tells why there is none, shows a resumed
+ * session's last messages, switches to another session. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -40,7 +40,7 @@ int chat_sessionless(struct chat *c)
 	return !(c->log && c->log->read_only) && chat_unkept(c);
 }
 
-/* Append the first lines of a text, and how many lines are left out. */
+/* Append the first SHOWN_LINES lines of a text, and a line that says how many more there are. */
 static void add_lines(struct str *out, const char *mark, const struct str *text)
 {
 	const char *p = str_text(text), *end = p + text->n;
