@@ -45,7 +45,7 @@ int cuda_buffer_grow(struct cuda *c, struct cuda_buffer *b, size_t n)
 		b->size = n + n / 4;
 		b->p = gpu_alloc(c->gpu, b->size);
 		if (!b->p) {
-			b->size = n; /* try without the reserve of a quarter */
+			b->size = n; /* out of memory: try again without the extra quarter */
 			b->p = gpu_alloc(c->gpu, n);
 		}
 		if (!b->p) {
@@ -170,7 +170,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* GB in the vendor's sense: an 80 GB card has a little less than 80 GiB. */
+	/* Rounded up to vendors' GB: a card sold as 80 GB has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30),
 	         i->major, i->minor);
 }

@@ -42,7 +42,8 @@ struct cuda {
 	struct gpu *gpu;
 	struct gpu_info info;
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one for each kind of operation */
-	struct cuda_buffer counters; /* counters of attention, allocated once; every kernel leaves them at 0 */
+	/* counters of finished blocks for attention, allocated once; every kernel leaves them at 0 */
+	struct cuda_buffer counters;
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
 
@@ -190,7 +191,7 @@ static inline struct cuda_predicate cuda_predicate_of(const struct predicate *w)
 
 	return c;
 }
-/* 1 if the predicate is true; device code. */
+/* 1 if the predicate is true; for device code */
 static __device__ inline int predicate_holds(const struct cuda_predicate &w)
 {
 	return !w.flag || *w.flag == w.is;

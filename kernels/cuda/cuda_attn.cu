@@ -16,7 +16,7 @@
 
 enum {
 	BLOCKS_EACH = 2,       /* wanted blocks per multiprocessor */
-	MOST_LOOKED = 1 << 16, /* most measured tokens of one launch */
+	MOST_LOOKED = 1 << 16, /* most measured tokens of one launch, with a probe */
 	COUNTERS = 32768,      /* most tiles of one launch, over all KV heads */
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* most bytes of scores, unless one token needs more */
@@ -32,7 +32,7 @@ struct attn_job {
 
 typedef void start_fn(const struct attn_plan *);
 
-/* Return the first kernel that can compute the call, and its shape. */
+/* Choose the first kernel that can compute the call. *shape = how it divides the work. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
 	*shape = attn_decode_shape(p);
@@ -45,7 +45,7 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Return the part after the last one of a launch that begins with `part`. */
+/* Return the end of a launch that begins with part `part`: the number of the first part after it. */
 static int32_t group_end(const struct attn_args *a, int32_t part)
 {
 	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
@@ -68,8 +68,8 @@ static struct taken part_taken(const struct attn_plan *p, const struct attn_args
 	return t;
 }
 
-/* Return the spans of a launch, which are the grid's x: a power of two <= limit, computed from the columns rounded
- * up to a power of two. */
+/* Return the number of spans of a launch, its grid's x: a power of two <= limit. It is computed from the number of
+ * columns rounded up to a power of two, so that it rarely changes. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)MAX(c->info.processors, 16) * BLOCKS_EACH / tiles;
@@ -91,7 +91,8 @@ static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Allocate the counters of the attention kernels, and 16 bytes for the probe's (attn_seen.zero). Return 0, or -1. */
+/* Allocate the counters of the attention kernels, and 16 bytes for the probe (attn_seen.zero). Return 0, or -1
+ * with the error set. */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
@@ -139,15 +140,16 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 		to->slot0 = from->slot0 + taken.first;
 		to->n_slots = taken.n;
 		to->col = col + taken.first;
-		/* By members, because the padding must stay zero: arguments are compared bytewise for replay. */
+		/* Assigned by members: a struct copy may set the padding, which must stay zero because arguments
+		 * are compared bytewise for replay. */
 		to->when.flag = cuda_predicate_of(&from->when).flag;
 		to->when.is = from->when.is;
 		col += from->n_slots;
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1, few enough for one grid. The first pass counts partial results, the
- * second pass launches. */
+/* Compute attention of tokens t0 .. t1 - 1, few enough for one grid. The first pass counts partial results to
+ * allocate memory, the second pass launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
@@ -227,7 +229,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* Tokens for which one grid has counters: a few thousand at least. */
+	/* Number of tokens for which one grid has counters, a few thousand at least */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	most = MAX(most, 1);
 	for (int32_t i = t0; i < t1; i += most) {
@@ -260,8 +262,8 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores of n tokens to -infinity, so that columns of skipped parts and columns before a window count as
- * probability 0. */
+/* Set all scores of n tokens to -infinity. Attention then overwrites those of visible columns; columns of skipped
+ * parts and columns before a window have probability 0. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};

@@ -18,9 +18,9 @@
 
 enum {
 	ATTN_PARTS = 16,      /* parts of one launch, at most */
-	ATTN_DIMS = 256,      /* dimensions of V that one block sums, at most */
-	ATTN_PARTIALS = 1024, /* partial results of one tile, at most */
-	DECODE_QUERIES = 32,  /* most queries of a KV head for attn_decode; prefill takes more */
+	ATTN_DIMS = 256,      /* most dimensions of V that one block sums */
+	ATTN_PARTIALS = 1024, /* most partial results of one tile */
+	DECODE_QUERIES = 32,  /* most queries of a KV head for attn_decode; with more, attn_prefill is used */
 };
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
@@ -29,7 +29,7 @@ struct attn_seg {
 	const float *q;       /* f32 [n][n_head * head_dim] */
 	const int32_t *slots; /* [n_kv_head][ld], or NULL: slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col; /* column of the part's first slot in the call */
+	int32_t col; /* column (see above) of the part's first slot */
 	struct cuda_predicate when;
 };
 
@@ -38,32 +38,34 @@ struct attn_launch {
 	float *out;
 	/* [KV head][tile][partial result]: [queries of a tile][dims] sums, [queries of a tile][2] maximum and sum */
 	float *state;
-	uint32_t *left;           /* [KV head][tile]: finished blocks; 0 between calls */
-	float *score, *max, *sum; /* what a probe needs, else NULL (struct attn_seen) */
+	uint32_t *left;           /* [KV head][tile]: number of finished blocks; 0 between calls */
+	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
 	int64_t stride;           /* floats of one row of scores */
 	int64_t row_bytes;
 	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n;         /* queries of a KV head; tokens */
-	int32_t tiles;              /* tiles of queries times chunks of head_dim */
-	int32_t dims;               /* dimensions of a chunk */
-	int32_t col0, cols;         /* first column and number of columns of this launch */
-	int32_t span, spans;        /* columns of a span, a multiple of step; number of spans */
-	int32_t partial0, partials; /* partial result of span 0; partial results of the whole call */
-	int32_t step;               /* columns; a span is a multiple of this */
-	int32_t n_part, last;       /* 1: part[n_part - 1] has the call's own tokens, with a causal mask */
-	int32_t maybe;              /* 1: some parts have predicates, so blocks read the flags to find their spans */
-	float scale, softcap;       /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	const float *bias;          /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
+	int32_t queries, n;  /* queries of a KV head; tokens */
+	int32_t tiles;       /* tiles of queries times chunks of head_dim */
+	int32_t dims;        /* dimensions of a chunk */
+	int32_t col0, cols;  /* first column and number of columns of this launch */
+	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
+	/* index of span 0's partial result; number of partial results of the whole call */
+	int32_t partial0, partials;
+	int32_t step;         /* the columns of a span are a multiple of this */
+	int32_t n_part, last; /* 1: part[n_part - 1] has the call's own tokens, with a causal mask */
+	/* 1: some parts have predicates, so blocks read the flags to find which columns their span has */
+	int32_t maybe;
+	float scale, softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
+	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
 	int32_t bias_ld, bias_part;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* A token sees the `window` columns up to its own; `total`: columns of all parts. 0 = no window */
+	/* > 0: a token sees only the `window` columns up to its own; 0 = no window. total: columns of all parts */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* What attention leaves for a probe: scaled scores f32 [n][n_head][stride] of the columns that a token sees;
- * maximum and sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are 0 between calls. first: 1 = these are
- * the first measured tokens of the call. */
+/* Outputs of attention for a probe. Scaled scores f32 [n][n_head][stride] of the columns that a token sees;
+ * maximum and sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are 0 between calls. first 1: these
+ * are the call's first measured tokens. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -71,7 +73,7 @@ struct attn_seen {
 	int first;
 };
 
-/* Attention of some consecutive tokens of a call; its operands were checked. */
+/* Attention of some consecutive tokens of a call, whose operands were checked */
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
@@ -106,7 +108,7 @@ static __device__ inline float power2(float x)
 #endif
 }
 
-/* Return the index of a query's (token, head), for scores and rows of head_dim. */
+/* Return the index of a query's (token, head) in arrays [token][n_head], such as scores and outputs. */
 static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
 {
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
@@ -135,14 +137,14 @@ static __device__ inline float attn_bias(const struct attn_launch &a, int32_t p,
 	return a.bias && p == a.bias_part && i < a.part[p].n_slots ? a.bias[(int64_t)kv * a.bias_ld + i] : 0;
 }
 
-/* Return the sink's share of the sum of exp(score - most), for the head at place `at`. */
+/* Return the attention sink's term of the sum of exp(score - most), for the (token, head) with index `at`. */
 static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at, float most)
 {
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* Columns c0 .. c1 - 1 that a block reads, counted without the parts whose predicate is false; number of partial
- * results. */
+/* The columns c0 .. c1 - 1 that a block reads, and the number of partial results. Parts whose predicate is false
+ * have no columns here. */
 struct attn_split {
 	int32_t c0, c1, partials;
 };
@@ -217,8 +219,9 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* Merge the partial results of a tile in its last block, after every block has written its own: the end of every
- * kernel, for all threads of a block. query0: first query of the tile; d0, dims: the chunk of head_dim. */
+/* Merge the partial results of a tile. Every kernel ends with this call, by all threads of a block: the last block
+ * of the tile to finish merges, after all blocks have written their results. query0: first query of the tile; d0,
+ * dims: the chunk of head_dim. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
                                          int32_t query0, int32_t d0, int32_t dims, int32_t partials)
 {
@@ -240,7 +243,7 @@ static __device__ inline void attn_merge(const struct attn_launch &a, int32_t ti
 	if (done[0] != (uint32_t)partials)
 		return;
 	__threadfence();
-	/* Shared memory has the weights of `each` queries at a time. */
+	/* Shared memory has room for the weights of `each` queries at a time. */
 	for (int32_t q0 = 0; q0 < n; q0 += each) {
 		int32_t some = min(each, n - q0), wide = a.head_dim % 4 ? 1 : 4, pieces = dims / wide;
 

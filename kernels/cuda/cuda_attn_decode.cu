@@ -56,13 +56,14 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 	__syncthreads();
 }
 
-/* How a call with planes P and heads of DIM values is computed. */
+/* How the kernel computes a call with planes of format P and head_dim DIM */
 template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
-		STEPS = DIM / 16,                /* products of one score */
-		TILES = DIM / 8,                 /* blocks of 8 dimensions of V */
-		AHEAD = DIM <= 128 && !P::CODED, /* 1: registers hold the K of the next 16 rows and the V of these */
+		STEPS = DIM / 16, /* products of one score */
+		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
+		/* 1: registers hold K of the next 16 rows while V of the current 16 rows is used */
+		AHEAD = DIM <= 128 && !P::CODED,
 		PART = v_part<DIM>::DIMS,
 		PARTS = v_part<DIM>::COUNT,
 	};
@@ -122,8 +123,8 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 	}
 }
 
-/* Compute acc += e times V. Only the step that ends beyond `all` has rows that some queries of the tile do not see;
- * rows from i1 on are outside of the span. */
+/* Compute acc += e times V. Rows from i1 on are outside of the span; rows from `all` on are hidden from some
+ * queries of the tile, so only a step that ends beyond `all` checks them. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -192,7 +193,7 @@ static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM],
 				sums[warp][g][v_dim<DIM>(n, 2 * t + b, j)] = acc[2 * n + j][b] + acc[2 * n + j][b + 2];
 }
 
-/* Add up the sums of the warps; write them to the output, or to this block's partial result. */
+/* Add up the sums of all warps. Write them to the output, or to this block's partial result. */
 template <int DIM>
 static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
                                                   const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
@@ -229,8 +230,8 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* The rows of a part that a tile reads, from .. i1 - 1. Rows from `all` on are hidden from some queries of the
- * tile; this lane's query sees rows low .. seen - 1. */
+/* The rows from .. i1 - 1 of a part that a tile reads. Rows from `all` on are hidden from some queries of the
+ * tile. This lane's query sees rows low .. seen - 1. */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
@@ -250,8 +251,8 @@ static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct
 	return r;
 }
 
-/* Turn the products c into x, scores times log2(e), -infinity for hidden rows. Return the largest one of the query, m
- * included. Scores are stored for a probe. */
+/* Turn the products c into x = scores times log2(e), -infinity for hidden rows. Return the new maximum of the
+ * query; m is the old one. Scores are stored for a probe. */
 static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
                                                     const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
                                                     const struct decode_rows &r, int64_t place, float scale)
@@ -274,7 +275,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 	return fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 2));
 }
 
-/* Bring earlier sums to a new maximum: multiply by w, mostly 1. */
+/* Rescale earlier sums to a new maximum: multiply by w, which is mostly 1. */
 template <int DIM> static __device__ __forceinline__ void decode_rescale(float (&acc)[DIM / 8][4], float w)
 {
 	if (!__any_sync(FULL_WARP, w != 1))
@@ -319,8 +320,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* Lanes r and r + 16 have the offset of row r of a step, computed one step ahead, so that the
-		 * list's numbers have arrived. */
+		/* Lanes r and r + 16 have the offset of row r of a step. It is computed one step ahead, because
+		 * the slot's number must first be read from the list. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)
@@ -365,7 +366,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 
 struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
-	/* Two steps for a warp: a span of one step would take less time than its merge. */
+	/* At least two steps per warp: with one step, merging would take longer than the span. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
@@ -381,7 +382,7 @@ template <int TYPE> static void decode_start(const struct attn_plan *p)
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
-	/* q8_0 has blocks of 32, so head_dim 80 cannot occur: 64 stands in for it. */
+	/* q8_0 cannot have head_dim 80, which is not a multiple of 32; 64 is passed so that the template compiles. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
 	case 80: cuda_launch(p->c, attn_decode < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, 0, *a); break;

@@ -206,7 +206,7 @@ template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) vo
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
-	/* Rows are read four values at a time: the float4 arrays provide the alignment. */
+	/* float4, because rows are read four values at a time and need its alignment. */
 	float(*qs)[PITCH] = (float(*)[PITCH])qs4, (*rows)[PITCH] = (float(*)[PITCH])rows4;
 
 	if (split.c0 >= split.c1)

@@ -20,8 +20,10 @@ template <int DIM> struct tile_of {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
 		K_PITCH = (DIM + 31) / 64 * 64 + 32, /* values; as bytes 64 mod 128 */
-		V_PITCH = DIM + 8,                   /* values; the number of 16-byte pieces is odd, or 3 mod 4 */
-		Q_BYTES = WARPS * STEPS * WARP * 16, /* bytes of the rounded queries; their residues take as much */
+		/* values per row in shared memory; the padding puts eight lanes' reads into different banks */
+		V_PITCH = DIM + 8,
+		/* bytes of the rounded queries; their rounding residues need the same again */
+		Q_BYTES = WARPS * STEPS * WARP * 16,
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,
 	};
@@ -374,9 +376,9 @@ static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const stru
 	return rows;
 }
 
-/* Make the tile of rows i .. of a part available: with one buffer load it, with two start loading the next tile
- * into the other buffer. Then wait for this tile. For all threads of a block, which need a barrier before they read
- * it. */
+/* Make a part's tile of rows from i on available in shared memory, and wait for it. With one buffer the tile is
+ * loaded now. With two buffers it was loaded before, and the next tile is started into the other buffer. For all
+ * threads of a block, which need a barrier before they read the tile. */
 template <class P, int DIM>
 static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                     const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1,
@@ -482,14 +484,14 @@ static int is_exact(const struct attn_plan *p)
 	return p->exact || p->type == DT_BF16;
 }
 
-/* bytes of static shared memory of the kernel, at most */
+/* most bytes of the kernel's static shared memory */
 enum { SHARED_REST = 1024 + ATTN_PARTIALS * 4 };
 
 struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	/* Only calls of few queries have lists with biases. */
+	/* Only calls with few queries have lists with biases (attn_decode). */
 	if (p->type == DT_F32 || p->biased ||
 	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;
@@ -506,7 +508,7 @@ template <int TYPE> static void prefill_start(const struct attn_plan *p)
 	m.exact = is_exact(p);
 	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
-	/* q8_0 has blocks of 32, so head_dim 80 cannot occur: 64 stands in for it. */
+	/* q8_0 cannot have head_dim 80, which is not a multiple of 32; 64 is passed so that the template compiles. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
 	case 80: cuda_launch(p->c, attn_prefill < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, bytes, m); break;

@@ -33,7 +33,7 @@ template <class F> struct plain {
 		return __ldg((const uint32_t *)(row + 2 * d));
 	}
 };
-/* Rows in shared memory, which are f16 or bf16. */
+/* Rows in shared memory, in f16 or bf16 */
 template <class F> struct shared_rows {
 	typedef F format;
 	static __device__ inline uint4 load8(const uint8_t *row, int32_t d)
@@ -101,7 +101,7 @@ template <> struct plane_of<DT_Q8_0> {
 	typedef blocks_q8_0 type;
 };
 
-/* 1 if one of the word's two values is infinity or NaN. */
+/* 1 if one of the word's two values is infinity or NaN */
 template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
@@ -188,9 +188,9 @@ template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, in
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
 
-/* Prepare 16 rows of V of which query g sees only the first seen0, query g + 8 only the first seen1. An infinity or
- * NaN in a hidden row would turn its product with probability 0 into NaN. So such values are set to 0 in the
- * operand, and added to acc only for queries that see them. They are rare. For all lanes. */
+/* Prepare 16 rows of V. Query g sees only the first seen0 of them, query g + 8 the first seen1. An infinity or NaN
+ * in a hidden row would make its product with probability 0 NaN. So such values, which are rare, are set to 0 in
+ * the operand and added to acc only for queries that see them. For all lanes of a warp. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {

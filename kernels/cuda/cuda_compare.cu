@@ -147,7 +147,7 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* In one block and in double, so that rounding does not decide whether the query has drifted. */
+/* One block, in double: the decision must not depend on rounding. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

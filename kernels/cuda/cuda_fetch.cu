@@ -17,8 +17,8 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* A KV head's columns of the map: all of them; slot -> row; row -> slot; row -> call; pairs (slot, row) of the
- * call. */
+/* map: a KV head's row of the map, and its columns: slot -> row; row -> slot; row -> last call that used it; pairs
+ * (missing slot, row) of this call */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -35,7 +35,7 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Collect pairs (missing slot, its place in the list), in order, and return their number. A slot outside of the
+/* Collect pairs (missing slot, its index in the list), in order, and return their number. A slot outside of the
  * plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
@@ -115,7 +115,8 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* Copy n bytes, by the lanes of a warp or all threads of a grid: thread i of `step`. */
+/* Copy n bytes by several threads, the lanes of a warp or all threads of a grid: this is thread i of `step`
+ * threads. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {

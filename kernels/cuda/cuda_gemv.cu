@@ -21,8 +21,9 @@
  * only. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
-enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS }; /* warps of a block; rows of a warp and of a block at a time */
-/* most shared memory for x; bytes of 32 values of x: two planes of bytes and an act_meta */
+/* warps of a block; rows that a warp computes at a time; rows that a block computes at a time */
+enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };
+/* most shared memory for x; bytes that 32 values of x need: two planes of bytes and an act_meta */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
 /* nvcc allocates registers best with all loops inlined into one function. Host compilers take a minute for that, so
@@ -186,7 +187,8 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 	return c;
 }
 
-/* Compute acc[r][token] += chunk i of row r times x. part: which of the two blocks of a 2-bit chunk. */
+/* Compute acc[r][token] += chunk i of row r times x. part: which of the two blocks that a chunk of a 2-bit type
+ * has. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -254,8 +256,8 @@ static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS]
 	}
 }
 
-/* Multiply the columns of a tile: `blocks` blocks of 32 from `block` on. Reads are AHEAD chunks before their use;
- * AHEAD is what fits in registers. */
+/* Multiply the columns of a tile: `blocks` blocks of 32 from `block` on. Chunks are read AHEAD chunks before their
+ * use; AHEAD is as many as fit in registers. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                               int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
@@ -317,7 +319,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
 	uint4 ring[AHEAD][ROWS] = {};
 
-	if (cols % VALUES) { /* x is not aligned, and rows end within a chunk */
+	if (cols % VALUES) { /* rows end within a chunk, so x is not aligned */
 		for (int i = lane; i < cols; i += WARP)
 #pragma unroll
 			for (int r = 0; r < ROWS; r++) {
@@ -452,7 +454,7 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* One lane per output. The old value is loaded early. */
+		/* One lane computes one output. The old value is loaded early, while the sums are added. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
@@ -495,12 +497,12 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 
 	for (int i = 0; i < a->n_parts; i++) {
 		quantised |= quant_is(a->part[i].w.type);
-		/* gate and up have the same rows, computed by the same blocks */
+		/* a gate and its up have the same rows and are computed by the same blocks */
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a block computes several groups of rows after it has prepared x. At least four blocks per
-	 * multiprocessor remain, so that the last blocks do not run alone. */
+	/* With many rows, a block computes several groups of rows after it has prepared x. At least four blocks
+	 * per multiprocessor are kept, so that the work stays balanced. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];

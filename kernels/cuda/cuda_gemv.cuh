@@ -5,15 +5,15 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* products and tokens of one launch, at most */
+enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* most products of one launch; most tokens of one launch */
 
-/* One product. cuda_gemv() sets `first` and `per`. */
+/* One product. The caller leaves `first` and `per` to cuda_gemv(). */
 struct gemv_part {
 	struct weight_rows w;
 	float *out;        /* [n][rows] */
 	const float *bias; /* [rows], or NULL */
 	int32_t accumulate;
-	uint32_t first, per; /* first block of the product in the launch; groups of rows per block */
+	uint32_t first, per; /* number of the product's first block in the launch; groups of rows per block */
 };
 
 struct gemv_args {

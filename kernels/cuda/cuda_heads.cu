@@ -23,7 +23,7 @@ enum {
 	HEAD_JOBS = 5,
 	HEAD_TURNS = 3,
 	HEAD_WARPS = 4,
-	HEAD_MOST = 12288 /* values of a head, at most; 48 KiB of shared memory */
+	HEAD_MOST = 12288 /* most values of a head: they are in 48 KiB of shared memory */
 };
 
 struct head_turn {
@@ -36,7 +36,7 @@ struct head_job {
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
 	void *plane;           /* cache plane for the head, after its rotation in place; or NULL */
-	int32_t heads, block0; /* heads per token; first block of the job */
+	int32_t heads, block0; /* heads per token; number of the job's first block */
 	/* number of rotations; in_place: 1 = the only rotation is in place, and kv_put stores its result */
 	int32_t turns, in_place;
 	int32_t type, cap, slot0; /* type, slots and first slot of the plane */
@@ -45,7 +45,7 @@ struct head_job {
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox; /* of all rotations; dims = 0: no job rotates yet */
+	int32_t dims, neox; /* the same for all rotations of a launch; dims 0: no job rotates yet */
 	int32_t warps;      /* warps of a block */
 };
 
@@ -66,7 +66,8 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                     : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* One block of 32 per pass, quantised as in quant.c; a block with NaN or infinity becomes NaN. */
+		/* A block of 32 values per pass, quantised as in quant.c. A block with NaN or infinity becomes
+		 * NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
 			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
@@ -203,7 +204,7 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* 1 if job j can also rotate its x to `out`. A job reads x first, before it writes anything. */
+/* 1 if job j can also rotate its input x to `out`. A job reads all of x before it writes anything. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES],
@@ -222,7 +223,8 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* 1 if job number `at` (-1 = a new job) can become `to` without touching what the other jobs read or write. */
+/* 1 if job `at` of the queued launch can be changed to `to` (-1: `to` added) without touching what the other jobs
+ * read or write */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -286,7 +288,7 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* largest group that is a job of heads (a warp per group); threads of a block */
+/* largest group that joins a launch of heads, a warp per group; larger groups take a block of NORM_THREADS threads */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* apart: groups of a row that have weights of their own */
@@ -297,7 +299,7 @@ struct norm_args {
 	float eps;
 };
 
-/* A block per group. wide: four values at a time. */
+/* One block per group. wide 1: four values are read at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -305,7 +307,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
-	float4 kept[4]; /* a row of up to 16,384 values is read once */
+	float4 kept[4]; /* a row of up to 16,384 values is read only once */
 
 	if (a.wide) {
 #pragma unroll
@@ -412,7 +414,7 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			continue;
 		if (out == x) {
 			if (j->turns)
-				continue; /* the job's earlier rotations read x, too */
+				continue; /* earlier rotations of this job also read x */
 			to.in_place = 1;
 			to.normed = NULL; /* the rotation overwrites it */
 		}

@@ -14,7 +14,7 @@ struct key_sketch_args {
 	const uint8_t *plane;
 	int64_t row_bytes, head_bytes;
 	int32_t type, whole, cap, bits, dim, slot0, slot1, ld, panel_bytes, block_bytes, mean_bytes;
-	int32_t keys; /* keys transformed at a time, at most SKETCH_KEYS */
+	int32_t keys; /* number of keys transformed at a time, at most SKETCH_KEYS */
 	float step;   /* sketch_step() */
 };
 
@@ -36,8 +36,7 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* Code one key, by four threads: thread j has values j, j + 4, ... of the transformed key x. Writes the key's lane
- * of a panel and its scale; if not `there`, nothing, and x may be any key. */
+/* When a block gets a new mean, all its keys are coded again. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -164,7 +163,7 @@ void cuda_key_sketch(struct backend *be, struct tensor *sketch, const struct ten
 	a.dim = dim;
 	a.slot0 = slot0;
 	a.slot1 = slot0 + n;
-	a.ld = (dim + 31) / 32 * 32 + 4; /* puts eight keys of a warp into different banks */
+	a.ld = (dim + 31) / 32 * 32 + 4; /* the padding puts eight keys of a warp into different banks */
 	for (a.keys = SKETCH_KEYS; a.keys > 1 && a.keys * a.ld * 4 > SKETCH_SHARED;)
 		a.keys /= 2;
 	cuda_launch(c, key_sketch, (unsigned)cuda_power((a.slot1 - 1) / SKETCH_BLOCK - slot0 / SKETCH_BLOCK + 1),

@@ -13,7 +13,7 @@ struct move_plane {
 	uint8_t *plane;
 	const int32_t *move;
 };
-enum { MOVE_PLANES = 56 }; /* what fits in the argument of a kernel */
+enum { MOVE_PLANES = 56 }; /* most planes that fit in the argument of a kernel */
 
 struct move_args {
 	uint8_t *stage;     /* device memory for [n_kv_head][n] entries, if shared memory is too small */
@@ -68,7 +68,7 @@ static __device__ inline struct row_move move_of(const struct move_view &a, int3
 	return m;
 }
 
-/* Copy an entry, by the lanes of a warp. */
+/* Copy an entry by the lanes of a warp. */
 static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t n)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -84,7 +84,7 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* Return a b + c d with nearly one rounding: a key may be rotated many times. */
+/* Return a b + c d with little more than one rounding: a key may be rotated many times. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -190,7 +190,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* 1 if the moves of a (one plane) can join launch b. */
+/* 1 if the moves of `a`, which has one plane, can join launch b */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||

@@ -149,7 +149,7 @@ static int many_room(struct cuda *c, const struct weight_rows *w)
 	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
 }
 
-/* Compute out [n][rows] = x w^T, still with the scales. */
+/* Compute out [n][rows] = x w^T. The scales of x and w still have to be undone. */
 static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w,
                        const struct weight_head *head, float *out)
 {
@@ -169,7 +169,7 @@ static void many_times(struct cuda *c, const struct many *k, const struct weight
 
 static void many_finish(struct cuda *c, const struct many *k, const struct finish_args *a)
 {
-	/* Tokens are the grid's y, which is at most 65,535. */
+	/* Tokens are the grid's y, which CUDA limits to 65,535. */
 	for (int32_t i = 0; i < k->n; i += 32768) {
 		struct finish_args b = *a;
 		size_t at = (size_t)i * (size_t)a->rows;

@@ -24,12 +24,12 @@ struct mass_args {
 	const float *score, *max, *sum, *weight;
 	const float *from; /* initial values of the sums; NULL = from `out` */
 	float *out;
-	/* own: if `from` is set, the first column of the call's own tokens, whose sums start at 0 */
+	/* own: the first column of the call's own tokens. If `from` is set, their sums start at 0. */
 	int64_t stride, ld, own;
 	int32_t cols, skip; /* columns with mass; columns before these */
 	int32_t n;          /* tokens; the last token sees all columns except the last `hidden` */
 	int32_t hidden;
-	int32_t n_head, heads; /* heads of the model; heads of one reduction */
+	int32_t n_head, heads; /* number of columns with mass; number of columns before these */
 	int32_t reduce;
 	float one; /* weight of a single token, if `weight` is NULL */
 };
@@ -39,7 +39,7 @@ static __device__ inline float share_of(float score, float max, float sum)
 	return expf(score - max) / sum;
 }
 
-/* Sort p[0 .. n - 1] and return the median. */
+/* Sort p[0 .. n - 1] in place and return the median. */
 static __device__ inline float median_of(float *p, int32_t n)
 {
 	for (int32_t i = 1; i < n; i++)
@@ -134,8 +134,8 @@ struct spread_args {
 	float share;
 };
 
-/* Return the number of columns that hold the share: n columns with the sum `below`, and columns of the bins from b
- * on. Within the last bin it computes as the CPU does. */
+/* Return how many columns hold the share. The bins above b have n columns with the sum `below`; columns of the
+ * bins from b on are added. Inside the last bin the result is computed as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {
@@ -196,7 +196,7 @@ static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_arg
 	if (i < THREADS && counts[i])
 		n = columns_holding(count, sum, i * EACH, (double)below / ONE, n, a.share);
 	else
-		n = seen; /* all bins together are less than the share */
+		n = seen; /* all bins together have less than the share */
 	atomicAdd(a.total, (unsigned long long)n);
 	__threadfence();
 	if (atomicAdd(a.left, 1u) + 1 < gridDim.x)

@@ -31,7 +31,7 @@ enum { LAYOUT_PLAIN, LAYOUT_WEIGHT }; /* tensor.layout: plain rows; or a weight_
 
 /* Header in front of the rows of a weight. */
 struct weight_head {
-	uint32_t largest; /* bits of the largest magnitude; unset for f16, which is never converted */
+	uint32_t largest; /* bits of the weight's largest magnitude; unset for f16, which is not converted */
 	uint32_t unused[63];
 };
 
@@ -98,8 +98,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return word k of a block from its main word m and its extra word e; quant_main_word() and quant_extra_word() say
- * which words. */
+/* Return levels 4 k .. 4 k + 3 of a block. m, e: the main word and the extra word that quant_main_word() and
+ * quant_extra_word() name. */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
@@ -182,8 +182,8 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 	return h;
 }
 
-/* Convert a small integer to float by putting it into the low bits of 2^23; conversion instructions have a quarter
- * of the rate. */
+/* Convert a small integer to float by putting it into the low bits of 2^23. Conversion instructions have a quarter
+ * of this rate. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
@@ -237,7 +237,8 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 	}
 }
 
-/* ---- weights as floats, where speed does not matter ---- */
+/* The eight scales and minima have six bits: the first four are contiguous, the last four are split into two
+ * parts. */
 
 /* Convert weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
 template <int T>
@@ -271,7 +272,8 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* quant_eight() for any type. n: how many of the eight the row has; rows of floats may have any length. */
+/* Do what quant_eight() does, for any type. n: how many of the eight values the row has; rows of floats may have
+ * any length. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;

@@ -135,7 +135,7 @@ struct copy_args {
 	int64_t n;
 };
 
-/* Four values per thread, or one, in a grid-stride loop. */
+/* Four values per thread, or one, in a loop with the stride of the grid. */
 __global__ void copy_fours(struct copy_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)

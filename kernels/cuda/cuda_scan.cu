@@ -24,7 +24,7 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Clear the counters of later launches; the first block of a KV head does so. */
+/* Set the counters of later launches to 0, by the first block of a KV head. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -117,7 +117,7 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* 2 bits per key value: four query values meet the same byte of a key; size = the largest sum of their
+	/* Four query values are multiplied with the same byte of a key; size = the largest sum of their
 	 * magnitudes. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
@@ -128,10 +128,10 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	}
 	bits = __reduce_max_sync(FULL_WARP, bits);
 	d = __fdiv_rn(__uint_as_float(bits), wide ? 127.0f : 40.0f);
-	/* 1 / d would overflow for a subnormal d; such a query becomes zeros. */
+	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
 		d = 0;
-	/* Bytes have no NaN and infinity; d carries them to the scores. */
+	/* Bytes cannot represent NaN or infinity. The factor NaN makes all scores NaN. */
 	if (bits >= 0x7f800000u)
 		d = NAN;
 	inv = d > 0 ? __fdiv_rn(1.0f, d) : 0;
@@ -160,8 +160,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Return q . mean * unit, the score of a block's mean key; by a warp. The sum has sixteen chains, added up as on the
- * CPU. */
+/* Return q . mean * unit, the score of a block's mean key, by a warp. The sum has sixteen chains, which are added
+ * in the same order as on the CPU. */
 static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -246,14 +246,14 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* Operands, sums, bytes, transformed queries, scores of means: see struct sketch_memory. */
+	/* What is added: operands, sums, bytes, transformed queries, scores of means (struct sketch_memory) */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
 	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Return the blocks per multiprocessor, for __launch_bounds__. With more blocks there are fewer registers, and the
- * compiler then loads a panel in pieces. */
+/* Return the number of blocks per multiprocessor, for __launch_bounds__. More blocks would leave too few
+ * registers: the compiler would load a panel in pieces. */
 template <int BITS> constexpr int scan_blocks()
 {
 	return BITS == 4 ? 2 : 3;
@@ -385,7 +385,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4];
 
-		/* past the last panel: this panel again, whose scores are dropped */
+		/* After the last panel: use this panel again; its scores are dropped. */
 		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK,
 		                   m.frag, m.sum, m.base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		sketch_panels_end(a, s, soft, mult, head0, n_q, k, k1);
@@ -403,8 +403,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Add up R sums of which eight lanes hold partial values. Each lane ends with R / 8 totals; if R < 8 with one
- * total, which 8 / R lanes share. Return the index of the lane's first total. */
+/* Add up R sums, each spread over eight lanes. At the end each lane has R / 8 totals; if R < 8, it has one total,
+ * the same as 8 / R lanes. Return the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -428,7 +428,7 @@ template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t l
 	return first;
 }
 
-enum { ANY_TYPE = -1 }; /* rows of odd lengths: rare and slow */
+enum { ANY_TYPE = -1 }; /* for rows whose length no specialised kernel takes: rare and slow */
 
 /* Write the scaled queries to q [HEADS][width], zeros from dim on and for heads >= n_q. For all threads of a
  * block. */
@@ -537,7 +537,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(st
 		for (int i = 0; i < HAVE; i++)
 			soft.sum += scan_exp(acc[i] - top, 1);
 	}
-	/* A score that several lanes have counts once. */
+	/* If several lanes have the same score, only one of them counts it. */
 	if (at % SAME != 0)
 		soft.sum = 0;
 	for (int d = 1; d < SHARE; d *= 2)

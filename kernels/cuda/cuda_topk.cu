@@ -196,7 +196,7 @@ template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_
 	}
 }
 
-/* Return entry p of the lists of all chunks. */
+/* Return entry p of the joined lists of all chunks. A chunk is the range of slots of one block. */
 static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                          int32_t p)
 {
@@ -258,7 +258,7 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Collect the listed entries of bin `bin` in `close`, at most CLOSE; *n_close counts all of them. */
+/* Collect the listed entries of bin `bin` in `close`, at most CLOSE of them; *n_close = the number of all. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -356,7 +356,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_lau
 
 /* ---- no selection ---- */
 
-/* Write the slots of a selection that needs no scores: all of slots i0 .. i1 - 1, or none of them. */
+/* Write the slots of a selection that needs no scores: all of slots i0 .. i1 - 1 are selected, or none. */
 static __global__ void topk_all(struct topk_launch a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);

@@ -10,17 +10,17 @@
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
-	SMALL = 16 << 10, /* most slots of a selection by one block */
+	SMALL = 16 << 10, /* most slots for which one block makes the whole selection */
 	SMALL_THREADS = 1024,
 	TAKE_THREADS = 512,
 	BINS = 4096,
 	CHUNK = 4096,
-	CHUNKS = 1024,  /* slots of a block; most blocks of a KV head */
+	CHUNKS = 1024,  /* slots of one block, a chunk; most blocks of a KV head */
 	NEAR_POOL = 16, /* largest half window that is pooled without a launch of its own */
-	CLOSE = 2048,   /* entries of the bin that fit in shared memory */
+	CLOSE = 2048,   /* most entries of the last bin that fit in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,
-	COUNTED = TILE, /* most slots that are ordered by counting, whose work is quadratic */
+	COUNTED = TILE, /* most slots that are ordered by counting, which takes quadratic time */
 	/* Words of a KV head: counts of bins, then STATE words: finished blocks, the bin, slots above the bin. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
@@ -145,7 +145,7 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* FAR: other blocks wrote the count, so it is read from L2 instead of L1. */
+/* FAR 1: other blocks wrote the count, so it is read from L2 instead of L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
@@ -186,9 +186,8 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 	__syncthreads();
 }
 
-/* The lowest selected slot. Another slot of its bin or above is selected if its order is higher; or if its order is
- * equal and its order before pooling is higher; or if both are equal and its slot number is not lower. Fields that
- * are 0 are not compared. */
+/* The lowest selected slot, by order, then order before pooling, then slot number. Another slot in its bin or
+ * above is selected if it compares equal or higher in these three. Fields that are 0 are not compared. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -208,7 +207,7 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the lowest of the best `need` candidates. each(f) calls f(order, slot) for this thread's candidates. */
+/* Return the lowest of the `need` highest candidates. each(f) calls f(order, slot) for this thread's candidates. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

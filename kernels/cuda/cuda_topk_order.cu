@@ -11,8 +11,7 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window of maxima: a result covers the w values from i on and the w values from i + step on. In the
- * first launch w = 1 and the values are scores, shifted by `half`. */
+/* Compute the maximum of two overlapping windows, which together cover the whole window. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -74,7 +73,7 @@ struct topk_order_args {
 };
 enum { ORDER_THREADS = 256 };
 
-/* The place of a slot is the number of slots that rank before it. */
+/* Write each slot to the position that is the number of slots ranked before it. */
 static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
@@ -128,9 +127,9 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 struct topk_sort_args {
 	struct topk_launch a;
 	struct ranked *from, *to; /* [n_kv_head][k] */
-	int32_t *out;             /* destination of the last merge; NULL = not the last */
+	int32_t *out;             /* destination of the last merge; NULL = this is not the last merge */
 	int64_t out_cols;
-	int32_t run, forced_first; /* run: slots that are already in order */
+	int32_t run, forced_first; /* run: number of consecutive slots that are already in order */
 };
 
 /* Sort TILE slots of a block in shared memory (bitonic sort). */

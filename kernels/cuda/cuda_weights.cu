@@ -86,7 +86,7 @@ struct repack_args {
 	uint8_t *dst;
 	uint64_t src_stride;
 	struct weight_rows w;
-	int64_t blocks; /* blocks of 32 in all rows of this part */
+	int64_t blocks; /* number of blocks of 32 weights in all rows that are converted now */
 };
 
 /* Unpack the 32 levels of block i of the (super-)block at p. */
@@ -304,7 +304,7 @@ struct largest_args {
 	int32_t per_row;
 };
 
-/* The bits of magnitudes have the order of the values; infinity and NaN are highest. */
+/* Find the largest magnitude. Bits of magnitudes have the order of the values; infinity and NaN are highest. */
 __global__ void weight_largest(struct largest_args a)
 {
 	unsigned most = 0;
@@ -333,11 +333,11 @@ struct cuda_weight {
 	void *p;
 	enum dtype type;
 	int32_t rows, cols;
-	int table; /* as_table of its first load_weight() */
+	int table; /* as_table of the first load_weight() of this weight */
 	int users; /* number of tensors that share it */
 };
 
-/* Return the same weight loaded for the other use (as_table), or NULL. */
+/* Return the same weight if it is already loaded for the other use (as_table), or NULL. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)

@@ -1,13 +1,9 @@
-/* kernels/cuda/gpu_cuda.cu - gpu.h by the CUDA runtime and cuBLAS: the device, its memory, products.
- *
- * Work runs in one stream, and copies beside kernels in a second one (gpu_enqueue_beside); events make them wait
- * for each other. gpu_cuda_launch.cu fills both streams.
- *
- * Transfers use pinned memory: the staging region of gpu_stage(), and two buffers for large transfers. One buffer
- * is filled or emptied while the other is transferred.
- *
- * Device memory comes from cudaMalloc(). After an error that the device cannot recover from (an illegal address),
- * every call fails with that error. */
+/* kernels/cuda/gpu_cuda.cu - implements gpu.h with the CUDA runtime and cuBLAS: the device, its memory, products.
+ * Kernels run in one stream; copies that run beside kernels are in a second stream (gpu_enqueue_beside). Events
+ * make the streams wait for each other. gpu_cuda_launch.cu fills both. Transfers use pinned memory: the staging
+ * region of gpu_stage(), and two buffers for large transfers, of which one is filled or emptied while the other is
+ * transferred. After an error that the device cannot recover from (an illegal address), every call fails with that
+ * error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -222,7 +218,7 @@ void *gpu_alloc(struct gpu *g, size_t n)
 	return NULL;
 }
 
-/* Every device that is new enough has unified addressing: host and device use the same address. */
+/* Every supported device has unified addressing: host and device use the same address. */
 void *gpu_alloc_host(struct gpu *g, size_t n)
 {
 	struct pinned *one = (struct pinned *)calloc(1, sizeof *one);
@@ -370,7 +366,8 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	return 0;
 }
 
-/* Open cuBLAS. A fixed workspace and no reduced-precision reductions: the same bits every time, sums in f32. */
+/* Open cuBLAS. A fixed workspace gives the same bits every time; reduced-precision reductions are off, so sums are
+ * in f32. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -386,8 +383,8 @@ static int blas_start(struct gpu *g)
 	             cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH |
 	                                                       CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* A handle without our stream would compute in a stream that does not wait for ours, once the
-		 * failure is cleared. */
+		/* Without our stream set, the handle would compute in a stream that does not wait for ours, after
+		 * the failure is cleared. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;

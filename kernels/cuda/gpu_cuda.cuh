@@ -23,27 +23,29 @@ struct gpu {
 	char name[80];
 	int major, minor;
 	cudaStream_t stream, beside;
-	cudaEvent_t forked, joined; /* events: the second stream waits for `forked`, the first for `joined` */
-	int forks;                  /* launches in the second stream since the last gpu_join() */
-	cublasHandle_t blas;        /* NULL until the first product */
+	/* events that order the streams: the second waits for `forked`, the first for `joined` */
+	cudaEvent_t forked, joined;
+	int forks;           /* launches in the second stream since the last gpu_join() */
+	cublasHandle_t blas; /* NULL until the first product */
 	void *workspace;
 	unsigned char *stage, *stage_device;
-	size_t n_stage, sent; /* bytes of the staging region: filled; already submitted for copying */
+	size_t n_stage, sent; /* bytes of the staging region: filled so far; already submitted for copying */
 	unsigned char *pinned[2];
 	cudaEvent_t pinned_done[2];
-	/* launches of the first stream; of the second, submitted with the part being queued */
+	/* launches of the first stream; launches of the second stream, which are submitted together with the
+	 * current part */
 	struct gpu_step queue, queue_beside;
 	struct pinned *pinned_memory;
 	struct gpu_graphs graphs;
-	int direct; /* 1: launches go to the device at once until the step ends */
+	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the stream may have work */
-	/* dynamic shared memory that each kernel was allowed so far */
+	/* for each kernel, the dynamic shared memory that it was allowed so far */
 	struct {
 		const void *fn;
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
-	int failed, dead; /* a failure waits to be reported; the device cannot continue */
+	int failed, dead; /* failed 1: an error is not yet reported; dead 1: the device cannot continue */
 	char fail[160];
 };
 
@@ -51,11 +53,11 @@ struct gpu {
 
 /* Submit the queued launches. */
 void gpu_submit(struct gpu *);
-/* Begin a new step; the device is idle. */
+/* Begin a new step. The device must be idle. */
 void gpu_step_over(struct gpu *);
 /* Submit the queued launches and wait. */
 void gpu_wait(struct gpu *);
-/* Free a CUDA graph; the `drop` of struct gpu_graphs. */
+/* Free a CUDA graph; used as `drop` of struct gpu_graphs. */
 void gpu_replay_drop(void *);
 
 /* ---- errors ---- */

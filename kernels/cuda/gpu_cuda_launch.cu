@@ -27,7 +27,7 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	              "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0; /* the table is full: the next launch allows it again */
+		return 0; /* the table is full: it is not recorded, and the next launch allows it again */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -116,8 +116,9 @@ none:
 	return NULL;
 }
 
-/* Update the graph with the changed arguments of s; copy them to `before`. Return 0, or -1 if CUDA rejects the
- * update: the graph must be rebuilt. Unchanged nodes are skipped, because the device idles meanwhile. */
+/* Update the graph with the arguments of s that changed, and copy them to `before`. Only changed nodes are
+ * updated, because the device idles meanwhile. Return 0, or -1 if CUDA rejects the update; the graph must then be
+ * rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -150,7 +151,7 @@ static void stage_send(struct gpu *g)
 	g->sent = g->n_stage;
 }
 
-/* Launch the queue of the second stream. It waits for everything the first stream was given so far. */
+/* Launch the queue of the second stream. It waits for everything that the first stream was given so far. */
 static void submit_beside(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue_beside;
@@ -204,7 +205,7 @@ void gpu_step_over(struct gpu *g)
 	g->direct = g->busy = 0;
 }
 
-/* Without `busy`, no call to CUDA: an earlier read has already waited. */
+/* If `busy` is 0, do not call CUDA: an earlier read has already waited. */
 void gpu_wait(struct gpu *g)
 {
 	gpu_submit(g);
@@ -230,7 +231,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* The launches wait until the part is full or the host waits, so that they do not split the part. */
+/* Do not submit the launches yet: that would split the current part. They wait until the part is full or the host
+ * waits. */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {

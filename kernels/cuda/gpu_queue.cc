@@ -71,7 +71,7 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 		return -1;
 	if (from->n)
 		memcpy(to->node, from->node, (size_t)from->n * sizeof *to->node);
-	/* not as one block: the bytes between arguments are uninitialised */
+	/* one by one: the bytes between the arguments are uninitialised */
 	for (int i = 0; i < from->n; i++)
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;
