@@ -17,7 +17,6 @@
 
 enum {
 	SENTENCES_MOST = 32,   /* sentences of a passage that are compared */
-	QUOTE_MOST = 400,      /* bytes of a quotation of two sentences */
 	FEW = 10,              /* passages that the mean of the usual texts counts for */
 	AT_ONCE = 16,          /* passages between two reports of progress: 0.2 s on two cores with AVX-512 */
 	PASSAGES_MOST = 40000, /* most passages of a search by meaning: about 7 minutes there, once */
@@ -330,9 +329,6 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
 		f->quote = f->from + at[best].from;
 		f->quote_end = f->from + at[best].to;
-		/* The answer is often in the sentence behind. */
-		if (best + 1 < kept && at[best + 1].to - at[best].from <= QUOTE_MOST)
-			f->quote_end = f->from + at[best + 1].to;
 	}
 	free(at);
 	free(text);

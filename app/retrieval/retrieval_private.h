@@ -83,7 +83,7 @@ int meaning_similar(struct conversation *, struct passage_index *, const struct 
                     const struct str *question, const struct found_passage *found, size_t n, float *similar,
                     struct err *);
 /* Set the quote of a passage of the text `body` to the sentence that is closest to the question of the last
- * meaning_similar(), and the sentence behind it if both are short. Returns 0 or -1. */
+ * meaning_similar(). Returns 0 or -1. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Close the encoder. */
 void meaning_close(struct meaning *);

@@ -110,6 +110,49 @@ TEST(a_quoted_item_has_no_mark)
 	}
 }
 
+/* A small model's quotation has the best sentence with its neighbours: those behind it first, those before it in its
+ * paragraph, 350 bytes at most. A heading ends it. */
+TEST(a_quotation_has_the_neighbours)
+{
+	static const struct {
+		const char *text, *says;
+	} all[] = {
+		{ "The hall is old.\n\nIt was locked. Who has the key? The porter has it.\n\nHe sleeps late.",
+		  "The document says: \"It was locked. Who has the key? The porter has it. He sleeps late.\"" },
+		{ "# Hall\n\nThe key is lost. Nobody minds.\n\n# Yard\n\nThe yard is wide.",
+		  "The document says: \"The key is lost. Nobody minds.\"" },
+		{ "The key is lost. %s", "The document says: \"The key is lost.\"" },
+	};
+	char path[128], line[160], word[400];
+
+	memset(word, 'W', sizeof word - 2);
+	word[sizeof word - 2] = '.';
+	word[sizeof word - 1] = 0;
+	for (size_t i = 0; i < LEN(all); i++) {
+		struct scene s;
+		FILE *f;
+
+		open_scene(&s, "-n 2 --private --kv full -c 1000 --chat-template chatml");
+		snprintf(path, sizeof path, "%s/hall.md", home);
+		f = fopen(path, "w");
+		CHECK(f != NULL);
+		if (f) {
+			const char *gap = strstr(all[i].text, "%s");
+
+			fprintf(f, "%.*s%s\n", gap ? (int)(gap - all[i].text) : (int)strlen(all[i].text), all[i].text,
+			        gap ? word : "");
+			CHECK(!fclose(f));
+		}
+		snprintf(line, sizeof line, "/read %s", path);
+		do_line(&s, line);
+		search_of(&s.c.conv)->rerank.tokens = -1;
+		do_line(&s, "Where is the key?");
+		CHECK_MSG(has(&question_of(&s)->context, all[i].says), "%s",
+		          question_of(&s)->context.p ? question_of(&s)->context.p : s.said.p);
+		close_scene(&s);
+	}
+}
+
 /* 1 if the last answer begins with the text. */
 static int answer_begins(const struct scene *s, const char *text)
 {
@@ -119,12 +162,13 @@ static int answer_begins(const struct scene *s, const char *text)
 	return m && m->text.n >= blank + strlen(text) && !memcmp(m->text.p + blank, text, strlen(text));
 }
 
-/* A model of few parameters answers a question with the sentence, and goes on in its own words when it is asked to:
+/* A model of few parameters answers a question with the sentence and its neighbours, and goes on in its own words when it is asked to:
  * /continue, /regen. A request is answered in its own words at once. */
 TEST(a_small_model_answers_with_the_sentence)
 {
 	static const char sentence[] =
-		"The document says: \"Tower93 was built of basalt by the brothers of the badger93.\"";
+		"The document says: \"Tower93 was built of basalt by the brothers of the badger93. "
+		"It looks over the marshes and the road to the coast.\"";
 	struct scene s;
 	size_t n;
 
