@@ -36,7 +36,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* When a block gets a new mean, all its keys are coded again. */
+/* Code one key by four threads: thread j has values j, j + 4, ... of the transformed key x. Write the key's lane of a
+ * panel and its scale. If `there` is 0, write nothing; x may then be any key. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {

@@ -29,7 +29,7 @@ struct mass_args {
 	int32_t cols, skip; /* columns with mass; columns before these */
 	int32_t n;          /* tokens; the last token sees all columns except the last `hidden` */
 	int32_t hidden;
-	int32_t n_head, heads; /* number of columns with mass; number of columns before these */
+	int32_t n_head, heads; /* heads of the model; heads of one reduction */
 	int32_t reduce;
 	float one; /* weight of a single token, if `weight` is NULL */
 };

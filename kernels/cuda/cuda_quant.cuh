@@ -237,8 +237,7 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 	}
 }
 
-/* The eight scales and minima have six bits: the first four are contiguous, the last four are split into two
- * parts. */
+/* ---- weights as floats, where speed does not matter ---- */
 
 /* Convert weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
 template <int T>

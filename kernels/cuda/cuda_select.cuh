@@ -29,7 +29,7 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 	return from;
 }
 
-/* ---- results of a scan's first launch ---- */
+/* ---- scores before and after softmax ---- */
 
 /* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). */
 struct scan_scores {

@@ -11,7 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Compute the maximum of two overlapping windows, which together cover the whole window. */
+/* Double the window of maxima: a result covers the w values from i on and the w values from i + step on. In the first
+ * launch w = 1 and the values are scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
