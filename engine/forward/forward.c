@@ -1,15 +1,15 @@
-/* engine/forward/forward.c - the forward pass: one decoder layer after the other, a straight line of backend
- * operations.
+/* engine/forward/forward.c - the forward pass: a sequence of backend operations for one decoder layer after the
+ * other.
  *
- * A layer's spec (arch.h) and tensors say what it computes: a bias or a norm runs if its tensor exists. The cache
- * decides the position of each token and which KV entries it attends to. */
+ * A layer's spec (arch.h) and its tensors decide what is computed: a bias or a norm exists if its tensor does. The
+ * cache decides the position of each token and the KV entries that it attends to. */
 #include "engine/forward/forward.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The largest value of each field over all layers' feed-forwards. */
+/* Return the largest value of each field in any layer's feed-forward, for the sizes of buffers. */
 static struct ffn_spec largest_ffn(const struct hparams *hp)
 {
 	struct ffn_spec most = { .width = 0 };
@@ -27,7 +27,7 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* The most columns that any layer needs in the buffers for states and gates. */
+/* Columns of the buffers for recurrent states and gates, enough for any layer. */
 /* halves: pieces of a row that deinterleave() separates */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
@@ -171,7 +171,7 @@ void forward_release(struct forward *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* Return the input of a block: x normed, or x itself if the layer has no norm before the block. */
+/* Return the input of attention or feed-forward: x after the norm, or x itself if the layer has no such norm. */
 static const struct tensor *block_in(struct forward *f, const struct tensor *norm, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -182,7 +182,7 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
-/* x += residual_scale * norm(out). out may be overwritten; it is f->norm or another buffer. */
+/* x += residual_scale * norm(out), or without the norm if the layer has none. out may be overwritten. */
 static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm,
                          int32_t n)
 {
@@ -193,7 +193,7 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* out += in A^T B^T: the change that an adapter makes to the product in `out`. Nothing without an adapter. */
+/* out += in A^T B^T, the change that a LoRA adapter makes to a product. Without an adapter do nothing. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -205,8 +205,8 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* x += residual_scale * norm(in W^T + bias), with norm and bias if their tensors exist; bias may be NULL. One product
- * if there is no norm and the scale is 1. */
+/* x += residual_scale * norm(in W^T + bias). Norm and bias may be absent; the pointer bias may be NULL. Without a
+ * norm and with scale 1 the product is added to x directly. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
 {
@@ -229,7 +229,7 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Separate rows whose pieces of `cols` columns alternate between `one` and `other`; n rows. */
+/* Split each of n rows into two: its groups of `cols` columns belong in turn to `one` and to `other`. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {
@@ -243,7 +243,7 @@ static void deinterleave(struct forward *f, struct tensor both, struct tensor on
 	f->be->ops->take_rows(f->be, &other, &both, f->half + f->halves, n * pieces);
 }
 
-/* Set the columns of the attention buffers to those of this layer. */
+/* Set the number of columns of the attention buffers to this layer's. */
 static void attention_columns(struct forward *f, int32_t layer)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -300,7 +300,7 @@ static void attention_run(struct forward *f, int32_t layer)
 		*f->clock += now_seconds() - start;
 }
 
-/* The buffer that layer_mix() writes, with the columns of this layer. */
+/* Return the buffer for the result of layer_mix(), with the columns of this layer. */
 static struct tensor mix_output(const struct forward *f, int32_t layer)
 {
 	enum attn_kind kind = model_layer_spec(&f->m->hp, layer)->attn.kind;
@@ -310,7 +310,7 @@ static struct tensor mix_output(const struct forward *f, int32_t layer)
 	return t;
 }
 
-/* x -> conv: the short convolution over the product of x and w. */
+/* conv = the short convolution of x W^T. */
 static void short_conv_run(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
                            int32_t layer, int32_t n)
 {
@@ -328,7 +328,7 @@ static void short_conv_run(struct forward *f, const struct layer *l, const struc
 	                     n);
 }
 
-/* x -> delta: queries, keys and values from the convolution, then the gated delta rule, then norm and gate. */
+/* From x to `delta`: queries, keys and values by the convolution, then the gated delta rule, norm and gate. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -368,7 +368,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
 
-/* x -> delta: the convolution, then the state space, then gate and norm. */
+/* From x to `delta`: the convolution, then the state space (Mamba-2), gate and norm. */
 static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -399,7 +399,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
-/* Run attention, or what the layer has instead of attention, from x to mix_output(). */
+/* Run attention, or the recurrent operation that the layer has instead. The result is in mix_output(). */
 static void layer_mix(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -427,7 +427,7 @@ static void tensor_scale(struct forward *f, struct tensor *x, float factor, int3
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
-/* hidden = act(gate) * up of a dense feed-forward (gated linear unit). */
+/* hidden = act(gate) * up: the gated linear unit of a dense feed-forward. */
 static void glu(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
                 const struct tensor *in, int32_t n)
 {
@@ -468,7 +468,7 @@ static void feed_forward(struct forward *f, const struct layer_spec *s, const st
 	block_out(f, s, &l->down, NULL, &l->lora[LORA_DOWN], &l->ffn_post_norm, &hidden, n);
 }
 
-/* Run everything after layer_mix(): output product, feed-forward, extra input. */
+/* Run the part of a layer after layer_mix(): output matrix, feed-forward, per-layer input. */
 static void layer_out(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct layer_spec *s = model_layer_spec(&f->m->hp, layer);
@@ -487,11 +487,11 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 	tensor_scale(f, &f->x, l->out_scale, n);
 }
 
-/* ---- drafted tokens ----
+/* ---- drafted tokens (speculative decoding) ----
  *
- * Some backends sum a product of several tokens in another order than a product of one token. On these, the products
- * and norms of a VERIFY step take the tokens one by one, so that each token gets the bits that it would have
- * alone. */
+ * A VERIFY step computes several drafted tokens at once, and each result must have the bits that it has without the
+ * other tokens. But some backends add in a different order when a matrix product has several rows. With these,
+ * products and norms of a VERIFY step are computed token by token. */
 
 static int one_ready(struct forward *f)
 {
@@ -563,7 +563,8 @@ void forward_run(struct forward *f, const int32_t *id, const struct step *st, in
 			continue;
 		}
 		layer_mix(f, l, i, n);
-		/* The last layer's KV entries are stored, so only tokens whose logits are wanted continue. */
+		/* After the last layer's attention the KV entries of all tokens are stored. Only tokens whose logits
+		 * are wanted are computed further. */
 		if (i == hp->n_layer - 1 && rows < n && rows <= 1) {
 			f->first = n - rows;
 			if (!rows)

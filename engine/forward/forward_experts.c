@@ -1,12 +1,13 @@
-/* engine/forward/forward_experts.c - feed-forwards with experts: the router, each expert's tokens, the shared
- * expert. */
+/* engine/forward/forward_experts.c - feed-forwards with experts: router, experts, and the shared expert of all
+ * tokens. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/forward/forward.h"
 
-/* Choose the experts of one token, ascending, and their weights, as struct ffn_spec says. Of equal scores the first
- * wins. A NaN is chosen only if there are too few numbers. bias: NULL or [n_expert]. score is overwritten. */
+/* Choose the experts of one token, in ascending order, and their weights; struct ffn_spec says how. Of equal scores
+ * the lower expert wins. A NaN is chosen only if too few scores are numbers. bias: NULL or [n_expert]. score is
+ * overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -38,7 +39,7 @@ static void experts_choose(float *score, const float *bias, const struct ffn_spe
 		                              : exp((double)score[chosen[k]] - (double)most) / sum);
 }
 
-/* Collect the tokens, of n, that go through expert e, in token[] and weight[]. Returns their number. */
+/* Write those of the n tokens that chose expert e to token[], and their weights to weight[]. Return their number. */
 static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e, int32_t n)
 {
 	int32_t found = 0;
@@ -52,8 +53,8 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* expert_sum += the expert that all tokens go through, times the sigmoid of each token's score if the layer has such
- * scores. */
+/* expert_sum += the shared expert, which all tokens use. If the layer has a score for it, multiply its output by the
+ * sigmoid of each token's score. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                           int32_t n)
 {
@@ -77,8 +78,8 @@ static void shared_expert(struct forward *f, const struct layer_spec *s, const s
 	op->add_rows(f->be, &f->expert_sum, &f->expert_out, f->token, f->weight, n);
 }
 
-/* Compute the tokens of one expert after the other. A token's experts are added in ascending order, whatever other
- * tokens the step has. */
+/* Compute one expert after the other, each for all its tokens. So every token adds its experts in ascending order,
+ * and the result does not depend on the other tokens of the step. */
 void forward_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                      const struct tensor *choice, int32_t n)
 {
@@ -132,7 +133,7 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 		shared_expert(f, s, l, in, n);
 }
 
-/* expert_sum = a dense feed-forward plus the experts, both of x, each between norms of its own. */
+/* expert_sum = dense feed-forward of x + experts of x, each with its own norms before and after. */
 void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
@@ -145,7 +146,7 @@ void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, co
 	               &f->norm, n);
 	op->matmul(f->be, &(struct matmul){ .out = &f->dense_out, .w = &l->down }, 1, &hidden, n);
 	op->rmsnorm(f->be, &f->dense_out, &f->dense_out, &l->dense_post_norm, hp->n_embd, hp->eps, n);
-	/* The router chooses by x normed with weights of its own, divided by the root of its width. */
+	/* The router's input is x after a norm with its own weights, divided by sqrt(n_embd). */
 	op->rmsnorm(f->be, &f->expert_out, &f->x, &l->router_scale, hp->n_embd, hp->eps, n);
 	op->axpby(f->be, &f->expert_out, (float)(1 / sqrt((double)hp->n_embd)), &f->expert_out, 0, n);
 	op->rmsnorm(f->be, &f->norm, &f->x, &l->experts_norm, hp->n_embd, hp->eps, n);

@@ -1,9 +1,11 @@
-/* engine/forward/forward_inputs.c - inputs of single layers beside the residual stream. */
+/* engine/forward/forward_inputs.c - per-layer inputs (Gemma 4): a vector for each token and layer, added to the
+ * residual stream in that layer. */
 #include <math.h>
 
 #include "engine/forward/forward.h"
 
-/* inputs = an input for each layer: (norm of a product of x + an embedding of the token) / sqrt(2). */
+/* inputs = (norm(x W^T / sqrt(n_embd)) + sqrt(n_input) * embedding of the token) / sqrt(2), for all layers at
+ * once. */
 void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;

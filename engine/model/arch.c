@@ -1,6 +1,7 @@
-/* engine/model/arch.c - the table of families.
+/* engine/model/arch.c - the table of model families.
  *
- * To add a family, add a row to archs[], and a function that changes the specs if its layers are not all plain. */
+ * To add a family, add a row to archs[]. If some layers are not plain, also add a function that changes their
+ * specs. */
 #include "engine/model/arch.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* SmolLM3: every fourth layer has no RoPE. The file does not name the number. */
+/* SmolLM3: every fourth layer has no RoPE. The period is not in the file. */
 static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 {
 	(void)r;
@@ -18,7 +19,8 @@ static int smollm3_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite: factors on embeddings, scores, residual stream and logits. The file stores the inverse of the last. */
+/* Granite: factors on embeddings, scores, residual stream and logits. The file stores the inverse of the logits'
+ * factor. */
 static int granite_specs(struct hparams *hp, struct key_reader *r)
 {
 	double embd, logit, residual, score;
@@ -63,8 +65,8 @@ static int phi3_specs(struct hparams *hp, struct key_reader *r)
 	return arch_windows(hp, r, 1, 0);
 }
 
-/* OLMo 2: norms after attention and feed-forward; norms of queries and keys span all heads. OLMo 3: also windows in
- * three of four layers; these layers use unscaled RoPE. */
+/* OLMo 2 has norms after attention and feed-forward, and norms of queries and keys that span all heads. In OLMo 3
+ * three of four layers also have a window and unscaled RoPE. */
 static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t unscaled = 0;
@@ -81,7 +83,7 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Mistral 3: if the file names a temperature, queries are scaled up with their position, for long contexts. */
+/* Mistral 3: for long contexts, queries are scaled up with their position, if the file has a temperature. */
 static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t original;
@@ -105,7 +107,8 @@ int arch_experts_check(const struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Give all layers experts. Their width is expert_feed_forward_length, by default that of the feed-forward. */
+/* Give all layers experts of width expert_feed_forward_length, or of the feed-forward's width if that key is
+ * absent. */
 static int experts_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t width;
@@ -124,7 +127,8 @@ static int experts_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Add the shared expert, if the model has one. scored: weighted by a sigmoid of TENSOR_SHARED_ROUTER. */
+/* If the model has a shared expert, which all tokens use, add it. scored: 1 = a sigmoid of TENSOR_SHARED_ROUTER
+ * weights it. */
 static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 {
 	int32_t width;
@@ -138,13 +142,13 @@ static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 	return 0;
 }
 
-/* Llama, and Mixtral: its files name the family llama and have experts. */
+/* Llama, and Mixtral, whose files also say "llama" but have experts. */
 static int llama_specs(struct hparams *hp, struct key_reader *r)
 {
 	return hp->n_expert ? experts_specs(hp, r) : 0;
 }
 
-/* Give all layers experts that are weighted by a softmax over the scores of all experts. */
+/* Give all layers experts whose weights are a softmax over the scores of all experts, not only of the chosen ones. */
 static int whole_softmax(struct hparams *hp, struct key_reader *r)
 {
 	if (experts_specs(hp, r))
@@ -179,8 +183,8 @@ static int glm4_specs(struct hparams *hp, struct key_reader *r)
 	               : 0;
 }
 
-/* EXAONE 4: norms after attention and feed-forward. Larger models have windows in three of four layers, and no RoPE
- * in the fourth. */
+/* EXAONE 4: norms after attention and feed-forward. In larger models three of four layers have a window, and the
+ * fourth has no RoPE. */
 static int exaone4_specs(struct hparams *hp, struct key_reader *r)
 {
 	int any;
@@ -206,7 +210,7 @@ static int gpt_oss_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2: layers without KV heads are gated short convolutions; a window in the file applies to the other layers
+/* LFM2: a layer without KV heads is a gated short convolution. A window in the file applies to the other layers
  * only. */
 static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -227,7 +231,7 @@ static int lfm2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* LFM2-MoE: the first leading_dense_block_count layers are dense, the others have experts chosen by sigmoid +
+/* LFM2-MoE: the first leading_dense_block_count layers are dense. The other layers have experts, chosen by sigmoid +
  * bias. */
 static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 {
@@ -250,7 +254,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: every fourth layer has gated attention, the others have the gated delta rule. */
+/* Qwen3.5: every fourth layer has gated attention; the other layers have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };
@@ -307,7 +311,7 @@ static int qwen35moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3-Next: Qwen3.5-MoE with another order of value heads, and beta and alpha in one matrix. */
+/* Qwen3-Next: as Qwen3.5-MoE, but the value heads have another order, and beta and alpha are in one matrix. */
 static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 {
 	if (qwen35moe_specs(hp, r))
@@ -321,7 +325,8 @@ static int qwen3next_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Granite 4: layers without KV heads are state spaces. Attention has no RoPE if rope.scaling.finetuned is false. */
+/* Granite 4: a layer without KV heads is a state space (Mamba-2). If rope.scaling.finetuned is false, attention has
+ * no RoPE. */
 static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_SPACE };
@@ -379,7 +384,8 @@ const struct arch archs[] = {
 	{ .name = "llama", .required = PRE_NORMS | MATRICES, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) | QK_NORMS, .specs = llama_specs },
 	{ .name = "qwen2", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) | QK_NORMS },
 	{ .name = "qwen3", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },
-	/* Qwen2-VL, and Qwen3-VL below: for text, the three positions of their RoPE are equal, as in plain RoPE */
+	/* Qwen2-VL and Qwen3-VL: their RoPE has three positions per token, which are equal for text, so it is plain
+	 * RoPE. */
 	{ .name = "qwen2vl", .neox = 1, .required = PRE_NORMS | MATRICES | QKV_BIASES, .optional = T(ATTN_OUT_BIAS) },
 	{ .name = "qwen2moe", .neox = 1, .required = PRE_NORMS | ATTENTION | QKV_BIASES | EXPERTS, .specs = qwen2moe_specs },
 	{ .name = "qwen3vl", .neox = 1, .required = PRE_NORMS | MATRICES | QK_NORMS, .optional = QKV_BIASES | T(ATTN_OUT_BIAS) },

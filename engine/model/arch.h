@@ -1,11 +1,10 @@
-/* engine/model/arch.h (private to engine/) - families of models as rows of a table, layers as data.
+/* engine/model/arch.h (private to engine/) - model families as rows of a table, and the specs of layers.
  *
- * A family (general.architecture) is one row of archs[]: its name, how RoPE pairs values, the tensors that its layers
- * must or may have, and a function for all other differences from a plain layer. hparams_read() fills one struct
- * layer_spec per layer. The forward pass (forward.c), the weights (weights.c) and the cache read these specs and
- * never ask for the family.
+ * A family, named by general.architecture in the file, is one row of archs[]: how RoPE pairs values, the tensors that
+ * layers must or may have, and a function for everything in which its layers differ from plain ones.
  *
- * layer_spec_check() refuses a spec that the kernels cannot compute when the model is loaded. */
+ * hparams_read() fills one struct layer_spec per layer. Forward pass, weights and cache read only these specs, never
+ * the family. layer_spec_check() refuses a model whose specs the kernels cannot compute. */
 #ifndef WEIR_ARCH_H
 #define WEIR_ARCH_H
 
@@ -35,7 +34,7 @@ enum layer_tensor {
 	TENSOR_DOWN,
 	TENSOR_FFN_POST_NORM,
 	TENSOR_SINKS, /* attention sinks */
-	/* norm before the feed-forward, stored under the name of TENSOR_ATTN_POST_NORM */
+	/* norm before the feed-forward; its name in the file is that of TENSOR_ATTN_POST_NORM */
 	TENSOR_POST_ATTN_FFN_NORM,
 	TENSOR_ROUTER,
 	TENSOR_ROUTER_BIAS,
@@ -45,7 +44,7 @@ enum layer_tensor {
 	TENSOR_GATE_EXPS_BIAS,
 	TENSOR_UP_EXPS_BIAS,
 	TENSOR_DOWN_EXPS_BIAS,
-	TENSOR_PROBS_BIAS, /* added to the router's scores when experts are chosen, not when they are weighted */
+	TENSOR_PROBS_BIAS, /* added to the router's scores for choosing experts, but not for weighting them */
 	/* short convolution */
 	TENSOR_CONV_IN,
 	TENSOR_CONV,
@@ -66,7 +65,8 @@ enum layer_tensor {
 	TENSOR_SPACE_DECAY,
 	TENSOR_SPACE_SKIP,
 	TENSOR_SPACE_NORM,
-	/* replaces TENSOR_DELTA_BETA and _ALPHA; rows per key head: betas, then alphas of its value heads */
+	/* instead of TENSOR_DELTA_BETA and _ALPHA; rows for each key head: its value heads' betas, then their
+	 * alphas */
 	TENSOR_DELTA_BETA_ALPHA,
 	/* shared expert: computed for every token */
 	TENSOR_SHARED_GATE,
@@ -78,12 +78,12 @@ enum layer_tensor {
 	TENSOR_GATE_UP_EXPS,  /* TENSOR_GATE_EXPS and _UP_EXPS in one matrix per expert */
 	TENSOR_ROUTER_SCALE,  /* factors on the router's input */
 	TENSOR_EXPERT_SCALES, /* a factor on the output of each expert */
-	/* norms of a layer that has a dense feed-forward beside experts */
+	/* norms of a layer with both a dense feed-forward and experts */
 	TENSOR_DENSE_POST_NORM,
 	TENSOR_EXPERTS_NORM,
 	TENSOR_EXPERTS_POST_NORM,
 	TENSOR_OUT_SCALE, /* factor on the output of the layer */
-	/* per-layer input: a vector of the token, besides the residual stream */
+	/* per-layer input: a vector for each token and layer, added to the residual stream */
 	TENSOR_INPUT_GATE,
 	TENSOR_INPUT_OUT,
 	TENSOR_INPUT_NORM,
@@ -91,9 +91,10 @@ enum layer_tensor {
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-/* How a layer mixes tokens. ATTN_SOFTMAX: attention. ATTN_CONV: a gated short convolution. ATTN_DELTA: a short
- * convolution and the gated delta rule. ATTN_SPACE: a short convolution and a state space (Mamba-2). These three have
- * a recurrent state of fixed size (recurrent.h) instead of a KV cache. ATTN_NONE is not supported. */
+/* How a layer mixes tokens. ATTN_SOFTMAX is attention. ATTN_CONV is a gated short convolution; ATTN_DELTA is a short
+ * convolution and the gated delta rule; ATTN_SPACE is a short convolution and a state space (Mamba-2). Layers of
+ * these three kinds have a recurrent state of fixed size (recurrent.h) and no KV cache. ATTN_NONE is not
+ * supported. */
 enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV, ATTN_DELTA, ATTN_SPACE };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
 enum { ROPE_NONE = -1 };
@@ -101,21 +102,21 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	int32_t borrows;   /* distance to the earlier layer whose keys and values this one reads; 0 = its own */
-	int32_t rope;      /* index of hp->rope[]; ROPE_NONE: queries and keys are not rotated */
+	int32_t borrows;   /* this layer reads the keys and values of the layer `borrows` before it; 0 = its own */
+	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* tokens that a query attends to, its own included; 0 = all */
 	float scale;       /* factor on the scores, usually 1/sqrt(head_dim) */
 	float softcap;     /* scores become softcap * tanh(score / softcap); 0 = no cap */
 	int sinks;         /* 1 = the softmax includes a learned sink per query head */
-	int qk_norm_whole; /* 1 = norms of Q and K span all heads; 0 = each head by itself */
+	int qk_norm_whole; /* 1 = a norm of Q or K spans all heads; 0 = each head has its own */
 	int v_norm;        /* 1 = values are normed, each head by itself, without weights */
-	int v_from_k;      /* 1 = without TENSOR_V, values are the keys before norm and rotation */
-	int gated;         /* 1 = TENSOR_Q has a gate after each head's query; the output is times sigmoid(gate) */
+	int v_from_k;      /* 1 = if TENSOR_V is absent, values are the keys before norm and RoPE */
+	int gated;         /* 1 = TENSOR_Q has a gate after each head's query; sigmoid(gate) scales the output */
 	int32_t taps;      /* tokens that the short convolution spans */
-	/* ATTN_DELTA: heads of the delta rule and their sizes. ATTN_SPACE: groups, heads, rows and columns of a
-	 * head's state. */
+	/* ATTN_DELTA: number and size of the heads. ATTN_SPACE: number of groups, number of heads, rows and columns
+	 * of a head's state. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA. 1: the value heads of key head k are consecutive. 0: they are k, k + n_key_head, ... */
+	/* ATTN_DELTA: which value heads belong to key head k. 1 = consecutive ones; 0 = k, k + n_key_head, ... */
 	int grouped;
 };
 
@@ -124,77 +125,82 @@ struct ffn_spec {
 	enum activation act;
 	int32_t width;  /* columns of the hidden vector; with experts, of each expert */
 	int32_t shared; /* width of the shared expert; 0 = none */
-	int32_t dense;  /* width of a dense feed-forward whose output is added to the experts'; 0 = none */
-	/* Each token uses the n_used of n_expert experts with the highest scores, weighted by a softmax over the
-	 * scores of these n_used. */
+	int32_t dense;  /* width of a dense feed-forward that is added to the experts; 0 = none */
+	/* Experts: each token uses the n_used of n_expert with the highest scores. Their weights are a softmax over
+	 * these n_used scores, unless `whole` or `sigmoid` is set. */
 	int32_t n_expert, n_used;
-	int whole; /* 1 = weighted by a softmax over the scores of all experts instead; the weights' sum is below 1 */
-	/* 1 = chosen by the highest sigmoid(score) + bias (TENSOR_PROBS_BIAS) instead, weighted by sigmoid(score) /
-	 * (sum of the chosen ones' sigmoids + 1e-6) */
+	int whole; /* 1 = the weights are a softmax over the scores of all experts, so their sum is below 1 */
+	/* 1 = experts are chosen by sigmoid(score) + bias (TENSOR_PROBS_BIAS). Their weights are sigmoid(score) /
+	 * (sum of the chosen sigmoids + 1e-6). */
 	int sigmoid;
 };
 
 struct layer_spec {
 	struct attn_spec attn;
 	struct ffn_spec ffn;
-	float residual_scale; /* factor on the outputs of attention and feed-forward before they are added */
-	/* Sets of tensors, as bits of enum layer_tensor. A file with a tensor in neither set is refused. The forward
-	 * pass computes a bias or a norm if its tensor is loaded: norms before attention and feed-forward
-	 * (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
+	float residual_scale; /* factor on the outputs of attention and feed-forward when they are added to x */
+	/* Tensors that the layer must have, and may have: bits of enum layer_tensor. A file with any other tensor in
+	 * the layer is refused. A bias or a norm is computed if its tensor exists. There may be norms before
+	 * attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
 	uint64_t required, optional;
 };
 
 struct arch {
 	const char *name;            /* general.architecture */
-	int neox;                    /* RoPE rotates the pairs (j, j + dims/2) instead of (2j, 2j + 1) */
-	double yarn_log_multiplier;  /* default of the key rope.scaling.yarn_log_multiplier (yarn_scale()) */
-	int yarn_exact;              /* 1 = the ends of YaRN's ramp are not rounded to whole pairs */
-	uint64_t required, optional; /* sets of tensors of a plain layer, as in struct layer_spec */
+	int neox;                    /* 1 = RoPE rotates pairs (j, j + dims/2); 0 = pairs (2j, 2j + 1) */
+	double yarn_log_multiplier;  /* used by yarn_scale() if the file lacks rope.scaling.yarn_log_multiplier */
+	int yarn_exact;              /* 1 = YaRN's ramp may begin and end between two pairs */
+	uint64_t required, optional; /* tensors of a plain layer, as in struct layer_spec */
 	const char *out_norm;        /* name of the last norm's tensor; NULL = output_norm.weight */
 	int states;                  /* 1 = layers with 0 KV heads (attention.head_count_kv) have a recurrent state */
-	int differ;                  /* 1 = the number of KV heads and the feed-forward's width may differ by layer */
-	/* Change the plain specs hp->spec[0 .. n_layer) and the model's multipliers to those of the family. May read
-	 * keys and add RoPE tables. Return 0, or -1 with the reader's error set. NULL: all layers are plain. */
+	int differ;                  /* 1 = layers may differ in their number of KV heads and feed-forward width */
+	/* Change the plain specs hp->spec[0..n_layer) and the model's factors to the family's. It may read keys of
+	 * the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers are
+	 * plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
 extern const struct arch archs[]; /* the last row has name = NULL */
 
-/* Fill hp->spec with plain layers: the family's tensors, the model's heads, RoPE table 0, scale 1/sqrt(head_dim), a
- * SiLU-gated feed-forward of width n_ff. */
+/* Fill hp->spec with plain layers. A plain layer has the family's tensors, the model's heads, RoPE table 0, scale
+ * 1/sqrt(head_dim), and a SiLU-gated feed-forward of width n_ff. */
 void layer_specs_plain(struct hparams *);
-/* Return 0 if the kernels can compute a layer, else -1 with an ERR_MODEL that names the layer. */
+/* Return 0 if the kernels can compute the layer. Otherwise return -1 with an ERR_MODEL that names the layer. */
 int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
-/* Return the name of something that the layers need and a backend lacks; NULL = nothing. lacks: backend_ops.lacks. */
+/* Return the name of a feature that some layer needs and the backend lacks; NULL if there is none. lacks:
+ * backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
-/* Append a line for each layer that differs from a plain one, and for multipliers other than 1. */
+/* Append a line for each layer that is not plain, and for each factor of the model that is not 1. Snapshots with
+ * other lines do not fit the model. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
 /* 1 if the layer has a KV cache, 0 if it has a recurrent state. */
 int layer_attends(const struct hparams *, int32_t layer);
-/* Return the columns of a layer's short convolution; 0 = none. */
+/* Return the columns of the layer's short convolution; 0 if it has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);
-/* Return the columns of the input of a layer's last matrix before the feed-forward. */
+/* Return the columns of the result of attention, or of the layer's recurrent operation, before the output matrix. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
-/* Return the model reduced to the layers that have a KV cache, as the cache sees it. */
+/* Return the model without its recurrent layers. This is the model that the KV cache sees. */
 const struct hparams *model_kv(const struct hparams *);
-/* Return the layer whose KV entries a layer attends to: itself or an earlier one. */
+/* Return the layer whose KV entries this layer attends to: itself, or the earlier layer that it borrows from. */
 int32_t layer_entries(const struct hparams *, int32_t layer);
-/* Return the number of layers with KV entries of their own. They come before all layers that borrow entries. */
+/* Return the number of layers with their own KV entries. Layers that borrow another layer's entries come after all of
+ * them. */
 int32_t layers_with_entries(const struct hparams *);
-/* Return the number of layers with KV entries of their own and without a window: the layers that evict. */
+/* Return the number of layers with their own KV entries and without a window. Only these evict entries by a
+ * policy. */
 int32_t layers_retained(const struct hparams *);
-/* Return the columns of the widest layer's queries, and of the widest layer's keys. */
+/* Return the largest number of columns that the queries, or the keys, of a layer have. */
 int32_t widest_queries(const struct hparams *);
 int32_t widest_keys(const struct hparams *);
 /* Return the largest number of KV heads of a layer. */
 int32_t most_kv_heads(const struct hparams *);
-/* Return the tokens that a query of a layer attends to; 0 = all. Cache policies do not apply to a layer with a
- * window: its queries read all entries of the window. */
+/* Return how many tokens a query of the layer attends to; 0 = all. A layer with a window always reads its whole
+ * window: cache policies do not apply to it. */
 int32_t layer_window(const struct hparams *, int32_t layer);
 /* Return the number of layers without a window. */
 int32_t layers_unwindowed(const struct hparams *);
-/* Return the frequencies that rotate a layer's queries and keys; NULL = they are not rotated. */
+/* Return the RoPE frequencies for a layer's queries and keys, or NULL if the layer has no RoPE. */
 const struct rope_freqs *model_rope(const struct hparams *, int32_t layer);
 
 #endif

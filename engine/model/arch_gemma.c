@@ -6,8 +6,9 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* Common to Gemma 1 to 3: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by the square root of
- * head_dim, or, in the 27B models, of n_embd / n_head. The file does not say which, so the number of layers tells. */
+/* Set what Gemma 1 to 3 share: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by sqrt(head_dim),
+ * but in the 27B models by sqrt(n_embd / n_head). A 27B model is recognised by its number of layers, because the file
+ * does not say which divisor is right. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
                        double score_cap)
 {
@@ -36,7 +37,7 @@ int arch_gemma2(struct hparams *hp, struct key_reader *r)
 	return gemma_specs(hp, r, 46, 30, 50) || arch_windows(hp, r, 2, 4096) ? -1 : 0;
 }
 
-/* Gemma 3: layers with a window use another RoPE base, without scaling. */
+/* Gemma 3: RoPE of layers with a window has another base, and is not scaled. */
 int arch_gemma3(struct hparams *hp, struct key_reader *r)
 {
 	int32_t table;
@@ -52,7 +53,7 @@ int arch_gemma3(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Set the tensors and the experts of a layer of Gemma 4. Gate and up of the experts may be one tensor. */
+/* Set the tensors and the experts of a layer of Gemma 4. The experts' gate and up may be one tensor. */
 static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t layer, int32_t width)
 {
 	struct layer_spec *s = &hp->spec[layer];
@@ -79,9 +80,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 	s->optional |= T(EXPERT_SCALES);
 }
 
-/* Gemma 4: layers with a window differ in head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * read the keys and values of the last layer before them of the same kind, with or without a window. Layers may have
- * per-layer inputs, and experts beside the dense feed-forward. */
+/* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
+ * have no keys and values: each reads those of the last earlier layer that has them and, like itself, has a window or
+ * has none. Layers may have per-layer inputs, and experts beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

@@ -1,4 +1,4 @@
-/* engine/model/hparams.c - reads hyper-parameters and checks the range of every number. */
+/* engine/model/hparams.c - reads the hyper-parameters of a model and checks the range of every number. */
 #include "engine/model/hparams.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Read a number of heads. The key has one number, or an array with one number per layer. All numbers in an array must
- * be equal, with two exceptions: `none` allows layers with 0 heads, which are skipped; `differ` allows any numbers,
- * of which the first is read. */
+/* Read a number of heads. The key has one number, or an array with one number per layer. All of them must be equal,
+ * except: with `none`, layers with 0 heads are skipped; with `differ`, layers may have different numbers, and the
+ * first is read. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {
@@ -40,8 +40,8 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 	return *out ? 0 : key_bad(r, suffix, "gives no layer any heads, which is not supported");
 }
 
-/* Mark the layers without KV heads, in families with recurrent states, as short convolutions. The family's function
- * may change the kind afterwards. */
+/* If the family has recurrent states, mark the layers without KV heads as short convolutions. The family's function
+ * may later change their kind. */
 static void mark_states(struct key_reader *r, struct hparams *hp)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));
@@ -51,7 +51,7 @@ static void mark_states(struct key_reader *r, struct hparams *hp)
 			hp->spec[i].attn.kind = ATTN_CONV;
 }
 
-/* Read the size of a head; by default n_embd / n_head. Keys and values must have the same size. */
+/* Read the size of a head. The default is n_embd / n_head. Keys and values must have the same size. */
 static int read_head_dim(struct key_reader *r, struct hparams *hp)
 {
 	int32_t dim = hp->n_embd / hp->n_head, value;
@@ -109,7 +109,7 @@ static const struct arch *arch_find(const struct gguf *g, struct err *err)
 	return NULL;
 }
 
-/* Fill hp->kv and kv_layer if some layers have recurrent states. */
+/* If some layers have recurrent states, fill hp->kv (the model without these layers) and hp->kv_layer. */
 static void split_states(struct hparams *hp)
 {
 	int32_t n = 0;
@@ -132,7 +132,7 @@ static void split_states(struct hparams *hp)
 	}
 }
 
-/* Fill hp->spec and refuse specs that the kernels cannot compute. */
+/* Fill hp->spec. Refuse the model if the kernels cannot compute a layer. */
 static int read_specs(struct key_reader *r, struct hparams *hp)
 {
 	struct err why = { 0 };
@@ -175,7 +175,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 	double eps;
 
 	*hp = (struct hparams){ .arch = arch };
-	/* The last nextn_predict_layers layers predict further tokens; they are not used. */
+	/* Exclude the last nextn_predict_layers layers. They predict further tokens and are not used. */
 	if (key_int(&r, "block_count", 1, 1024, 0, &hp->n_layer) ||
 	    key_int(&r, "nextn_predict_layers", 0, hp->n_layer - 1, 0, &hp->n_unused))
 		return -1;
@@ -193,7 +193,7 @@ int hparams_read_as(struct hparams *hp, const struct arch *arch, const struct gg
 		return key_bad(&r, "attention.head_count_kv", "is %d, and must divide the head_count, %d",
 		               hp->n_kv_head, hp->n_head);
 	hp->eps = (float)eps;
-	/* Limit the file's claim, so that the default cache fits into memory. */
+	/* Limit the context length that the file claims. */
 	if (hp->ctx_train > CTX_MAX)
 		hp->ctx_train = CTX_MAX;
 	if (read_head_dim(&r, hp) || rope_freqs_read(&r, hp) || read_specs(&r, hp)) {

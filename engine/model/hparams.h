@@ -1,6 +1,6 @@
-/* engine/model/hparams.h (private to engine/) - hyper-parameters of a model, read from its file and checked.
+/* engine/model/hparams.h (private to engine/) - the hyper-parameters of a model, read from its file and checked.
  *
- * The forward pass and the cache use only these numbers and the layer specs (arch.h), without further checks. */
+ * Forward pass and cache use these numbers and the layer specs (arch.h) without checking them again. */
 #ifndef WEIR_HPARAMS_H
 #define WEIR_HPARAMS_H
 
@@ -26,44 +26,46 @@ struct rope_freqs {
 	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
 	double *freq;        /* [dims / 2] radians per position, after scaling */
 	double mscale;       /* factor on cos and sin: YaRN, LongRoPE; else 1 */
-	double *freq_long;   /* LongRoPE: [dims / 2] frequencies of sequences longer than short_most; else NULL */
+	double *freq_long;   /* LongRoPE: [dims / 2], for sequences longer than short_most; otherwise NULL */
 	int32_t short_most;  /* positions */
 };
 
 struct hparams {
 	const struct arch *arch;
-	/* n_ff: the widest layer's. n_kv_head, head_dim: of layers without a window; specs of other layers may
-	 * differ. ctx_train: context length in training, in tokens. */
+	/* n_ff is the widest layer's. n_kv_head and head_dim are those of layers without a window. ctx_train is the
+	 * context length in training, in tokens. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
-	int32_t n_unused; /* layers at the end of the file that are not computed (n_layer excludes them) */
+	int32_t n_unused; /* layers at the end of the file that are not used; not counted in n_layer */
 	int32_t n_vocab;  /* number of tokens; set by the owner, from the vocabulary */
-	/* hash of sizes and of the weights that no quantization changes; set by the owner; 0 = no weights loaded */
+	/* hash of the sizes and of the weights that quantization leaves unchanged; 0 = no weights are loaded. Set by
+	 * engine.c. */
 	uint64_t fingerprint;
 	int32_t n_expert, n_expert_used; /* experts in all and per token; 0 and 0 = dense feed-forward */
 	float eps;                       /* epsilon of all RMS norms */
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
 	int32_t lora_rank;               /* highest rank in a loaded adapter; 0 = no adapter */
 	int32_t n_input;                 /* columns of the per-layer input; 0 = none */
-	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)); 0 = not
-	 * scaled. */
+	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)). 0 = they are
+	 * not. */
 	double temperature;
 	int32_t temperature_length;
 	float logit_softcap; /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = no cap */
 	struct rope_freqs rope[ROPE_TABLES_MAX];
 	int32_t n_rope;
 	struct layer_spec *spec; /* [n_layer] */
-	/* If some layers have a recurrent state instead of a KV cache; else NULL: */
-	struct hparams *kv; /* the model reduced to layers with a KV cache: model_kv() */
-	int32_t *kv_layer;  /* [n_layer] index of each layer in kv; -1 = the layer has a recurrent state */
+	/* The next two are NULL unless some layers have a recurrent state instead of a KV cache. */
+	struct hparams *kv; /* the model without these layers, for the KV cache: model_kv() */
+	int32_t *kv_layer;  /* [n_layer]: index of each layer in kv; -1 = it has a recurrent state */
 };
 
-/* Read and check all hyper-parameters but n_vocab and fingerprint. */
+/* Read and check all hyper-parameters except n_vocab and fingerprint. */
 int hparams_read(struct hparams *, const struct gguf *, struct err *);
-/* hparams_read() for a given family, ignoring general.architecture: the keys begin with arch->name. */
+/* Read the hyper-parameters as those of a given family: keys begin with arch->name, and general.architecture is
+ * ignored. */
 int hparams_read_as(struct hparams *, const struct arch *, const struct gguf *, struct err *);
 void hparams_free(struct hparams *);
 
-/* ---- reading the keys of one file, for hparams.c, rope_freqs.c and the families' functions (model_keys.c) ---- */
+/* ---- reading keys of a model file (model_keys.c), for hparams.c, rope_freqs.c and the functions of families ---- */
 
 struct key_reader {
 	const struct gguf *g;
@@ -75,22 +77,23 @@ struct key_reader {
 /* Return the key "ARCH.suffix", valid until the next call. */
 const char *key_name(struct key_reader *, const char *suffix);
 int key_has(struct key_reader *, const char *suffix);
-/* Read a number within [min, max] and return 0. An absent key gives fallback, or is an error if fallback < min.
- * Return -1 on error. */
+/* Read a number from min to max and return 0. If the key is absent, *out is fallback; but if fallback < min, that is
+ * an error. Return -1 on error. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
 /* Read a bool: *out = 0 or 1. */
 int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
-/* key_int() for one layer: the key has one number for all layers or an array with one number per layer. */
+/* Read the number of one layer as key_int() does. The key has one number for all layers, or an array with a number
+ * per layer. */
 int key_int_of(struct key_reader *, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback,
                int32_t *out);
-/* Set the error "'KEY' REST", with the key's byte offset if the file has the key, and return -1. */
+/* Set the error "'KEY' REST" and return -1. If the file has the key, the error also says its byte offset. */
 int key_bad(struct key_reader *, const char *suffix, const char *rest, ...) __attribute__((format(printf, 3, 4)));
 
 /* Fill hp->rope[0]: base, dimensions, scaling (rope_freqs.c). */
 int rope_freqs_read(struct key_reader *, struct hparams *);
-/* Add an unscaled table with this base for the first `dims` values of a head and return its index. If all
- * ROPE_TABLES_MAX tables are in use, return an index that layer_spec_check() refuses. */
+/* Add an unscaled RoPE table with this base, for the first `dims` values of a head, and return its index. If all
+ * ROPE_TABLES_MAX tables are used, return an index that layer_spec_check() refuses. */
 int32_t rope_freqs_add(struct hparams *, int32_t dims, double base);
 
 #endif

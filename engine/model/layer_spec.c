@@ -1,5 +1,5 @@
-/* engine/model/layer_spec.c - layer specs: the plain layer, checks of what kernels can compute, the identity that
- * snapshots depend on, and questions about layers. */
+/* engine/model/layer_spec.c - specs of layers: the plain layer, the check that kernels can compute a layer, the text
+ * by which snapshots recognise the model, and questions about layers. */
 #include <math.h>
 
 #include "engine/model/hparams.h"
@@ -41,7 +41,7 @@ const struct rope_freqs *model_rope(const struct hparams *hp, int32_t layer)
 	return id == ROPE_NONE ? NULL : &hp->rope[id];
 }
 
-/* Return the tensors that a layer has, with the parts of fused matrices: QKV counts as Q, K and V. */
+/* Return the tensors that a layer must have. A fused matrix also counts as its parts: QKV as Q, K and V. */
 static uint64_t matrices_of(const struct layer_spec *s)
 {
 	return s->required | (s->required & T(QKV) ? T(Q) | T(K) | T(V) : 0) |
@@ -50,8 +50,8 @@ static uint64_t matrices_of(const struct layer_spec *s)
 	       (s->required & T(DELTA_BETA_ALPHA) ? T(DELTA_BETA) | T(DELTA_ALPHA) : 0);
 }
 
-/* 1 if a layer may borrow the KV entries of the layer it names: that layer has entries of its own with the same
- * heads, window and rotation, and all later layers borrow, too. */
+/* 1 if a layer can read the KV entries of the earlier layer that it names. That layer must have its own entries, and
+ * the same heads, window and RoPE. All layers after this one must borrow entries, too. */
 static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn, *b;
@@ -64,7 +64,8 @@ static int borrows_rightly(const struct hparams *hp, const struct layer_spec *s)
 	       a->window == b->window && a->rope == b->rope;
 }
 
-/* Return what a layer needs and the kernels lack, as the object of "asks for"; NULL = nothing. */
+/* Return what a layer needs and the kernels cannot compute, for the message "asks for ..."; NULL if there is
+ * nothing. */
 static const char *unsupported(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -223,8 +224,8 @@ static void add_real(struct str *out, const char *name, float v, float plain)
 		str_addf(out, " %s %a", name, (double)v);
 }
 
-/* Append every member that differs from a plain layer's. Equal members are omitted, so that a member added later does
- * not change the identity of models that do not use it. */
+/* Append every member that differs from the plain layer's. So a member that is added to the struct later does not
+ * change the text of models that do not use it. */
 static void add_spec(struct str *out, const struct layer_spec *s, const struct layer_spec *plain)
 {
 	const struct attn_spec *a = &s->attn, *b = &plain->attn;

@@ -1,9 +1,9 @@
-/* engine/model/lora.c - reads LoRA adapters (lora.h; Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
- * Models").
+/* engine/model/lora.c - reads LoRA adapters (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models").
  *
  * For a weight matrix W [rows][cols] an adapter has two matrices, A [rank][cols] and B [rows][rank]. The model
- * computes with W + scale * alpha / rank * B A. The product B A is never computed, because W may be quantized and
- * rank is small: the forward pass applies A, then B. The factor is multiplied into B when the adapter is loaded. */
+ * computes with W + (scale * alpha / rank) B A. The product B A is not added to W, because W may be quantized: the
+ * forward pass applies A and then B, which is cheap because rank is small. The factor is multiplied into B when the
+ * adapter is loaded. */
 #include "engine/model/lora.h"
 #include "engine/base/utf8.h"
 
@@ -42,7 +42,7 @@ static int place_of(size_t at)
 	return -1;
 }
 
-/* Give the backend the f32 values v of tensor `out`, and free v unless the backend reads the values in place. */
+/* Pass the f32 values v of tensor `out` to the backend. Free v, unless the backend reads them in place. */
 static int load_values(struct adapter *a, struct tensor *out, float *v)
 {
 	struct model *m = a->m;
@@ -62,7 +62,7 @@ static int load_values(struct adapter *a, struct tensor *out, float *v)
 	return 0;
 }
 
-/* Load `factor` times the rows row0 .. row0 + rows of t into out, as f32. */
+/* Load rows row0..row0 + rows of t, multiplied by `factor`, into out, as f32. */
 static int load_rows(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                      double factor)
 {
@@ -90,7 +90,7 @@ static int tensor_err(const struct adapter *a, const struct gguf_tensor *t, cons
 	                (int)(MIN(t->name.n, 80)), t->name.p, why);
 }
 
-/* Return the layer of a name "blk.LAYER.NAME.lora_a" and set *rest to NAME. Return -1 for any other name. */
+/* Return LAYER of a name "blk.LAYER.NAME.lora_a" and set *rest to NAME. Return -1 if the name has another form. */
 static int layer_of(struct view name, struct view *rest)
 {
 	static const char prefix[] = "blk.", suffix[] = ".lora_a";
@@ -118,8 +118,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* Load t, an A, and the B that belongs to it. If the changed matrix is several tensors of struct layer (QKV), each
- * gets A and its rows of B. */
+/* Load matrix A, which is t, and its matrix B. If struct layer has several tensors for the changed matrix (QKV), each
+ * gets all of A and its own rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;
@@ -161,7 +161,7 @@ static int ends_with(struct view v, const char *end)
 	return v.n >= n && !memcmp(v.p + v.n - n, end, n);
 }
 
-/* Read the keys: check that the file is an adapter of the model's family, and compute the factor. */
+/* Check that the file is an adapter for the model's family, and compute the factor on its changes. */
 static int read_keys(struct adapter *a, double scale)
 {
 	struct view type = { "", 0 }, kind = { "", 0 }, arch = { "", 0 };

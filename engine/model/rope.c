@@ -1,5 +1,4 @@
-/* engine/model/rope.c - computes RoPE angles in double and writes them to the backend, once per step for all
- * layers. */
+/* engine/model/rope.c - computes RoPE angles, once per step for all layers, and writes them to the backend. */
 #include "engine/model/rope.h"
 
 #include <math.h>
@@ -67,7 +66,7 @@ int rope_is_long(const struct rope *r)
 	return any;
 }
 
-/* Fill row `row` of host table i with cos and sin of position pos, times scale. */
+/* Fill row `row` of host table i with cos and sin for position pos, both multiplied by scale. */
 static void angles_fill(struct rope *r, int32_t i, int32_t row, double pos, double scale)
 {
 	const struct rope_freqs *f = &r->hp->rope[i];

@@ -1,7 +1,8 @@
-/* engine/model/rope.h (private to engine/) - tables of RoPE angles for the backend's rope(), one per hp->rope[].
+/* engine/model/rope.h (private to engine/) - tables of RoPE angles for the backend's rope(), one for each
+ * hp->rope[i].
  *
- * Angles are computed in double: in float, the angle of position 10^6 would be off by 0.06 rad, and positions of an
- * endless conversation grow without limit. */
+ * Angles are computed in double. In float the angle of position 10^6 would be wrong by 0.06 rad, and positions grow
+ * without limit in an endless conversation. */
 #ifndef WEIR_ROPE_H
 #define WEIR_ROPE_H
 
@@ -13,26 +14,27 @@ struct rope {
 	struct backend *be;
 	struct tensor table[ROPE_TABLES_MAX]; /* by hp->rope[i]: f32 [rows][dims], cos and sin of each pair */
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
-	struct tensor query[ROPE_TABLES_MAX]; /* tables for queries that are scaled (temperature); else no data */
-	int32_t positions;                    /* longest sequence; decides between short and long frequencies */
+	struct tensor query[ROPE_TABLES_MAX]; /* only if queries are scaled (hp->temperature) */
+	int32_t positions;                    /* longest sequence; LongRoPE chooses frequencies by it */
 };
 
 /* Return the bytes that rope_init() allocates in the backend. */
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
-/* Allocate tables of `rows` rows: the most tokens of one step. positions: the longest sequence. */
+/* Allocate tables of `rows` rows, one for each token of a step. positions: length of the longest sequence. */
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
-/* Fill row i with the angles of position pos + i, for i < n. rank + i: number of the token in the cache, by which its
- * query is scaled. */
+/* Fill rows i < n with the angles of positions pos + i. The query of row i is scaled by its token's number in the
+ * cache, rank + i. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
-/* Fill row i with the angles of position pos[i] without mscale: cached keys, which are rotated again, have it. */
+/* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. mscale is left out, because
+ * these keys already have it. */
 void rope_set_shifts(struct rope *, const int64_t *pos, int32_t n);
 
 /* 1 if a table uses its long frequencies. */
 int rope_is_long(const struct rope *);
-/* Return the table that rotates a layer's keys; NULL = keys are not rotated. */
+/* Return the table of angles for a layer's keys, or NULL if the layer has no RoPE. */
 const struct tensor *rope_table(const struct rope *, int32_t layer);
-/* Return the table that rotates a layer's queries; NULL = queries are not rotated. */
+/* Return the table of angles for a layer's queries, or NULL if the layer has no RoPE. */
 const struct tensor *rope_query_table(const struct rope *, int32_t layer);
 
 #endif

@@ -1,4 +1,4 @@
-/* engine/model/rope_freqs.c - reads the RoPE frequencies of a model: their base, and the scaling to longer
+/* engine/model/rope_freqs.c - reads the RoPE frequencies of a model: the base, and how they are scaled for longer
  * contexts. */
 #include <math.h>
 #include <stdlib.h>
@@ -6,15 +6,15 @@
 
 #include "engine/model/hparams.h"
 
-/* A file with a scaling factor outside of these limits is refused. */
+/* Limits of a scaling factor; a file with another one is refused. */
 #define FACTOR_MIN   1e-3
 #define FACTOR_MAX   1e6
-/* A larger divisor of a frequency means that the pair is not rotated. Gemma 4's files have 1e30. */
+/* If a frequency is divided by more than this, the pair is not rotated at all. Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
 /* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate often within the trained context keep their
- * frequency, slow pairs are divided by `factor`, with a linear ramp between them. cos and sin are multiplied by
- * 0.1 ln(factor) + 1, divided by 0.1 log_multiplier ln(factor) + 1. */
+ * frequency. Those of slow pairs are divided by `factor`, and a linear ramp connects the two. cos and sin are
+ * multiplied by (0.1 ln(factor) + 1) / (0.1 log_multiplier ln(factor) + 1). */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;
@@ -43,8 +43,8 @@ static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor,
 	return 0;
 }
 
-/* Divide freq[dims / 2] by the values of tensor `name`, one per pair, and return 1. Return 0 if the file has no such
- * tensor, -1 on error. */
+/* Divide freq[dims / 2] by the values of the tensor `name` and return 1. Return 0 if the file has no such tensor, -1
+ * on error. */
 static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq, const char *name, const char *scaling)
 {
 	const struct gguf_tensor *t = gguf_tensor_find(r->g, name);
@@ -68,9 +68,8 @@ static int rope_divide(struct key_reader *r, struct rope_freqs *f, double *freq,
 	return 1;
 }
 
-/* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753): one set of factors for sequences up to the original
- * context, another set for all tokens of longer sequences. Return 1, 0 if the file has no such factors, -1 on
- * error. */
+/* Scale by LongRoPE (Ding et al. 2024, arXiv 2402.13753). There are two sets of factors: one for sequences that fit
+ * the original context, one for longer sequences. Return 1; 0 if the file has no such factors; -1 on error. */
 static int rope_long(struct key_reader *r, struct hparams *hp)
 {
 	struct rope_freqs *f = &hp->rope[0];
@@ -117,7 +116,7 @@ int32_t rope_freqs_add(struct hparams *hp, int32_t dims, double base)
 
 int rope_freqs_read(struct key_reader *r, struct hparams *hp)
 {
-	/* scale_linear is the older name of the factor. A factor without a type is linear scaling. */
+	/* Older files call the factor scale_linear. A factor without a type means linear scaling. */
 	const char *factor_key = key_has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
 	struct rope_freqs *f = &hp->rope[0];
 	struct view type = { "linear", 6 };

@@ -1,4 +1,4 @@
-/* engine/model/tensor_sets.h (private to arch*.c and layer_spec.c) - sets of tensors that layers have together, as
+/* engine/model/tensor_sets.h (private to arch*.c and layer_spec.c) - groups of tensors that layers have together, as
  * bits of enum layer_tensor. */
 #ifndef WEIR_TENSOR_SETS_H
 #define WEIR_TENSOR_SETS_H

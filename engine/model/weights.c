@@ -1,7 +1,7 @@
-/* engine/model/weights.c - binds the weights of a model: checks names and shapes and gives the data to the backend.
+/* engine/model/weights.c - binds the weights of a model: checks names and shapes, and passes the data to the backend.
  *
- * A tensor in the file that the forward pass would not use is an error, because a model without it may compute
- * something else than its author intended. */
+ * A tensor that the forward pass would not use is an error. Otherwise a model of an unknown variant would load, and
+ * compute something else than intended. */
 #include "engine/model/weights.h"
 #include "engine/model/lora.h"
 
@@ -40,12 +40,12 @@ enum { PARTS = 3 };
 static const struct weight_def {
 	const char *name; /* name after "blk.LAYER." */
 	enum size cols;
-	/* members of struct layer: the file tensor's rows are divided among them, in this order */
+	/* the members of struct layer among which the tensor's rows are divided, in this order */
 	struct {
 		size_t at;      /* offset in struct layer */
 		enum size rows; /* SIZE_ONE: a norm or a bias */
 	} part[PARTS];
-	int stacked; /* 1 = one matrix or bias per expert; part[].at is an offset in struct expert */
+	int stacked; /* 1 = a matrix or a bias of all experts; part[].at is then an offset in struct expert */
 	int values;  /* 1 = copied as f32, whatever the type in the file */
 	int number;  /* 1 = one number; part[0].at is the offset of a float */
 } layer_tensors[LAYER_TENSORS] = {
@@ -174,9 +174,9 @@ struct binder {
 	int failed;
 };
 
-/* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0. Its shape must be [rows][cols]; with n_expert > 0
- * [n_expert][rows][cols], or [n_expert][cols] if rows = 1. Return NULL if the tensor is missing, and set failed
- * unless it is optional. */
+/* Return the tensor 'name', or 'blk.LAYER.name' if layer >= 0, and check its shape: [rows][cols]. If n_expert > 0,
+ * the shape is [n_expert][rows][cols], and for rows = 1 [n_expert][cols]. If the tensor is missing, return NULL, and
+ * set `failed` unless it is optional. */
 static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, const char *name, int32_t n_expert,
                                            int32_t rows, int32_t cols, int optional)
 {
@@ -201,7 +201,8 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	}
 	b->used[t - b->g->tensor] = 1;
 	if (t->ne[0] != cols || t->ne[1] < rows || t->ne[2] != planes || t->ne[3] != 1 ||
-	    /* Embeddings may have more rows than the vocabulary; all other tensors must have exactly this shape. */
+	    /* Embeddings may have more rows than the vocabulary has tokens. All other tensors must have exactly this
+	     * shape. */
 	    (t->ne[1] != rows && (layer >= 0 || rows == 1))) {
 		b->failed = gguf_err(
 			b->g, b->err,
@@ -213,7 +214,7 @@ static const struct gguf_tensor *bind_find(struct binder *b, int32_t layer, cons
 	return t;
 }
 
-/* Return the bytes of a tensor as loaded: ternary types become Q2_K. */
+/* Return the bytes that a tensor has after loading, when ternary types have become Q2_K. */
 static uint64_t bytes_loaded(const struct gguf_tensor *t)
 {
 	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
@@ -226,7 +227,7 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 	b->m->bytes_per_token += bytes_loaded(t) * times_read;
 }
 
-/* Count a tensor of all experts, of which a token reads n_used of n_expert. */
+/* Count a tensor of all experts. Of its bytes one token reads n_used / n_expert. */
 static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
 {
 	bind_count(b, t, 0);
@@ -240,7 +241,7 @@ static void bind_no_room(struct binder *b, const struct gguf_tensor *t)
 	                (int)t->name.n, t->name.p, b->m->be->err);
 }
 
-/* Convert n ternary weights to Q2_K. Return NULL, with failed set, if memory is exhausted. */
+/* Convert n ternary weights to Q2_K. If memory is exhausted, set `failed` and return NULL. */
 static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const char *data, int64_t n)
 {
 	void *to = try_alloc((size_t)dtype_bytes(DT_Q2_K, (uint64_t)n), 1, "ternary weights", b->err);
@@ -252,7 +253,7 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* Give the backend the rows row0 .. row0 + rows of t as tensor out. as_table: rows will be read one by one. */
+/* Pass rows row0..row0 + rows of t to the backend as the tensor out. as_table: 1 = single rows of it will be read. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
@@ -289,7 +290,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Copy values to the backend as f32: norms, biases and convolutions, which are small. */
+/* Copy values to the backend as f32. For norms, biases and convolutions, which are small. */
 static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
                         int32_t rows, int32_t cols)
 {
@@ -354,7 +355,7 @@ static void bind_vector(struct binder *b, struct tensor *out, int32_t layer, con
 	bind_values(b, out, t, t->data, 1, n);
 }
 
-/* Bind tensor d of layer i: one matrix, or several whose rows follow each other. */
+/* Bind tensor d of layer i: one matrix, or several whose rows follow one another in the file. */
 static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -375,7 +376,7 @@ static void bind_matrices(struct binder *b, int32_t i, const struct weight_def *
 		bind_adopt(b, tensor_at(&b->m->layer[i], d->part[p].at), t, row0, rows[p], 0);
 }
 
-/* Bind tensor d of layer i: a matrix or a bias of every expert. */
+/* Bind tensor d of layer i: a matrix, or a bias, of each expert. */
 static void bind_experts(struct binder *b, int32_t i, const struct weight_def *d, int optional)
 {
 	const struct hparams *hp = &b->m->hp;
@@ -432,8 +433,8 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* 1 for tensors that need not be bound: RoPE factors (rope_freqs.c reads them), layers that are not used, keys and
- * values of layers that borrow those of another layer, and tables of angles in old files. */
+/* 1 for tensors that need no binding: RoPE factors (read by rope_freqs.c); layers that are not used; keys and values
+ * of layers that read those of another layer; tables of angles in old files. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];
@@ -464,7 +465,7 @@ static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 	return 0;
 }
 
-/* Bind the tensors that compute the per-layer inputs from a token's id and embedding. */
+/* Bind the tensors from which the per-layer inputs of a token are computed. */
 static void bind_inputs(struct binder *b)
 {
 	struct model *m = b->m;

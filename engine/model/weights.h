@@ -1,8 +1,7 @@
-/* engine/model/weights.h (private to engine/) - a loaded model: its hyper-parameters and its weights, bound to a
- * backend.
+/* engine/model/weights.h (private to engine/) - a loaded model: hyper-parameters, and weights bound to a backend.
  *
- * One structure serves all families: a layer's spec (arch.h) says which tensors the layer has. Names and shapes of
- * all tensors are checked when they are bound; the forward pass does not check again. */
+ * One struct serves all families: a layer's spec (arch.h) says which tensors the layer has. Names and shapes of all
+ * tensors are checked when they are bound, and not again later. */
 #ifndef WEIR_WEIGHTS_H
 #define WEIR_WEIGHTS_H
 
@@ -16,27 +15,27 @@ struct expert {
 	struct tensor gate_bias, up_bias, down_bias; /* [1][rows of the matrix] */
 };
 
-/* An adapter's change of a weight matrix W [rows][cols], which becomes W + b a (lora.h). data NULL = no change. */
+/* What a LoRA adapter adds to a weight matrix W [rows][cols]: W becomes W + b a (lora.h). data = NULL: nothing. */
 struct lora {
 	struct tensor a, b; /* f32 [rank][cols], f32 [rows][rank] */
 };
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* Tensors of one layer, with their shapes [rows][cols]. data NULL = the layer has no such tensor. Vectors are f32. */
+/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
-	/* wq [n_head * head_dim][n_embd], twice the rows if attention is gated; wk, wv [n_kv_head *
-	 * head_dim][n_embd] */
+	/* wq: [n_head * head_dim][n_embd], with twice the rows for gated attention. wk, wv: n_kv_head instead of
+	 * n_head. */
 	struct tensor wq, wk, wv;
-	struct tensor bq, bk, bv;     /* [1][rows of the matrix] */
-	struct tensor q_norm, k_norm; /* [1][head_dim], or [1][heads * head_dim] if qk_norm_whole */
-	struct tensor wo, bo;         /* [n_embd][n_head * head_dim], [1][n_embd] */
-	struct tensor attn_post_norm; /* [1][n_embd] */
-	struct tensor ffn_norm;       /* [1][n_embd] */
-	struct tensor gate, up, down; /* dense feed-forward: [width][n_embd], [width][n_embd], [n_embd][width] */
-	struct tensor ffn_post_norm;  /* [1][n_embd] */
-	struct tensor v_norm;         /* [1][head_dim] ones, if values are normed */
-	struct tensor router_scale, expert_scales;                      /* [1][n_embd], [1][n_expert] */
+	struct tensor bq, bk, bv;                  /* [1][rows of the matrix] */
+	struct tensor q_norm, k_norm;              /* [1][head_dim], or [1][heads * head_dim] if qk_norm_whole */
+	struct tensor wo, bo;                      /* [n_embd][n_head * head_dim], [1][n_embd] */
+	struct tensor attn_post_norm;              /* [1][n_embd] */
+	struct tensor ffn_norm;                    /* [1][n_embd] */
+	struct tensor gate, up, down;              /* dense feed-forward: [width][n_embd] twice, [n_embd][width] */
+	struct tensor ffn_post_norm;               /* [1][n_embd] */
+	struct tensor v_norm;                      /* [1][head_dim] ones, if values are normed */
+	struct tensor router_scale, expert_scales; /* [1][n_embd], [1][n_expert] */
 	struct tensor dense_post_norm, experts_norm, experts_post_norm; /* [1][n_embd] */
 	struct tensor input_gate, input_out, input_norm; /* [n_input][n_embd], [n_embd][n_input], [1][n_embd] */
 	float out_scale;                                 /* factor on the layer's output; 1 if the file has none */
@@ -45,10 +44,10 @@ struct layer {
 	struct tensor router, router_bias;     /* [n_expert][n_embd], [1][n_expert] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
-	/* State space only. Its gate is delta_gate, its time steps delta_alpha; delta_norm is [1][mixed columns],
-	 * delta_decay [value heads][1]. */
+	/* State space only. It also uses delta_gate as its gate, delta_alpha for its time steps, delta_norm [1][mixed
+	 * columns] and delta_decay [value heads][1]. */
 	struct tensor conv_bias, space_skip; /* [1][conv columns], [value heads][1] */
-	struct tensor delta_beta_alpha;      /* [2 * value heads][n_embd]; replaces delta_beta, delta_alpha */
+	struct tensor delta_beta_alpha;      /* [2 * value heads][n_embd], instead of delta_beta and delta_alpha */
 	struct tensor delta_dt, delta_decay; /* [1][value heads] */
 	struct tensor delta_norm, delta_out; /* [1][value_dim], [n_embd][value heads * value_dim] */
 	struct tensor shared_gate, shared_up, shared_down; /* [shared][n_embd], [shared][n_embd], [n_embd][shared] */
@@ -71,27 +70,27 @@ struct model {
 	uint64_t weight_bytes;              /* bytes of all weights, as loaded */
 	uint64_t n_params;                  /* number of weights */
 	uint64_t bytes_per_token;           /* bytes of weights that one decoded token reads */
-	/* [n_converted] memory of weights that were converted and that the backend reads in place: ternary weights as
-	 * Q2_K, adapters as f32 */
+	/* [n_converted]: memory of weights that were converted (ternary to Q2_K, adapters to f32) and that the
+	 * backend reads in place */
 	void **converted;
 	size_t n_converted;
 	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */
 };
 
-/* Progress: fn is called after each tensor with the bytes loaded so far. */
+/* For progress: fn is called after each tensor with the bytes loaded so far and `total`. */
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
 	uint64_t total; /* passed on to fn */
 };
-/* Bind every tensor: look it up by name, check its shape, give it to the backend. be = NULL: check only; the model
- * may be bound again. m->hp must be complete; g must outlive the model; watch may be NULL. On failure release
+/* Bind every tensor: find it by name, check its shape, pass it to the backend. If be is NULL, only check; the model
+ * may be bound again. m->hp must be complete, and g must outlive the model. watch may be NULL. On failure release
  * everything. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* Find the matrix 'blk.LAYER.NAME' of the model's files. Set *at to the offset in struct layer of the tensor that its
- * part p (from 0) is bound to, set [*rows][*cols] to that tensor's shape and return 1. Return 0 if the matrix or the
- * part does not exist. */
+/* Find the matrix 'blk.LAYER.NAME'. If it was divided among several tensors of struct layer, p is the number of the
+ * tensor, from 0. Set *at to the tensor's offset in struct layer and *rows, *cols to its shape, and return 1. Return
+ * 0 if there is no such matrix or tensor. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 

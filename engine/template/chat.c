@@ -1,4 +1,4 @@
-/* engine/template/chat.c - finds, compiles and runs chat templates; renders conversations as text (chat.h). */
+/* engine/template/chat.c - finds, compiles and runs chat templates, which turn a conversation into text (chat.h). */
 #include "engine/template/chat.h"
 
 #include <errno.h>
@@ -73,7 +73,8 @@ int chat_channels(const struct chat_template *t)
 	return t->channels;
 }
 
-/* Return the first built-in names, about 120 bytes of them, for an error message. The caller frees the result. */
+/* Return the names of the first built-in templates, about 120 bytes, for an error message. The caller frees the
+ * string. */
 static char *some_names(void)
 {
 	struct str o = { 0 };
@@ -107,7 +108,8 @@ static int open_file(struct chat_template **out, const char *path, struct err *e
 	return rc;
 }
 
-/* Compile the model's default template: the one without a name, or the one named "default". *out = NULL: neither. */
+/* Compile the model's default template: the one without a name, or the one called "default". If it has neither, set
+ * *out to NULL. */
 static int open_own(struct chat_template **out, const struct gguf *g, struct err *e)
 {
 	struct view text = { 0 };
@@ -153,13 +155,13 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* the current run: bytes of one message, unchanged and in order, at the end of the text */
+	/* the run: the longest end of the text that is an unchanged part of one message */
 	int32_t last;     /* index of that message; -1 = no run */
 	size_t from, at;  /* start of the run: offset in the message, offset in the text */
 	const char *next; /* byte of the message that would continue the run */
 };
 
-/* Mark the n bytes that are appended next as the template's own. */
+/* Record that the next n bytes of the text come from the template itself. */
 static void add_special(struct chat_text *o, size_t n)
 {
 	struct span *last = o->n_special ? o->special + o->n_special - 1 : NULL;
@@ -172,7 +174,8 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-/* Continue the run by a piece of a message, or begin a new one; the longest run is the message's place. */
+/* Add a piece of a message to the run, or begin a new run. The longest run of a message becomes its place in the
+ * text. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
 	struct text_place *place = &w->place[x->from];
@@ -237,7 +240,7 @@ int chat_write(const struct chat_template *t, const char *bos, const char *eos, 
 	return rc;
 }
 
-/* Return the rendered text of one question with these flags; empty if the template refuses it. */
+/* Return the rendered text of a single question with these flags; "" if the template refuses it. */
 static struct str render_question(const struct chat_template *t, unsigned flags)
 {
 	struct chat_msg m = { .role = ROLE_USER, .text = "Hi", .len = 2 };
@@ -278,7 +281,8 @@ int chat_flag_matters(const struct chat_template *t, unsigned flag)
 
 /* ---- capabilities of a template, found by rendering ---- */
 
-/* 1 if the rendered text contains the texts of all messages m[n], 0 if one is missing, -1 if the template refuses. */
+/* 1 if the rendered text contains the text of every message m[n]; 0 if not; -1 if the template refuses the
+ * messages. */
 static int shows_all(const struct chat_template *t, const struct chat_msg *m, size_t n)
 {
 	struct chat_text text = { 0 };
@@ -303,9 +307,9 @@ static const struct chat_msg said[] = {
 	SAID(ROLE_USER, "Is u7zq?"),
 };
 
-/* 1 if the rendered text depends on the text of message `which`, 0 if not, -1 if the template refuses the messages.
- * The message is rendered a second time with its bytes reversed, so that a text that is cut or changed counts,
- * too. */
+/* 1 if the rendered text changes with the text of message `which`; 0 if not; -1 if the template refuses the messages.
+ * The message is rendered twice, the second time with its bytes reversed. So a template that changes or shortens the
+ * message passes, too. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];
@@ -327,8 +331,8 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	return differ;
 }
 
-/* Set in_parts. Templates of multimodal models may write the parts of a content and omit a content that is plain
- * text. So a role passes its content as a list of parts if only then the rendered text depends on it. */
+/* Find out which roles need their content as a list of parts, and set in_parts. Some templates of multimodal models
+ * show only such lists and omit plain text. A role gets a list if its text appears only then. */
 static void choose_parts(struct chat_template *t)
 {
 	static const struct {

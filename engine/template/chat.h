@@ -1,11 +1,10 @@
-/* engine/template/chat.h (private to engine/) - renders conversations by chat templates, as text and as tokens.
+/* engine/template/chat.h (private to engine/) - turns conversations into text and tokens by chat templates.
  *
- * A template is Jinja text: from the model's file, from a file named by the user, or built in (chat_builtin.c). A
- * bounded interpreter runs it (jinja.h). Control tokens are recognised in the template's own text only. The same text
- * inside a message stays plain text, whatever the template does with the message.
+ * A template is Jinja text from the model's file, from a file of the user, or built in (chat_builtin.c). A bounded
+ * interpreter runs it (jinja.h). Control tokens are recognised in the template's own text only. In a message the same
+ * text stays plain text, whatever the template does with it.
  *
- * The current date in a template is today, or the day in the environment variable WEIR_TODAY (YYYY-MM-DD), for
- * tests. */
+ * The date in a template is today. For tests, WEIR_TODAY (YYYY-MM-DD) in the environment replaces it. */
 #ifndef WEIR_TEMPLATE_CHAT_H
 #define WEIR_TEMPLATE_CHAT_H
 
@@ -16,28 +15,29 @@
 struct gguf;
 struct chat_template;
 
-/* Compile a template's text. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line.
- * Trial renderings find out which roles need their content as a list of parts. */
+/* Compile a template. On a syntax error or an unsupported statement return -1 with ERR_MODEL and the line. The
+ * template is then run a few times, to find out which roles need their content as a list of parts. */
 int chat_compile(struct chat_template **out, const char *text, size_t len, struct err *);
-/* Find and compile the template `name` (--chat-template): a built-in name, the name of one in the model's file
- * (tokenizer.chat_template.NAME; g may be NULL), or the path of a file; anything else is an ERR_USAGE. name = NULL:
- * the model's default template; *out = NULL if the model has none. */
+/* Find and compile the template `name` of the option --chat-template. name is a built-in name, a name in the model's
+ * file (tokenizer.chat_template.NAME; g may be NULL), or the path of a file; otherwise it is an ERR_USAGE. name =
+ * NULL means the model's default template; if the model has none, *out is NULL. */
 int chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *);
 void chat_free(struct chat_template *);
-/* Return the name of the built-in template with this text, or "jinja-" and a hash of the text. */
+/* Return the name of the built-in template with the same text, or "jinja-" and a hash of the text. */
 const char *chat_name(const struct chat_template *);
-/* 1 if the reply head ends with an opening reasoning mark; flag: REPLY_THOUGHT, REPLY_NO_THOUGHT or 0. */
+/* 1 if the text before an answer ends with an opening reasoning mark such as <think>. flag: REPLY_THOUGHT,
+ * REPLY_NO_THOUGHT or 0. */
 int chat_thinks_first(const struct chat_template *, unsigned flag);
 /* 1 if the flag changes the rendered text of a question. */
 int chat_flag_matters(const struct chat_template *, unsigned flag);
-/* 1 if answers have channels (gpt-oss). Then REPLY_NO_THOUGHT adds the mark of the final channel to the reply
- * head. */
+/* 1 if answers have channels, which are gpt-oss's sections of an answer. REPLY_NO_THOUGHT then makes the text before
+ * an answer end with the mark of the final channel. */
 int chat_channels(const struct chat_template *);
 /* 0 if the rendered text does not depend on the question. */
 int chat_shows_question(const struct chat_template *);
-/* 0 if the template refuses or omits a system message before a question. */
+/* 0 if the template refuses or omits a system message. */
 int chat_takes_system(const struct chat_template *);
-/* 1 if the template refuses two questions without an answer between them, or omits one of the two. */
+/* 1 if questions and answers must alternate: of two successive questions the template refuses both or omits one. */
 int chat_wants_turns(const struct chat_template *);
 const char *chat_builtin_name(size_t i);         /* name of built-in template i; NULL past the end */
 const char *chat_builtin_text(const char *name); /* text of a built-in template; NULL = no such name */
@@ -45,19 +45,20 @@ const char *chat_builtin_text(const char *name); /* text of a built-in template;
 /* A rendered conversation. */
 struct chat_text {
 	struct str text;
-	struct span *special; /* bytes written by the template itself: ascending, no two adjacent */
+	struct span *special; /* ranges written by the template itself: ascending, not adjacent */
 	size_t n_special, cap_special;
 };
 void chat_text_free(struct chat_text *);
-/* Render the conversation m[n] as text. bos, eos: texts of these tokens, "" = the vocabulary has none. flags:
- * REPLY_... place[n] (may be NULL): range of each message's text in the rendered text, the longest range if the
- * template splits the message, at = SIZE_MAX if it omits it. Return -1 with ERR_USAGE if the template refuses the
- * conversation, with ERR_MODEL if the template fails. */
+/* Render the conversation m[n] as text. bos and eos are the texts of these tokens, "" if there is none. flags:
+ * REPLY_... If place is not NULL, place[i] becomes the range of message i's text in the result. If the template
+ * splits a message, it is the longest range; if it omits the message, `at` is SIZE_MAX. Return -1 with ERR_USAGE if
+ * the template refuses the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
                unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
 
-/* chat_write() with the vocabulary's texts of BOS and EOS. Template NULL: a base model, the text is the messages
- * alone. Flag RENDER_OPEN: the last message is unfinished, and the text ends inside it (render_text.c). */
+/* Call chat_write() with the texts of the vocabulary's BOS and EOS. Without a template (a base model) the text is the
+ * messages alone. With the flag RENDER_OPEN the last message is unfinished, and the text ends inside it
+ * (render_text.c). */
 int chat_compose(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                  struct chat_text *out, struct text_place *place, struct err *);
 /* Implements engine_render_text() (engine.h). */
@@ -66,8 +67,8 @@ int chat_render_text(const struct chat_template *, const struct vocab *, const s
 
 /* ---- tokens (render.c) ---- */
 
-/* Implements engine_render() (engine.h); template NULL: a base model. An answer with sampled ids keeps exactly these
- * ids if the template does not change its text. */
+/* Implements engine_render() (engine.h). The template is NULL for a base model. If the template does not change the
+ * text of an answer with sampled ids, the answer keeps these ids. */
 int chat_render(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *);
 /* Implement engine_render_stable(), engine_render_count() and engine_render_add(). */

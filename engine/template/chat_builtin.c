@@ -1,7 +1,8 @@
-/* engine/template/chat_builtin.c - built-in chat templates by name, for model files without a usable one.
+/* engine/template/chat_builtin.c - built-in chat templates, for model files without a usable one.
  *
- * The templates are shorter than the originals: text only, no tools, and no default system message unless the format
- * needs one. smollm2 is byte for byte the template in the default model's file, because sessions store its name. */
+ * They are shorter than the original templates: text only, no tools, and no default system message unless the format
+ * needs one. Only smollm2 equals the template in the default model's file, because sessions store the template's
+ * name. */
 #include "engine/template/chat.h"
 
 #include <string.h>
@@ -16,7 +17,7 @@
 	     "{% endif %}" END_EACH
 #define BOS "{{ bos_token }}"
 
-/* Pieces for templates that treat a leading system message separately and want the other messages in turns. */
+/* Parts of templates that treat a first system message separately, and require questions and answers to alternate. */
 #define FIRST_SYSTEM                                                                                                   \
 	"{% set first = messages[0].content if messages[0].role == 'system' %}"                                        \
 	"{% set rest = messages[1:] if messages[0].role == 'system' else messages %}"
@@ -32,7 +33,7 @@
 #define CHATML_DEFAULT(system)                                                                                         \
 	"{% if messages[0].role != 'system' %}{{ '<|im_start|>system\\n" system "<|im_end|>\\n' }}{% endif %}" CHATML
 
-/* Pieces for templates that keep the reasoning of answers after the last question and remove earlier reasoning. */
+/* Parts of templates that keep the reasoning after the last question, and remove earlier reasoning. */
 #define LAST_QUESTION                                                                                                  \
 	"{% set ns = namespace(last=messages|length - 1) %}"                                                           \
 	"{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"

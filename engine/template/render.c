@@ -1,15 +1,15 @@
-/* engine/template/render.c - renders a conversation as tokens, again after each change of it.
+/* engine/template/render.c - turns a conversation into tokens, again after each change.
  *
- * Rendering the whole conversation as text is cheap; tokenizing is not. So the new text is compared with the text of
- * the last rendering, and the tokens of the beginning and of the end that both have in common are kept:
+ * Making the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
+ * Tokens of their common beginning and common end are copied, and only the text between them is tokenized:
  *
  *     last     |  same beginning  |   old    |  same end  |
  *     new      |  same beginning  |     new     |  same end  |
- *                                 ^ first       ^ last: tokenized between these two
+ *                                 ^ first       ^ last
  *
- * Tokens depend on the text around them, so `first` and `last` move to a cut: a place at which the text may be split
- * without changing its tokens. Cuts are the ends of an answer with sampled ids, the start of a control token, and the
- * ends of words (vocab_cuts()). A template may change earlier messages; the comparison of texts notices that. */
+ * Tokens depend on the text around them. So `first` and `last` are moved to a cut, which is a place where the text
+ * can be split without changing its tokens: the end of an answer with sampled ids, the start of a control token, or
+ * the end of a word (vocab_cuts()). */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 /* An answer that keeps its sampled ids. */
 struct verbatim {
 	size_t off, len; /* its bytes in the text */
-	size_t first;    /* index of its first token in the sequence; before render_tokens(): index of its message */
+	size_t first;    /* index of its first token in the sequence; until render_tokens(), index of its message */
 	size_t n_id;     /* number of its tokens */
 };
 
@@ -28,7 +28,7 @@ struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* ascending */
 	size_t n_verb;
-	size_t lead; /* tokens before the text: 1 for a BOS that the template does not write, else 0 */
+	size_t lead; /* tokens before the text: 1 = a BOS that the template does not write; 0 = none */
 };
 
 static void text_free(struct rendered_text *x)
@@ -51,7 +51,7 @@ void rendered_free(struct rendered *r)
 
 /* ---- the text ---- */
 
-/* 1 if a control token of the template begins at byte `at`, or the text ends there. */
+/* 1 if a control token of the template begins at byte `at`, or if the text ends there. */
 static int control_at(const struct vocab *v, const struct chat_text *t, size_t at)
 {
 	size_t span = 0, n;
@@ -71,9 +71,9 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* Fill verb[] with the answers that keep their sampled ids: the answers whose text the template does not change.
- * Encoding the text again might give other ids, and the KV entries from there on would be recomputed. With
- * SentencePiece a control token must follow the answer, because plain text after it would get a space before it. */
+/* Fill verb[] with the answers that keep their sampled ids: those whose text the template does not change. (If their
+ * text were encoded again, the ids could differ, and the KV entries from there on would have to be recomputed.) With
+ * SentencePiece a control token must follow the answer, because it would put a space before plain text. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -99,8 +99,8 @@ static size_t span_end(const struct span *s)
 	return s->off + s->len;
 }
 
-/* Return the length of the common beginning of a and b: bytes, the template's own ranges and sampled answers are
- * equal. id_a: tokens of a; m: messages of b. */
+/* Return the length of the common beginning of a and b: equal bytes, equal ranges of the template's own text, and
+ * equal sampled answers. id_a: the tokens of a. m: the messages of b. */
 static size_t common_front(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                            const struct chat_msg *m)
 {
@@ -131,7 +131,7 @@ static size_t common_front(const struct rendered_text *a, const int32_t *id_a, c
 	return n;
 }
 
-/* Return the length of the common end of a and b, at most `most`. */
+/* Return the length of the common end of a and b, at most `most`, by the rules of common_front(). */
 static size_t common_back(const struct rendered_text *a, const int32_t *id_a, const struct rendered_text *b,
                           const struct chat_msg *m, size_t most)
 {
@@ -183,7 +183,7 @@ static size_t tokens_until(const struct rendered *r, size_t at)
 	return lo;
 }
 
-/* Return the sampled answer that contains byte `at` or begins or ends there; NULL = none. */
+/* Return the sampled answer that contains byte `at`, or begins or ends there; NULL if there is none. */
 static const struct verbatim *verbatim_over(const struct rendered_text *x, size_t at)
 {
 	for (size_t i = 0; i < x->n_verb; i++)
@@ -215,8 +215,8 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Return the last cut of r at or before byte `most` that is valid for any text after byte `most`. next: the new text,
- * which equals r up to byte `most`; NULL = unknown. */
+/* Return the last cut of r at or before byte `most` that remains a cut if the text after byte `most` changes. next:
+ * the new text, which equals r up to byte `most`; NULL if it is not known. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
@@ -243,8 +243,8 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Return the first cut of r among its last `most` bytes that is valid for any text before these bytes. next: the new
- * text, which has the same last `most` bytes. */
+/* Return the first cut among the last `most` bytes of r that remains a cut if the text before these bytes changes.
+ * next: the new text, whose last `most` bytes are the same. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -274,13 +274,13 @@ static struct place cut_back(const struct rendered *r, const struct vocab *v, co
 
 /* ---- tokens ---- */
 
-/* The tokens of the new rendering: ids, and the offset in the text at which each token ends. */
+/* The tokens of the new text: ids, and for each token the offset at which it ends. */
 struct builder {
 	struct tokens id;
 	struct token_ends end;
 };
 
-/* Append the tokens of bytes from..to of t. continues: the text before `from` is plain text. */
+/* Append the tokens of bytes from..to of t. continues: 1 = the text before `from` is plain text. */
 static int encode_part(struct builder *b, const struct vocab *v, const struct chat_text *t, size_t from, size_t to,
                        int continues, struct err *e)
 {
@@ -319,7 +319,7 @@ static void add_verbatim(struct builder *b, const struct vocab *v, struct verbat
 	}
 }
 
-/* Append the tokens first..last of r; their text has moved by `moved` bytes. */
+/* Append tokens first..last of r. `moved` is added to their offsets in the text. */
 static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
 {
 	if (first >= last)
@@ -329,7 +329,7 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* Append the tokens of x from the cut `from` to byte `to`. The answers verb..last are inside that range. */
+/* Append the tokens of x from the cut `from` to byte `to`. The sampled answers verb..last are in this range. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
@@ -354,7 +354,7 @@ static size_t verbatim_before(const struct rendered_text *x, size_t token)
 	return n;
 }
 
-/* Append the tokens of x. Tokens of the common beginning and end are copied from r, the last rendering. */
+/* Append the tokens of x. For the beginning and the end that x shares with r, the last rendering, copy r's tokens. */
 static int render_tokens(struct builder *b, const struct vocab *v, const struct rendered *r, struct rendered_text *x,
                          const struct chat_msg *m, struct err *e)
 {
@@ -385,7 +385,7 @@ static int render_tokens(struct builder *b, const struct vocab *v, const struct 
 			x->verb[x->n_verb - i].first = old->verb[old->n_verb - i].first + b->id.n - last.token;
 		add_kept(b, r, last.token, r->id.n, to - last.at);
 	}
-	/* If the template has written BOS, too, remove one of the two. */
+	/* If the template has written a BOS of its own, remove one of the two. */
 	if (x->lead && b->id.n >= 2 && b->id.id[1] == info->bos && x->t.n_special && !x->t.special[0].off) {
 		memmove(b->id.id, b->id.id + 1, --b->id.n * sizeof *b->id.id);
 		memmove(b->end.at, b->end.at + 1, --b->end.n * sizeof *b->end.at);
@@ -426,7 +426,8 @@ int chat_render(const struct chat_template *f, const struct vocab *v, const stru
 
 /* ---- places ---- */
 
-/* Return the offset in the text of byte `byte` of message i; SIZE_MAX = the template omits or changes that byte. */
+/* Return the offset in the text of byte `byte` of message i. Return SIZE_MAX if the template omits or changes that
+ * byte. */
 static size_t byte_of(const struct rendered *r, size_t i, size_t byte)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -441,7 +442,7 @@ size_t rendered_token(const struct rendered *r, size_t i, size_t byte)
 	return at == SIZE_MAX ? SIZE_MAX : tokens_until(r, at);
 }
 
-/* Append the tokens of bytes from.at..to of t, followed by the text `next`. */
+/* Append the tokens of bytes from.at..to of t with the text `next` after them. */
 static int encode_with(struct builder *b, const struct vocab *v, const struct chat_text *t, struct place from,
                        size_t to, const char *next, struct err *e)
 {
@@ -464,8 +465,8 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* Encode the text with two continuations that share no prefix, "A" and "1". The tokens that both encodings have in
- * common stay the same whatever follows. */
+/* Encode the text twice, followed by "A" and by "1", which share no token. The tokens at the beginning of both
+ * encodings do not depend on what follows. */
 int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out,
                     struct err *e)
 {
@@ -503,8 +504,8 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Between the first and the last cut of the range, the tokens of r are also those of the range by itself:
-	 * count these, and encode only the text before the first and after the last cut. */
+	/* Between the first and the last cut in the range, the range encoded alone has the same tokens as r: count
+	 * them. Encode only the text before the first cut and after the last one. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);
@@ -538,7 +539,7 @@ void rendered_add(struct rendered *r, const struct vocab *v, const char *text, s
 	if (!r->text || !r->n_msg)
 		return;
 	from = r->text->t.text.n;
-	/* Add the tokens up to the first whose bytes differ from the text. */
+	/* Add tokens as long as their bytes equal the text. */
 	for (i = 0; i < n_id; i++) {
 		size_t len = vocab_piece(v, id[i], 0, piece, sizeof piece);
 

@@ -1,11 +1,11 @@
-/* engine/template/render_text.c - renders a conversation as text: by its template, without one for a base model, or
- * with an unfinished last message. */
+/* engine/template/render_text.c - turns a conversation into text: by its template, without a template (base models),
+ * or with an unfinished last message. */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the text of a control token, "" for id -1. The caller frees the result. */
+/* Return the text of a control token; "" for id -1. The caller frees the string. */
 static char *token_text(const struct vocab *v, int32_t id)
 {
 	size_t n = id < 0 ? 0 : vocab_piece(v, id, 1, NULL, 0);
@@ -16,8 +16,8 @@ static char *token_text(const struct vocab *v, int32_t id)
 	return s;
 }
 
-/* Render for a base model: the texts of all messages, with a newline after the system prompt and after each answer
- * but the last message. */
+/* Render for a base model: the texts of the messages, with a newline after the system prompt and after each answer
+ * that is not the last message. */
 static int compose_plain(const struct chat_msg *m, size_t n, struct chat_text *out, struct text_place *place,
                          struct err *e)
 {
@@ -57,8 +57,8 @@ static int compose_closed(const struct chat_template *f, const struct vocab *v, 
 	return rc;
 }
 
-/* Render an unfinished last message. Templates strip white space at the end of a message; so the message is rendered
- * with two continuations, "A" and "1", and the text ends where the two renderings differ. */
+/* Render an unfinished last message. Many templates strip white space at its end. So render it twice, followed by "A"
+ * and by "1", and cut the text where the two renderings differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                         unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* engine/timeline/draft.c - guesses the next tokens from the tokens so far (draft.h). */
+/* engine/timeline/draft.c - guesses the next tokens from the earlier tokens of the sequence (draft.h). */
 #include "engine/timeline/draft.h"
 
 #include <stdlib.h>
@@ -7,21 +7,21 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* longest match that is counted; 64 places of weight 4^14 fit 64 bits */
+	SAME_MOST = 14,   /* longer matches count as this length; so 64 places of weight 4^14 fit 64 bits */
 	PLACES_MOST = 64, /* places that vote on a guess at most */
 	NEWEST_LEAST = 1 << 10,
-	IDLE_MOST = 128, /* steps without a draft after which measured times are dropped */
+	IDLE_MOST = 128, /* after this many steps without a draft, measured times are too old and dropped */
 };
-/* Values before anything is measured. COST_EACH: cost of one more token, as a part of a step of one. RIGHT: shares of
- * right guesses, counted in 80 answers of the default model (tests/measure/speculate.py, other paragraphs), half of
- * them at temperature 0. */
+/* Values used until something is measured. COST_EACH is the time of an additional token in a step, in units of a step
+ * of one token. RIGHT is the share of right guesses in each class, counted in 80 answers of the default model
+ * (tests/measure/speculate.py); half of these answers were at temperature 0. */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* rates of the running means */
 static const double CHANCE_LEAST = 0.05; /* chance that all guesses are right, below which a draft ends */
-static const double PACE_LEAST = 1.02;   /* gain that a longer draft must promise, because times are inexact */
+static const double PACE_LEAST = 1.02;   /* a longer draft must promise this gain: measured times are inexact */
 
 /* ---- the index ---- */
 
@@ -122,7 +122,7 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Collect the votes of the earlier places of the last `order` tokens. */
+/* Let the earlier places where the last `order` tokens occur vote for the next token. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
@@ -133,7 +133,7 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 	for (int32_t tries = 0; at >= 0 && tries < PLACES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
-		/* Equal hash of other tokens, or the end of the sequence itself. */
+		/* Skip a hash collision, and the end of the sequence itself. */
 		if (same < order || (size_t)at + 1 >= n)
 			continue;
 		while (i < v->n && v->of[i].id != id[at + 1])
@@ -192,8 +192,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the cost of a step of n tokens, as a multiple of a step of one. Sizes that were not measured are
- * interpolated linearly from the nearest measured size. */
+/* Return the time of a step of n tokens, in units of a step of one token. If size n was not measured, scale linearly
+ * from the nearest measured size. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];

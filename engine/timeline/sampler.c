@@ -1,15 +1,16 @@
-/* engine/timeline/sampler.c - greedy and random choice of the next token.
+/* engine/timeline/sampler.c - chooses the next token, greedily or at random.
  *
- * The generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's, it gives the
- * same tokens for a seed on every system, and a saved state continues exactly. Of equal logits the lower id wins. */
+ * The random generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's
+ * generator, it gives the same tokens for a seed on every system, and its state can be saved. Of equal logits the
+ * lower id wins. */
 #include "engine/timeline/sampler.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The low temperature keeps small models on topic and answers from documents literal. There is no penalty, because a
- * penalty suppresses names and numbers that an answer has to repeat. */
+/* The low temperature keeps small models on topic and close to the words of documents. There is no repetition
+ * penalty, because it would suppress names and numbers that an answer must repeat. */
 const struct sampling sampling_default = {
 	.temperature = 0.3f,
 	.top_k = 40,
@@ -46,7 +47,8 @@ static double draw(struct sampling *p)
 	return (double)(r >> 11) * 0x1p-53;
 }
 
-/* ---- passes over the whole vocabulary: vectors of four floats, four independent accumulators ---- */
+/* ---- loops over the whole vocabulary: vectors of four floats, and four accumulators so that additions overlap
+ * ---- */
 
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
@@ -114,10 +116,10 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of the last repeat_last tokens of the answer (-1 = all): a positive logit is divided and a
- * negative one multiplied by repeat_penalty (Keskar et al. 2019); then presence_penalty is subtracted once, and
- * frequency_penalty per occurrence. Tokens of the prompt are not counted, because an answer has to use its words.
- * count: [n_vocab] scratch; only the elements of the answer's ids are set and used. */
+/* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = all). A positive logit
+ * is divided by repeat_penalty, a negative one multiplied (Keskar et al. 2019). Then subtract presence_penalty once,
+ * and frequency_penalty for each occurrence. The prompt does not count, because an answer has to use its words.
+ * count: [n_vocab] scratch, need not be zeroed. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -160,7 +162,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Restore the heap below id[at]. The top of the heap is the worst of id[0 .. k). */
+/* Move id[at] down to its place in the heap id[0..k). The top of the heap is the worst of the k. */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -174,7 +176,7 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Move the k best of id[0 .. n) to the front, as a heap: the worst of the k is first. */
+/* Move the k best of id[0..n) to the front, as a heap with the worst of the k at the top. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -186,9 +188,9 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 		}
 }
 
-/* Write the k best ids (k = 0: all), best first, without ids whose logit is more than `far` below the best; return
- * how many. To keep the sort short, ids below a bound are skipped first: the k-th largest of the blocks' maxima, a
- * bound that at least k logits reach. */
+/* Write the ids of the k largest logits (k = 0: all), largest first, and return their number. Skip logits more than
+ * `far` below the largest. To sort less, a bound is found first: the vocabulary is divided into blocks, and the k-th
+ * largest of their maxima is a bound that at least k logits reach. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -247,7 +249,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* A token 50 nats below the best would be drawn once in 10^21 times. */
+	/* Ignore tokens 50 nats below the best: one would be drawn once in 10^21 times. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

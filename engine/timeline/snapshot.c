@@ -1,14 +1,14 @@
-/* engine/timeline/snapshot.c - snapshots: a sequence as bytes, from which a timeline continues bit for bit
- * (engine_snapshot.h).
+/* engine/timeline/snapshot.c - snapshots: a computed sequence as bytes, from which a timeline continues with the same
+ * bits (engine_snapshot.h).
  *
- *     fixed entries   KV entries of tokens 0 .. n, in the layout of the cache's planes
- *     head            a frame (magic, version, length, hash); then the shape that it fits, tokens, marks, logits, the
- *                     policy's state
+ *     fixed entries   KV entries of tokens 0..n, as they are in the cache's memory
+ *     head            magic, version, length, hash; then model and settings that must be the same, tokens, how each
+ *                     was computed, logits, the cache policy's state
  *
- * The same functions save and load the head (serialize.h). The hash finds damage. A head with the right hash may
- * still be hostile: every number is checked, and a wrong number empties the timeline.
+ * The same functions save and load the head (serialize.h). The hash detects damage. A head with a right hash may
+ * still be hostile, so every number is checked; a wrong one empties the timeline.
  *
- * Identities are lines of text, so that they can be compared, hashed, and shown if they differ. */
+ * Model and settings are written as lines of text. These can be hashed, and shown to the user if they differ. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 
@@ -21,15 +21,16 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it when equal inputs give other bits: after a change of a kernel's arithmetic, of selection or
-	 * retention. */
+	/* Raise it when equal inputs begin to give other bits: when a kernel's arithmetic, selection or retention
+	 * changes. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
 
 /* ---- identities ---- */
 
-/* Hash results of the C library's functions that KV entries depend on: another library may round differently. */
+/* Hash results of the C library's functions that KV entries depend on, because another library may round
+ * differently. */
 static uint64_t math_hash(void)
 {
 	double v[5 * 64];
@@ -111,7 +112,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* Two names may be equal after escaping: the hash tells them apart. */
+		/* Different names may be equal after escaping, so add a hash of the name. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
 		         dtype_info(t->type)->name);
@@ -121,7 +122,8 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-/* Append the lines of policy, type and chunks, and earlier policies whose entries are kept. */
+/* Append what KV entries depend on: the cache policy, the type of the entries, the size of steps, and earlier
+ * policies under which some entries were computed. */
 static void policy_lines(const struct timeline *tl, struct str *out)
 {
 	const struct cache *c = &tl->cache;
@@ -129,14 +131,15 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
 	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
-	/* Under `full` results do not depend on how a prefill is cut into steps. */
+	/* Under policy `full`, results do not depend on the size of prefill steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->sel.ops && c->sel.ops->identity)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* Old snapshots, in which the cascade had the layers with a window, lack this line and do not fit. */
+	/* In old snapshots the policy cascade also evicted from layers with a window. They lack this line, so they do
+	 * not fit. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
@@ -204,7 +207,8 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 	return (const uint8_t *)tl->marks.p;
 }
 
-/* 1 if no observer of the laboratory is open, which has to see all tokens; else 0 and the error. */
+/* 1 if the sequence can be saved. If an observer of engine/lab is open, return 0 with an error: the observer must see
+ * all tokens. */
 static int can_be_saved(const struct timeline *tl, struct err *err)
 {
 	if (!tl->lab)
@@ -213,7 +217,7 @@ static int can_be_saved(const struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Wait for the backend and release the lock; -1 = the backend's work failed. */
+/* Wait for the backend and release the engine's lock. Return -1 if the backend's work failed. */
 static int backend_done(struct timeline *tl, struct err *err)
 {
 	int failed = timeline_backend_sync(tl, err);
@@ -281,15 +285,15 @@ struct frame {
 	uint64_t bytes, hash; /* length and hash of the bytes behind the frame */
 };
 
-/* Save or check the properties that both timelines must share. */
+/* Save or check what must be the same in the saving and the loading timeline. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* The timeline that loads is empty and has no entries of another policy: a snapshot with such entries does
-	 * not fit. */
+	/* A snapshot with entries of an earlier policy cannot be loaded: here the loading timeline, which is empty,
+	 * expects none. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -298,7 +302,8 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Save or load tokens, marks and logits. *past: tokens with KV entries. Loading needs an empty timeline. */
+/* Save or load tokens, their marks and the logits. *past: the number of tokens with KV entries. To load, the timeline
+ * must be empty. */
 static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *past)
 {
 	int32_t limit = tl->cache.limit, n_vocab = tl->cache.hp->n_vocab, waits = tl->tokens.n > (size_t)tl->n_past;
@@ -341,7 +346,7 @@ static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *p
 	tl->logits_at = at;
 }
 
-/* Save or load the points to which a rollback needs no prefill. */
+/* Save or load the points in the sequence to which a rollback needs no prefill. */
 static void points_archive(struct timeline *tl, struct serializer *a)
 {
 	int32_t kept = tl->kept_at, end = tl->read_end;
@@ -419,7 +424,8 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	return 0;
 }
 
-/* Return the bytes behind the frame; NULL and the error if the head is damaged. */
+/* Return the bytes after the header (magic, version, length, hash). If the head is damaged, return NULL with an
+ * error. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;

@@ -1,10 +1,10 @@
-/* engine/timeline/timeline.c - one token sequence and its KV cache: sync, extend, cancel, and the steps they consist
- * of.
+/* engine/timeline/timeline.c - a timeline is one token sequence with its KV cache: sync, extend, cancel, and their
+ * steps.
  *
- * Between calls tokens[0 .. n_past) have committed KV entries. At most one more token is pending: the token that was
- * sampled last. Its entry is computed when the next token is wanted, so that a token reaches the screen without
- * waiting for its successor. n_past changes only after a whole step succeeded: an error or a cancel leaves the
- * sequence as it was before the step. */
+ * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled one.
+ * Its entry is computed only when the next token is wanted, so the pending token reaches the screen earlier.
+ *
+ * n_past changes only after a complete step. So after an error or a cancel the sequence is as before the step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ int timeline_backend_sync(struct timeline *tl, struct err *err)
 	return gguf_check_there(tl->e->gguf, err) || kv_check_there(&tl->cache.kv, err) ? -1 : 0;
 }
 
-/* Wait for the backend; -1 also after a cancel. The lock is held. */
+/* Wait for the backend. Return -1 if its work failed or was cancelled. The caller has the engine's lock. */
 static int backend_result(struct timeline *tl, struct err *err)
 {
 	int failed = timeline_backend_sync(tl, err);
@@ -45,7 +45,8 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p of token i of the step, from the logits after its predecessor, head_rows tokens at a time. */
+/* Set nll[i] = -ln p of token i of the step, where p comes from the logits after the token before. Compute head_rows
+ * tokens at a time. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -92,7 +93,8 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	str_clear(&tl->mixed);
 }
 
-/* Append the marks (enum token_mark) of a committed step, before n_past changes. */
+/* Append the marks of the tokens of a committed step: how each was computed (enum token_mark). Call it before n_past
+ * changes. */
 static void marks_add(struct timeline *tl, const struct step *st)
 {
 	const struct cache *c = &tl->cache;
@@ -187,7 +189,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	return 0;
 }
 
-/* Compute the logits [n][n_vocab] after tokens row .. row + n of the last step. */
+/* Compute the logits [n][n_vocab] after tokens row..row + n of the last step. */
 static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(tl);
@@ -195,8 +197,8 @@ static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, s
 	return timeline_backend_give(tl, err);
 }
 
-/* Return the tokens of the next prefill step when `left` are left. The last step gets all tokens that the policy
- * observes (cache.tail). */
+/* Return the size of the next prefill step; `left` tokens remain. All tokens that the policy observes (the last
+ * cache.tail) must be in the last step. */
 static int32_t chunk_of(const struct timeline *tl, int32_t left)
 {
 	const struct cache *c = &tl->cache;
@@ -208,9 +210,9 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 
 enum { MESSAGES_KEPT = 16 }; /* last messages at whose ends recurrent states are kept */
 
-/* Return the tokens of the next step, m or fewer, of a prefill up to token n. With recurrent layers a step ends where
- * one of the last messages ends, so that a rollback to there finds their states. If results depend on the cut into
- * steps (steps_matter), the answer is m. */
+/* Shorten the next prefill step (m tokens, prefill up to token n) in models with recurrent layers, and return its
+ * size. The step then ends where a recent message ends, so that the states there can be kept for a rollback. If
+ * results depend on the size of steps (steps_matter), return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -240,8 +242,8 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop all tokens behind the first n, or behind fewer, if the cache cannot rewind to n. Return how many of the next
- * tokens were generated: they have to be decoded again one by one, if the new sequence has them. */
+/* Drop the tokens after the first n; if the cache cannot rewind to n, drop more. Return how many of the next tokens
+ * were generated. If the new sequence has them, too, they must be decoded again one by one. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;
@@ -256,7 +258,7 @@ static int32_t truncate_to(struct timeline *tl, int32_t n)
 	return replay;
 }
 
-/* Return how many first tokens of want[0 .. n) the sequence has, too. */
+/* Return the length of the common beginning of want[0..n) and the sequence. */
 static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, size_t n)
 {
 	int32_t same = 0;
@@ -266,7 +268,7 @@ static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, 
 	return same;
 }
 
-/* After a rollback to the end of the last prefill: restore the logits there. */
+/* If the sequence was rolled back to the end of the last prefill, restore the logits that were kept there. */
 static void restore_read_logits(struct timeline *tl)
 {
 	float *logits = tl->logits;
@@ -279,7 +281,7 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past .. n of tl->tokens: decode the first `replay` one by one, prefill the others. */
+/* Compute tokens n_past..n of tl->tokens: decode the first `replay` of them one by one, and prefill the others. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {
@@ -313,7 +315,7 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(tl, want, n);
-	/* Without the logits after the last token, the last token is computed again. */
+	/* If the logits after the last token are not known, the last token must be computed again. */
 	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
 	replay = truncate_to(tl, common - needs);
 	if ((size_t)tl->n_past == n)

@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - observers of a timeline's attention: of one token, and the evidence of an
- * answer. */
+/* engine/timeline/timeline_observe.c - observers of attention: what one token attends to, and what the tokens of an
+ * answer attend to (evidence). */
 #include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"

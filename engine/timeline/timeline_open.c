@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_open.c - opens and closes a timeline, computes its memory, changes its cache policy; and
- * its statistics. */
+/* engine/timeline/timeline_open.c - opens and closes a timeline, computes how much memory it needs, changes its cache
+ * policy; statistics. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 #include "engine/observe/observe.h"
@@ -39,7 +39,8 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* Check that the policy and the backend allow a read share below 1. */
+/* If less than everything is to be read in prefill (read share below 1), check that policy and backend can do
+ * that. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -75,8 +76,9 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once: whole tiles of the matrix product, at least the rows of the
- * widest VERIFY step, and HEAD_FLOATS in all, so that logits do not take more memory than activations. */
+/* Return how many rows of logits are computed at once. They fill whole tiles of the matrix product and have about
+ * HEAD_FLOATS values, so that logits do not need more memory than activations. They are never fewer than the tokens
+ * of a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -84,8 +86,8 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
-/* Return the bytes beside the cache: activations, logits, candidates for sampling; on a device: activations and the
- * backend's reserve. */
+/* Return the bytes needed beside the cache. On the host: activations, logits, candidates for sampling. On a device:
+ * activations and what the backend reserves. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -107,7 +109,7 @@ static int ctx_fits(struct timeline *tl, uint64_t bytes, int32_t ctx)
 	return bytes_with(tl, ctx) <= bytes && cache_size(&tl->cache).least <= tl->cache.memory;
 }
 
-/* Return the largest context, `most` at most, whose cache fits `bytes` and kv_memory; 0 = none. */
+/* Return the largest context, at most `most`, whose cache fits into `bytes` and into kv_memory; 0 if none does. */
 static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -123,7 +125,8 @@ static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* timeline_need() with the lock held, because the device is asked for its free memory. t is scratch. */
+/* Implement timeline_need(). The caller has the lock, because the device is asked for its free memory. tl is
+ * scratch. */
 static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
@@ -141,10 +144,10 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	need->scratch_bytes = scratch_bytes(hp, tl->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	/* memory that the cache cannot have: buffers, and weights that are still to be loaded */
+	/* Memory that the cache cannot use: for buffers, and for weights that are not loaded yet. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
-	/* The default is the trained context, CTX_DEFAULT_MAX at most, or half of what fits. */
+	/* By default the context is the trained one, but at most CTX_DEFAULT_MAX and at most half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(tl, need->ctx);
@@ -176,7 +179,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* Check what a limited cache (kv_memory) needs: listed slots beside a GPU, host memory, the least memory. */
+/* If the cache's memory is limited (kv_memory), check that the policy, the host's memory and the limit allow it. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);
@@ -222,7 +225,7 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 	return -1;
 }
 
-/* Fill the part of the statistics that the cache's settings decide. */
+/* Fill the statistics that depend only on the cache's settings. */
 static void stats_of_cache(struct timeline *tl)
 {
 	struct cache *c = &tl->cache;
@@ -258,7 +261,7 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&tl->cache, err) ||
 	         !(tl->nll = try_alloc((size_t)tl->cache.chunk, sizeof *tl->nll, "surprise", err)) ||
 	         forward_init(&tl->forward, &e->model, &tl->cache, tl->cache.chunk, head_rows(&e->model.hp), err);
-	e->be->ops->sync(e->be); /* clears a failure, which is in err, so that other timelines continue */
+	e->be->ops->sync(e->be); /* clear the failure, which is already in err, so that other timelines can continue */
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
 		timeline_close(tl);
@@ -281,7 +284,7 @@ void timeline_lab_close(struct timeline *tl)
 	tl->lab = NULL;
 }
 
-/* Close all observers, before the cache that they are attached to. The lock is held. */
+/* Close all observers of the cache; call it before closing the cache. The caller has the engine's lock. */
 static void observers_close(struct timeline *tl)
 {
 	observe_panel_close(tl->panel);
@@ -316,7 +319,7 @@ void timeline_close(struct timeline *tl)
 
 /* ---- another cache policy ---- */
 
-/* Open tl->cache under the new policy, and the buffers that depend on its chunk. The caller has a copy of the old
+/* Open tl->cache under the new policy, and the buffers whose size depends on it. The caller has a copy of the old
  * cache. */
 static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
@@ -359,7 +362,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 		return -1;
 	old = *c;
 	pthread_mutex_lock(&tl->e->lock);
-	/* Opened in its final place, because parts of a cache point into it. */
+	/* Open the new cache in its final place, because parts of a cache have pointers to the struct. */
 	*c = (struct cache){ .policy = policy,
 		             .hp = old.hp,
 		             .model = old.model,

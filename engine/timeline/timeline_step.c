@@ -1,13 +1,13 @@
-/* engine/timeline/timeline_step.c - generating tokens: one per call, with speculative decoding several per step.
+/* engine/timeline/timeline_step.c - generates tokens: one per call, and with speculative decoding several per step.
  *
- * A draft guesses the next tokens (draft.h). A VERIFY step computes the pending token and the drafted tokens
- * together, each with the bits that decoding it alone gives. Then each timeline_step() samples one token from their
- * logits, with the ordinary sampler. While the sampled tokens are the drafted ones, there is nothing to compute. The
- * first token that differs ends the step: the KV entries before it are committed, the entries behind it rolled back.
- * So tokens, draws of the sampler, cache and snapshots are those of decoding one by one.
+ * A VERIFY step computes the pending token (the last sampled one) and a draft of the next tokens (draft.h) together.
+ * Each result has the bits that decoding the token alone gives. Each timeline_step() then samples one token from
+ * these logits. While the sampled tokens equal the drafted ones, nothing has to be computed. The first different
+ * token ends the step: KV entries before it are committed, entries after it are dropped. So the result is the same as
+ * without drafts.
  *
- * While the step is open, `tokens` has the tokens sampled so far, and no entry of the step is committed. Every
- * function that reads the cache calls timeline_settle() first. */
+ * While a step is open, `tokens` has the tokens sampled so far, but no entry of the step is committed. Every function
+ * that reads the cache first calls timeline_settle(), which ends the step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ static int logits_ready(struct timeline *tl, struct err *err)
 	return tl->draft_logits != NULL;
 }
 
-/* Compute the pending token, if there is one, and up to n of id[]. *tried = tokens of the step, which are in
- * tl->draft; 0 = there is nothing to compute. */
+/* Compute the pending token, if there is one, and up to n tokens of id[]. They are then in tl->draft. Set *tried to
+ * their number; 0 = there is nothing to compute. */
 static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -52,7 +52,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 		tokens_add(&tl->draft, tl->tokens.id[tl->n_past]);
 	tokens_append(&tl->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
-	/* One by one, if the backend's product of several rows rounds differently from the product of one. */
+	/* Compute logits one by one if the backend rounds a product of several rows differently from a product of one
+	 * row. */
 	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
@@ -65,7 +66,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i] = -ln p of token i of the draft, for the first n. */
+/* Set nll[i] = -ln p of token i of the draft, for i < n. pending: 1 = the first one was sampled before the draft. */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -79,8 +80,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step and roll the others back; n_past grows by keep, and tl->logits are
- * those behind. pending: 1 if the step began with the pending token, else 0. */
+/* Commit the first `keep` tokens of the VERIFY step and drop the others. n_past grows by `keep`, and tl->logits
+ * become those after the last committed token. pending: 1 = the step began with the pending token. */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -140,7 +141,7 @@ void timeline_speculate(struct timeline *tl, int on)
 
 	if (on == tl->speculates)
 		return;
-	timeline_settle(tl, &none); /* a failure of the backend is sticky: the next call reports it */
+	timeline_settle(tl, &none); /* ignore a failure of the backend: the next call reports it again */
 	tl->speculates = on;
 	draft_index_free(&tl->drafts);
 	draft_pace_reset(&tl->pace);
@@ -159,8 +160,8 @@ int timeline_settle(struct timeline *tl, struct err *err)
 	return tl->ahead ? ahead_end(tl, (int32_t)tl->tokens.n - 1 - tl->n_past, err) : 0;
 }
 
-/* Compute the pending token together with a draft, if a draft is likely to be right. Return 1 = a step is open, 0, or
- * -1. */
+/* If a draft is likely to be right, compute the pending token together with it. Return 1 if a step is now open, 0 if
+ * not, -1 on error. */
 static int ahead_begin(struct timeline *tl, struct err *err)
 {
 	int32_t most, n, tried;
@@ -187,7 +188,7 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* Record whether the newest token was guessed right, also if no step tried the guess. */
+/* Record whether the newest token was guessed right, even if no step computed the guess. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;
@@ -201,7 +202,7 @@ static void guess_learn(struct timeline *tl)
 		tl->guess.n = 0;
 }
 
-/* Keep the open step if the newest token is the drafted one, else end the step. */
+/* Leave the step open if the newest token equals the drafted one. Otherwise end the step. */
 static int ahead_go_on(struct timeline *tl, struct err *err)
 {
 	int32_t at = (int32_t)tl->tokens.n - 1 - tl->n_past;
@@ -229,7 +230,8 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Return the next token of the answer: a given one, or sampled from the logits; -1 = invalid logits. */
+/* Return the next token of the answer: from s->given if that has one, otherwise sampled from the logits. Return -1 if
+ * the logits are invalid. */
 static int32_t next_token(struct timeline *tl, struct sampling *s, const float *logits)
 {
 	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;

@@ -1,6 +1,7 @@
-/* engine/timeline/view.c - what a cache holds and what was attended, in a few columns, for a panel (engine_view.h).
+/* engine/timeline/view.c - which tokens a cache keeps and which were attended to, summed in a few columns, for a
+ * panel on the screen (engine_view.h).
  *
- * The figures come from the slot tables of the rings and from the panel's observer (observe_panel.c). */
+ * The numbers come from the ring buffers of the cache and from an observer of attention (observe_panel.c). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -10,8 +11,8 @@
 
 /* ---- columns ---- */
 
-/* Set the columns, and factor and shift: token * factor >> shift = token / per_col, exact for tokens of 31 bits with
- * shift = 31 + ceil(log2(per_col)) and the factor rounded up. */
+/* Set the columns, and factor and shift for dividing fast: token / per_col = token * factor >> shift. This is exact
+ * for tokens of 31 bits, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;
@@ -63,7 +64,7 @@ double *view_heat_row(struct view_work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-/* Map part of whole to a byte: 0 = nothing, 255 = the whole, 1 .. 254 = a part. */
+/* Map part / whole to a byte: 0 = nothing, 255 = all, 1 to 254 = between. */
 static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
@@ -137,7 +138,7 @@ static void view_make(struct timeline *tl, struct view_work *w)
 		view_measured_heat(w);
 }
 
-/* After a failure of the backend: attention and selection are unknown. */
+/* The backend failed: mark attention and selection as unknown. */
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
@@ -188,7 +189,8 @@ void timeline_view(struct timeline *tl, int32_t cols, struct cache_view *out)
 
 /* ---- how much of attention is read ---- */
 
-/* 1 if the policy selects for each token by a scan, which tells the share of attention that it found. */
+/* 1 if the policy selects entries for each token by a scan; only then is it known which share of attention they
+ * have. */
 static int tells_read(const struct timeline *tl)
 {
 	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;
@@ -222,7 +224,8 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
 
 /* ---- token by token ---- */
 
-/* Add to count[i] the pairs of layer and KV head that will read token first + i, for n tokens. */
+/* For n tokens from `first` on, add to count[i] the number of pairs (layer, KV head) that keep token first + i for
+ * generated tokens to read. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -247,7 +250,7 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
-/* Return the byte of timeline_kept() of a token of a bounded stream. */
+/* Return timeline_kept()'s byte for a token that may be in the ring buffers of the cache. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

@@ -1,6 +1,8 @@
-/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(): counts and sums for
- * each column of the picture (engine_view.h). A place says where a token is kept: 0 = in the pinned prefix, i = in
- * ring buffer i of the cache. */
+/* engine/timeline/view.h (private to engine/timeline/view*.c) - working state of timeline_view(), which sums for each
+ * column of tokens how many are kept and how much attention they got (engine_view.h).
+ *
+ * `place` says where the cache keeps a token: 0 = in the pinned prefix, which is never evicted; i = in its ring
+ * buffer i. */
 #ifndef WEIR_VIEW_H
 #define WEIR_VIEW_H
 
@@ -13,11 +15,12 @@ struct view_work {
 	struct cache_view *out;
 	const struct cache *p; /* the timeline's cache */
 	struct retained_view in;
-	const struct selector *sel;        /* selector of generated tokens; NULL = they read all that is kept */
-	const struct observe_panel *panel; /* observer of what tokens select; NULL before the first view */
-	/* units that evict by themselves: pairs of layer and KV head, or layers; without layers with a window */
+	const struct selector *sel;        /* selects entries for generated tokens; NULL = they read all entries */
+	const struct observe_panel *panel; /* observes which entries tokens select; NULL before the first view */
+	/* number of heads that evict independently: pairs (layer, KV head), or whole layers. Layers with a window do
+	 * not count. */
 	int32_t heads;
-	int32_t pinned, past; /* tokens with KV entries: pinned tokens, all tokens */
+	int32_t pinned, past; /* number of pinned tokens; number of all tokens with KV entries */
 	uint64_t factor;      /* token * factor >> shift = its column */
 	int shift;
 	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* pairs of token and head that are kept, by place */
@@ -35,17 +38,17 @@ static inline int32_t view_column(const struct view_work *w, int32_t token)
 }
 /* Return how many of the first n tokens are in a column. */
 int32_t view_column_tokens(const struct cache_view *, int32_t col, int32_t n);
-/* Iterate over tokens first .. end by column: tokens at .. at + n are in column col. */
+/* Iterate over tokens first..end column by column: tokens at..at + n are in column col. */
 struct view_piece {
 	int32_t col, n, at, end;
 };
 struct view_piece view_pieces(const struct view_work *, int32_t first, int32_t end);
 int view_piece_next(const struct view_work *, struct view_piece *);
-/* Count tokens first .. end as kept by all heads at this place. */
+/* Count tokens first..end as kept at this place by all heads. */
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return the row [VIEW_COLS] of a layer. */
 double *view_heat_row(struct view_work *, int32_t layer);
-/* Map x to a byte: 0 = nothing, 255 = most, 32 less for each halving, 1 at least. */
+/* Map x to a byte: 0 = nothing; 255 = `most`; 32 less for each halving, but at least 1. */
 uint8_t view_heat_byte(double x, double most);
 
 /* ---- rings (view_rings.c) ---- */
@@ -54,18 +57,19 @@ uint8_t view_heat_byte(double x, double most);
 void view_rings(struct view_work *);
 /* Set heat to the attention mass that view_rings() summed. */
 void view_rings_heat(struct view_work *);
-/* Set heat to the attention mass that the panel's observer measured, if it has. */
+/* If the panel's observer has measured attention mass, set heat to it. */
 void view_measured_heat(struct view_work *);
 
 /* ---- selected entries (view_selected.c) ---- */
 
-/* Add the entries that generated tokens read. Call it after view_rings(), whose heat of attention mass is kept. */
+/* Add the entries that generated tokens read. Call it after view_rings(), because it leaves the attention mass that
+ * is already in the picture. */
 void view_selected(struct view_work *);
-/* Get what generated tokens read of a layer until the next prefill, if the policy fixes that; else what the last
- * generated token read. Return the number of parts. */
+/* Get which entries of a layer generated tokens read, and return the number of parts. If the policy fixes these
+ * entries until the next prefill, they are known; otherwise they are those of the last generated token. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Read the slots that a part lists for one KV head into w->list; return their number, 0 if the list is shorter than
- * that. */
+/* Read the list of slots that a part has for one KV head into w->list. Return their number, or 0 if the stored list
+ * is too short. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

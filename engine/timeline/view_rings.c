@@ -1,8 +1,9 @@
-/* engine/timeline/view_rings.c - what rings keep, and its attention mass, by column (view.h).
+/* engine/timeline/view_rings.c - which tokens the ring buffers of a cache keep, and their attention mass, by column
+ * (view.h).
  *
- * A stream of 8,000 slots with 90 pairs of layer and KV head has 700,000 token numbers and as many sums of mass, so
- * memory bounds the time of a view. Both arrays are [slot][head]. They are read head by head, in blocks of slots that
- * stay in the L1 or L2 cache. Neighbouring slots of one column are summed before the column is written. */
+ * With 8,000 slots and 90 pairs (layer, KV head) there are 700,000 token numbers and as many sums of mass, so the
+ * time of a view depends on memory access. Both arrays are [slot][head]. They are read head by head, in blocks of
+ * slots that fit the L1 or L2 cache, and neighbouring slots of a column are summed before the column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -10,13 +11,13 @@
 
 enum { BLOCK = 128 }; /* slots */
 
-/* Return the layer of a head of the rings: a pair of layer and KV head, or a layer. */
+/* Return the layer of a head. A "head" of the ring buffers is a pair (layer, KV head), or a whole layer. */
 static int32_t layer_of(const struct view_work *w, int32_t head)
 {
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* Sum n values at a stride of `apart` floats; four partial sums, so that additions overlap. */
+/* Sum n floats that are `apart` floats from each other. Four partial sums let additions overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
@@ -30,7 +31,7 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Add slots slot .. end of ring i of one head; `times` heads keep the same tokens. */
+/* Add one head's slots slot..end of ring buffer i. `times`: the number of heads that keep the same tokens. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -58,7 +59,7 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Add slots slot .. end of ring i. If no mass is summed, all heads keep the same tokens. */
+/* Add slots slot..end of ring buffer i. If attention mass is not summed, all heads keep the same tokens. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -68,8 +69,7 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Add tokens first .. end to ring i while the rings fill: slot s has token sinks + s, and the newest tokens are
- * counted in the newest ring. */
+/* Add tokens first..end to ring buffer i while the buffers are not yet full. Slot s then has token sinks + s. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -89,7 +89,7 @@ static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t e
 	}
 }
 
-/* Add the waiting tokens behind the rings to the newest ring, which they will enter. */
+/* Add the newest tokens, which are not in a ring buffer yet, to the newest buffer, because they will enter it. */
 static void add_waiting(struct view_work *w)
 {
 	const struct rings *r = w->in.rings;
@@ -129,7 +129,7 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest heat behind the first VIEW_SINKS tokens; if that is 0, the largest of all tokens. */
+/* Return the largest heat after the first VIEW_SINKS tokens; if that is 0, the largest heat of all tokens. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -145,8 +145,8 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Fill v->heat from the sums; return the maximum. with_evicted 0: columns whose tokens are all evicted get 0, because
- * measurements may be older than the eviction. */
+/* Fill v->heat from the sums and return the largest sum. with_evicted = 0: a column whose tokens are all evicted gets
+ * 0, because its sum may be older than the eviction. */
 static double heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;

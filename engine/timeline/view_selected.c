@@ -1,4 +1,4 @@
-/* engine/timeline/view_selected.c - the KV entries that generated tokens read, by column (view.h). */
+/* engine/timeline/view_selected.c - which KV entries generated tokens read, by column (view.h). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -21,7 +21,7 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Add to to[col] how many entries of a part the KV heads of a layer read, of the first `limit` slots. */
+/* Add to to[col] how many entries of a part the KV heads of a layer read. Only the first `limit` slots count. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -62,7 +62,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if view_parts() is known. *region: most slots of the region; set to the slots at the time of the selection. */
+/* 1 if view_parts() has an answer. *region: number of slots; becomes the number at the time of the selection. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -77,8 +77,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to the heat the entries of the region that each layer reads, and the entries in windows. Return the entries
- * read per KV head, summed over the layers without a window. */
+/* Add to the heat the entries that each layer reads: selected ones, or those of its window. Return the number read
+ * per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -102,8 +102,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to the heat what a generated token reads of a stream in layers without a window: all that is kept there. Each
- * head gets the mean; if no mass is summed, all heads keep the same tokens. */
+/* Add to the heat what a generated token reads from the ring buffers: everything kept there, in layers without a
+ * window. Each head gets the mean over all heads. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
@@ -118,7 +118,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* Set the share of the first VIEW_SINKS tokens in the selector's attention mass. */
+/* Set the first VIEW_SINKS tokens' share of the attention mass that the selector summed. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
