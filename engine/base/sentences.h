@@ -35,7 +35,7 @@ size_t passages_cut(const char *text, size_t n, struct passage **out);
  * that writes no blank after it. */
 int sentence_ends(const char *text, size_t n, size_t at);
 
-/* What ends at a place in a text. The larger the value, the better the text can be cut there. */
+/* The largest unit of text that ends at a place. The larger the unit, the better the place for cutting the text. */
 enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE, BREAK_PARAGRAPH };
 /* Return the largest unit that ends just before byte `at`, 0 < at < n. If white space is at `at`, return BREAK_CHAR.
  * If `at` is inside a character, return BREAK_NONE. */

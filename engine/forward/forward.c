@@ -229,7 +229,7 @@ static void qk_norm(struct forward *f, const struct attn_spec *a, struct tensor 
 		f->be->ops->rmsnorm(f->be, x, x, w, a->qk_norm_whole ? x->cols : a->head_dim, f->m->hp.eps, n);
 }
 
-/* Split each of n rows into two: its groups of `cols` columns belong in turn to `one` and to `other`. */
+/* Split each of n rows into two rows: groups of `cols` columns go to `one`, `other`, `one`, `other` and so on. */
 static void deinterleave(struct forward *f, struct tensor both, struct tensor one, struct tensor other, int32_t cols,
                          int32_t n)
 {

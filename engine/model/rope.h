@@ -26,8 +26,8 @@ void rope_release(struct rope *);
 /* Fill rows i < n with the angles of positions pos + i. The query of row i is scaled by its token's number in the
  * cache, rank + i. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
-/* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. mscale is left out, because
- * these keys already have it. */
+/* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. The factor mscale is left out,
+ * because these keys already have it. */
 void rope_set_shifts(struct rope *, const int64_t *pos, int32_t n);
 
 /* 1 if a table uses its long frequencies. */

@@ -155,7 +155,7 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* the run: the longest end of the text that is an unchanged part of one message */
+	/* a "run": the end of the text written so far, if it is an unchanged part of one message */
 	int32_t last;     /* index of that message; -1 = no run */
 	size_t from, at;  /* start of the run: offset in the message, offset in the text */
 	const char *next; /* byte of the message that would continue the run */
@@ -308,8 +308,8 @@ static const struct chat_msg said[] = {
 };
 
 /* 1 if the rendered text changes with the text of message `which`; 0 if not; -1 if the template refuses the messages.
- * The message is rendered twice, the second time with its bytes reversed. So a template that changes or shortens the
- * message passes, too. */
+ * The message is rendered twice, the second time with its bytes reversed. So the result is 1 even if the template
+ * changes or shortens the message. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];

@@ -215,8 +215,8 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Return the last cut of r at or before byte `most` that remains a cut if the text after byte `most` changes. next:
- * the new text, which equals r up to byte `most`; NULL if it is not known. */
+/* Find the last cut of rendering r at or before byte `most` that remains a cut if the text after byte `most` changes.
+ * next: the new text, which equals r up to byte `most`; NULL if it is not known. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
@@ -243,8 +243,8 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Return the first cut among the last `most` bytes of r that remains a cut if the text before these bytes changes.
- * next: the new text, whose last `most` bytes are the same. */
+/* Find the first cut among the last `most` bytes of rendering r that remains a cut if the text before these bytes
+ * changes. next: the new text, whose last `most` bytes are the same. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -465,8 +465,8 @@ static int encode_with(struct builder *b, const struct vocab *v, const struct ch
 	return rc;
 }
 
-/* Encode the text twice, followed by "A" and by "1", which share no token. The tokens at the beginning of both
- * encodings do not depend on what follows. */
+/* Encode the text twice, with "A" and with "1" after it. The tokens at the beginning that are equal in both encodings
+ * do not depend on what follows. */
 int rendered_stable(const struct rendered *r, const struct vocab *v, size_t i, size_t byte, struct tokens *out,
                     struct err *e)
 {
@@ -504,8 +504,9 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Between the first and the last cut in the range, the range encoded alone has the same tokens as r: count
-	 * them. Encode only the text before the first cut and after the last one. */
+	/* A cut is a place where text may be split without changing its tokens. Between the first and the last cut in
+	 * the range, the range has the tokens that r has there. Only the text before the first and after the last cut
+	 * is encoded. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);

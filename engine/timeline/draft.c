@@ -7,7 +7,7 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* longer matches count as this length; so 64 places of weight 4^14 fit 64 bits */
+	SAME_MOST = 14,   /* longer matches count as 14 tokens, so that a sum of 64 weights 4^14 fits 64 bits */
 	PLACES_MOST = 64, /* places that vote on a guess at most */
 	NEWEST_LEAST = 1 << 10,
 	IDLE_MOST = 128, /* after this many steps without a draft, measured times are too old and dropped */
@@ -122,7 +122,8 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Let the earlier places where the last `order` tokens occur vote for the next token. */
+/* Collect votes for the next token: wherever the last `order` tokens occurred before, the token that followed gets a
+ * vote. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {

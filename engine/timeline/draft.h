@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 enum {
-	DRAFT_MOST = 15,   /* most tokens of a draft; with the pending token the widest VERIFY step */
+	DRAFT_MOST = 15,   /* most tokens of a draft; the widest VERIFY step has one more */
 	DRAFT_LENGTHS = 6, /* classes by the longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
 	/* classes by votes: only one place; several places that all agree; over half agree; at most half agree */
 	DRAFT_VOTES = 4,
@@ -25,7 +25,7 @@ enum {
 /* Where each token and each pair of tokens occurs in the sequence: hash chains, newest place first. */
 struct draft_index {
 	struct draft_chains {
-		/* [cap]: the next older place with the same hash (of one or two tokens); -1 = none */
+		/* [cap]: index of the occurrence before, with the same hash; -1 = none */
 		int32_t *before;
 		int32_t *newest; /* [n_newest] newest place of each hash; -1 = none */
 	} of[2];                 /* chains of single tokens, chains of pairs */
@@ -34,7 +34,7 @@ struct draft_index {
 
 /* Remove the places from n on, whose tokens change. */
 void draft_index_cut(struct draft_index *, const int32_t *id, size_t n);
-/* Index the places up to n. Those before draft_index.n are indexed already. */
+/* Extend the index to id[0..n). The tokens before draft_index.n are in it already. */
 void draft_index_grow(struct draft_index *, const int32_t *id, size_t n);
 void draft_index_free(struct draft_index *);
 

@@ -131,7 +131,7 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
 	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
-	/* Under policy `full`, results do not depend on the size of prefill steps. */
+	/* Under policy `full`, which keeps all entries, results do not depend on the size of prefill steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->sel.ops && c->sel.ops->identity)

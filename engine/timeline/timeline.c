@@ -243,7 +243,7 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 }
 
 /* Drop the tokens after the first n; if the cache cannot rewind to n, drop more. Return how many of the next tokens
- * were generated. If the new sequence has them, too, they must be decoded again one by one. */
+ * were generated. If the new sequence continues with these tokens, they must be decoded again one by one. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;

@@ -26,8 +26,8 @@ struct timeline {
 	int32_t begun_n;
 	struct str begun; /* name of these kernels */
 	int32_t loaded;   /* while a snapshot is loaded: tokens whose KV entries are loaded, without its head */
-	/* 1 = the cache took over KV entries whose prefill its selector did not observe. It must be rewound before
-	 * the next step. */
+	/* 1 = the cache has KV entries of an earlier policy, whose prefill its selector of entries did not observe.
+	 * The cache must be rewound before the next step. */
 	int adopted;
 	/* [chunk]: -ln p of the last step's tokens, for policies that need it (cache.wants_nll) */
 	float *nll;
@@ -77,8 +77,8 @@ int timeline_decode_pending(struct timeline *, struct err *);
  * gives. Nothing is committed yet. Return how many of the n were computed (the policy limits the number), or -1.
  * *logits becomes [returned + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
-/* Commit the first n of the computed tokens. Sequence, cache and logits then have the same bits as after decoding
- * these tokens one by one. Any other call drops all computed tokens. */
+/* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
+ * same bits as after decoding these tokens one by one. Any other call drops all of them. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */

@@ -29,8 +29,8 @@ static int logits_ready(struct timeline *tl, struct err *err)
 	return tl->draft_logits != NULL;
 }
 
-/* Compute the pending token, if there is one, and up to n tokens of id[]. They are then in tl->draft. Set *tried to
- * their number; 0 = there is nothing to compute. */
+/* Compute the pending token (the last sampled one), if there is one, and up to n tokens of id[]. They are then in
+ * tl->draft. Set *tried to their number; 0 = there is nothing to compute. */
 static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -81,7 +81,7 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 }
 
 /* Commit the first `keep` tokens of the VERIFY step and drop the others. n_past grows by `keep`, and tl->logits
- * become those after the last committed token. pending: 1 = the step began with the pending token. */
+ * become those after the last committed token. pending: 1 = the step began with a token that was already sampled. */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -160,8 +160,8 @@ int timeline_settle(struct timeline *tl, struct err *err)
 	return tl->ahead ? ahead_end(tl, (int32_t)tl->tokens.n - 1 - tl->n_past, err) : 0;
 }
 
-/* If a draft is likely to be right, compute the pending token together with it. Return 1 if a step is now open, 0 if
- * not, -1 on error. */
+/* If a draft of the next tokens is likely to be right, compute it together with the last sampled token. Return 1 if a
+ * step is now open, 0 if not, -1 on error. */
 static int ahead_begin(struct timeline *tl, struct err *err)
 {
 	int32_t most, n, tried;

@@ -11,8 +11,8 @@
 
 /* ---- columns ---- */
 
-/* Set the columns, and factor and shift for dividing fast: token / per_col = token * factor >> shift. This is exact
- * for tokens of 31 bits, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
+/* Set the number of tokens per column, and factor and shift for dividing fast: token / per_col = token * factor >>
+ * shift. This is exact for tokens of 31 bits, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;

@@ -20,7 +20,7 @@ struct view_work {
 	/* number of heads that evict independently: pairs (layer, KV head), or whole layers. Layers with a window do
 	 * not count. */
 	int32_t heads;
-	int32_t pinned, past; /* number of pinned tokens; number of all tokens with KV entries */
+	int32_t pinned, past; /* tokens that are never evicted; all tokens with KV entries */
 	uint64_t factor;      /* token * factor >> shift = its column */
 	int shift;
 	int64_t kept[1 + RINGS_MOST][VIEW_COLS]; /* pairs of token and head that are kept, by place */
@@ -57,19 +57,20 @@ uint8_t view_heat_byte(double x, double most);
 void view_rings(struct view_work *);
 /* Set heat to the attention mass that view_rings() summed. */
 void view_rings_heat(struct view_work *);
-/* If the panel's observer has measured attention mass, set heat to it. */
+/* If the panel's observer has measured attention mass, copy it to heat[]. */
 void view_measured_heat(struct view_work *);
 
 /* ---- selected entries (view_selected.c) ---- */
 
-/* Add the entries that generated tokens read. Call it after view_rings(), because it leaves the attention mass that
- * is already in the picture. */
+/* Add the entries that generated tokens read. Call it after view_rings(), whose attention mass must already be in
+ * w->out. */
 void view_selected(struct view_work *);
-/* Get which entries of a layer generated tokens read, and return the number of parts. If the policy fixes these
- * entries until the next prefill, they are known; otherwise they are those of the last generated token. */
+/* Get which entries of a layer generated tokens read: up to SELECT_PARTS ranges or lists of slots. Return their
+ * number. If the policy fixes these entries until the next prefill, return those; otherwise return what the last
+ * generated token read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Read the list of slots that a part has for one KV head into w->list. Return their number, or 0 if the stored list
- * is too short. */
+/* Copy the list of slots that a part has for one KV head to w->list. Return the number of slots, or 0 if the stored
+ * list is too short. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

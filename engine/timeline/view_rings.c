@@ -31,7 +31,8 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Add one head's slots slot..end of ring buffer i. `times`: the number of heads that keep the same tokens. */
+/* Count the tokens in one head's slots slot..end of ring buffer i, and sum their attention mass. times: the number of
+ * heads that keep the same tokens. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;
@@ -59,7 +60,8 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Add slots slot..end of ring buffer i. If attention mass is not summed, all heads keep the same tokens. */
+/* Count the tokens in slots slot..end of ring buffer i, for all heads. If attention mass is not summed, all heads
+ * keep the same tokens, and one head is enough. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -69,7 +71,8 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Add tokens first..end to ring buffer i while the buffers are not yet full. Slot s then has token sinks + s. */
+/* Count tokens first..end as kept in ring buffer i, while the buffers are not yet full. Slot s then has token sinks +
+ * s. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
 	const struct rings *r = w->in.rings;
@@ -129,7 +132,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest heat after the first VIEW_SINKS tokens; if that is 0, the largest heat of all tokens. */
+/* Return the largest heat (attention mass, or entries read, of a layer and column) after the first VIEW_SINKS tokens.
+ * If that is 0, return the largest heat of all tokens. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;

@@ -21,7 +21,8 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Add to to[col] how many entries of a part the KV heads of a layer read. Only the first `limit` slots count. */
+/* Add to to[col] how many entries of a part (a range or lists of slots) the KV heads of a layer read. Only the first
+ * `limit` slots count. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -62,7 +63,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if view_parts() has an answer. *region: number of slots; becomes the number at the time of the selection. */
+/* 1 if it is known which entries were read. *region: number of slots with entries that can be selected; becomes their
+ * number at the time of the selection. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -77,8 +79,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to the heat the entries that each layer reads: selected ones, or those of its window. Return the number read
- * per KV head, summed over the layers without a window. */
+/* Add to heat[] the entries that each layer reads: selected ones, or those of its window. Return the number read per
+ * KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -102,8 +104,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to the heat what a generated token reads from the ring buffers: everything kept there, in layers without a
- * window. Each head gets the mean over all heads. */
+/* Add to heat[] what a generated token reads from the ring buffers: everything kept there, in layers without a
+ * window. Each layer gets the mean of these layers. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;

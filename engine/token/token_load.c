@@ -298,8 +298,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* Only results of merges matter for words_apart. With a merge list these may be tokens of any type
-		 * except control and unknown; otherwise they are normal tokens. */
+		/* words_apart means that merging never joins two words. So only tokens that merging can produce
+		 * matter: with a merge list, all types except control and unknown; otherwise normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))

@@ -161,7 +161,8 @@ struct encoder {
 	size_t cap_heap;
 	struct word_seen *seen; /* hash table of the run's words */
 	int use_seen;           /* 0 = the run is too short for that table */
-	/* the run, normalised or with space marks; for byte-level BPE a single word in stored form */
+	/* the run, normalised or with space marks; for byte-level BPE one word, spelled as the vocabulary stores
+	 * it */
 	char *run;
 	size_t cap_run;
 	/* Unigram and WordPiece, if ends is set: [cap_run], where each byte of run[] ends in the text before
@@ -183,8 +184,8 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Append where each token ends, from the token with index out_at on. These tokens are the bytes from..to of the run.
- * from = -1: the first token begins with a space that is not in the text. */
+/* Append where each token ends, from the token with index out_at on. These tokens encode the bytes from..to of the
+ * run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
 /* Append an end for each token from index out_at on: the place where byte run_at - 1 of e->run ends in the original
@@ -211,8 +212,8 @@ uint32_t trie_step(const struct trie *, uint32_t node, char byte);
 
 /* ---- charsmap.c ---- */
 
-/* Load the n bytes that the file stores. On error return -1: *wrong says what is wrong with unit *at of the trie, or
- * is NULL if memory is exhausted. */
+/* Load a charsmap from its n bytes in the file. On error return -1: *wrong says what is wrong with unit *at of the
+ * trie, or is NULL if memory is exhausted. */
 int charsmap_load(struct charsmap *, const uint8_t *p, uint64_t n, const char **wrong, uint32_t *at, struct err *);
 /* Find the longest source (text to be replaced) at the start of s[0..n). Set *to to its replacement and return the
  * length of the source. Return 0 if there is none. */

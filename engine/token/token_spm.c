@@ -77,8 +77,8 @@ size_t spm_next_word(const char *s, size_t n, size_t i)
 	return i;
 }
 
-/* Return the offset in the text s of offset `to` in the run, which is s with space marks. Offsets `from` of the run
- * and `at` of s belong together. A space mark of the run is a space in s, or a space mark there, too. space: 1 = the
+/* Return the offset in the text s that corresponds to offset `to` in the run, which is s with space marks. `from` and
+ * `at` are corresponding offsets before it. A space mark in the run is a space or a space mark in s. space: 1 = the
  * first mark of the run was added and is not in s. */
 static size_t run_text_end(const char *s, const char *run, size_t n, size_t from, size_t to, size_t at, int space)
 {
