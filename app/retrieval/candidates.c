@@ -45,6 +45,10 @@ static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 /* upper limit of the points for the last turn, as a share of the best passage's bm25 */
 static const double LEAN_MOST = 0.75;
 
+/* A sentence is sure to be the one that is asked for if it has this share of the passage's bm25, and the passage this
+ * share of the question's words. */
+static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
+
 enum {
 	INTRODUCTIONS = 6,     /* most passages that get points for introducing something */
 	QUOTED_BY_MEANING = 4, /* best passages whose quoted sentence is chosen by meaning */
@@ -443,6 +447,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.to = f->to,
 		.quote = f->quote,
 		.quote_end = f->quote_end,
+		.sure = f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
 		/* Passages that are not scored have no gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)

@@ -327,6 +327,8 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 		rc = encoder_texts(m->encoder, ENCODER_PASSAGE, text, (int32_t)kept, v, NULL, e);
 	if (!rc && kept) {
 		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
+		if (best != preferred)
+			f->sentence = 0; /* another sentence than the one with the words */
 		f->quote = f->from + at[best].from;
 		f->quote_end = f->from + at[best].to;
 	}

@@ -244,14 +244,15 @@ static void quote_widened(const struct conversation *conv, const struct source *
 	free(at);
 }
 
-/* Append the quotation of a source for use within double quotes, for a small model the widened one: double quotes in
- * it become single quotes. A list marker is dropped, because it distracts small models. */
+/* Append the quotation of a source for use within double quotes: the sentence, for a small model with its neighbours
+ * unless it is sure. Double quotes in it become single quotes. A list marker is dropped, because it distracts small
+ * models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
 	size_t skip;
 
-	if (quotes_first(conv) && s->quote >= s->from && s->quote_end <= s->to)
+	if (quotes_first(conv) && !s->sure && s->quote >= s->from && s->quote_end <= s->to)
 		quote_widened(conv, s, &quote);
 	else
 		source_quote(conv, s, &quote);
