@@ -45,7 +45,7 @@ struct forward {
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
 	int32_t first;           /* row 0 of x belongs to this token of the last step (index in the step) */
 	double *clock;           /* if not NULL, the seconds spent in the cache are added to *clock */
-	struct forward *one;     /* buffers for one token, for VERIFY steps; NULL until the first such step */
+	struct forward *one;     /* buffers for one token, for VERIFY steps that need them; NULL at first */
 };
 
 /* Bytes of all buffers. */

@@ -62,7 +62,8 @@ static int bad_field(struct parse *p, uint64_t off, const char *field, const cha
 	return gguf_err(p->g, p->e, "byte %" PRIu64 ": %s%s %s", off, field, record, text);
 }
 
-/* Return the number of bytes from offset `at` to the end of the file. (The cursor ends soon after the head.) */
+/* Return the number of bytes from offset `at` to the end of the file. The cursor cannot tell: its buffer has little
+ * more than the head. */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;

@@ -178,7 +178,8 @@ const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer)
 int layer_attends(const struct hparams *, int32_t layer);
 /* Return the columns of the layer's short convolution; 0 if it has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);
-/* Return the columns of the result of attention, or of the layer's recurrent operation, before the output matrix. */
+/* Return the columns of the result of attention (or of the layer's recurrent operation), to which the output matrix
+ * is applied. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
 /* Return the model without its recurrent layers. This is the model that the KV cache sees. */
 const struct hparams *model_kv(const struct hparams *);

@@ -138,8 +138,8 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* In old snapshots the policy cascade also evicted from layers with a window. They lack this line, so they do
-	 * not fit. */
+	/* This line keeps old snapshots from fitting: in them the policy cascade evicted entries also from layers
+	 * with a window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
