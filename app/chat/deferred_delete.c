@@ -1,7 +1,7 @@
-/* app/chat/deferred_delete.c - deletes sessions; /undelete restores one for some seconds.
+/* app/chat/deferred_delete.c - deletes sessions late, so that /undelete can restore them for some seconds.
  *
- * A deleted session leaves the lists at once. It leaves the store DELETE_UNDO seconds later, or when the program ends
- * in order. If the program is killed in between, the session stays. */
+ * A deleted session is no longer listed. It stays on the disk for DELETE_UNDO seconds, or until the program ends
+ * normally. If the program is killed before that, the session is not deleted. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +69,7 @@ void chat_delete(struct chat *c, int64_t session)
 
 	if (chat_is_deleted(c, session))
 		return;
-	/* Hold the session, so that no other weir begins to write it before it is deleted. */
+	/* Lock the session, so that no other weir process starts to write it before it is deleted. */
 	if (session_log_hold(c->log, session, 0, &by, &e) < 0 || name_of(c, session, &name, &messages, &e) < 0) {
 		chat_error(c, &e);
 		str_free(&name);
@@ -108,7 +108,7 @@ int chat_undelete(struct chat *c)
 	session_leave(c->log->store, session);
 	notice(c, "[session '%s' is there again]", str_text(&name));
 	str_free(&name);
-	/* If the session was the current one and the screen is still empty, resume it. */
+	/* If the deleted session was open, and nothing was typed since, open it again. */
 	if (here && c->log && !c->log->session && !c->conv.n_msg)
 		chat_switch(c, session, 0);
 	return 0;

@@ -1,10 +1,11 @@
-/* app/chat/document_search.c - searches the documents of a conversation (sessions/store/store.h: passages).
+/* app/chat/document_search.c - opens the search index of a conversation's documents, and shows the progress of indexing.
  *
- * The index is in the session's store, beside the documents. If there is no store or it cannot be written, the index
- * is in memory. */
+ * The index is stored in the session's database (sessions/store/store.h). It is in memory if there is no database or it
+ * cannot be written. */
 #include "app/chat/chat_private.h"
 
-/* 1 if the index can be in the store. Its texts are those of stored documents, so that both are deleted together. */
+/* 1 if the index can be stored in the session's database. It refers to the stored documents, so every document
+ * must be stored too. */
 static int in_store(struct chat *c)
 {
 	struct err e = { 0 };
@@ -15,7 +16,7 @@ static int in_store(struct chat *c)
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->conv, &e) == 0;
 }
 
-/* Bytes at the beginning of a growing text that are no longer searched. */
+/* Return the bytes at the beginning of a growing file that are no longer searched. */
 static size_t text_skipped(const struct chat *c)
 {
 	size_t n = 0;
@@ -25,7 +26,7 @@ static size_t text_skipped(const struct chat *c)
 	return n;
 }
 
-/* Let the vectors of texts outlive this process in the user's cache. */
+/* Cache the vectors of passages in the user's cache folder, so that later runs need not encode them again. */
 static void cache_vectors(struct passage_index *index)
 {
 	struct str path = { 0 };
@@ -35,8 +36,8 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index, if it is not open yet. An index in memory is made anew after TEXT_SEARCHED more bytes were skipped,
- * so that the skipped text leaves memory. */
+/* Open the index if it is not open. An index in memory is rebuilt whenever a growing file has passed another
+ * TEXT_SEARCHED bytes, in order to free the text that is no longer searched. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -55,7 +56,7 @@ static int open_index(struct chat *c, struct err *e)
 
 enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds; shorter work shows no progress */
 
-/* Show the progress of work that precedes the first question about a text. Returns 1 to stop. */
+/* Show the progress of indexing; a callback of the index. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)
 {
 	double now = now_seconds(), spent = now - c->indexing.since, part = total ? (double)done / (double)total : 1;

@@ -1,4 +1,5 @@
-/* app/chat/hidden_reasoning.c - whether the reasoning of a message is shown, and the message without it. */
+/* app/chat/hidden_reasoning.c - decides whether a model's reasoning is shown, and removes it from a message if
+ * not. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
@@ -33,8 +34,8 @@ void chat_message(const struct chat *c, const struct message *m, struct str *out
 		str_add(out, text, m->text.n);
 		return;
 	}
-	/* If the template's head opened the reasoning, the message has only the closing mark, or no mark while it is
-	 * unfinished. */
+	/* Some templates end the prompt with the opening mark of reasoning (<think>). Then the answer contains
+	 * only the closing mark, or none if it was cut short. */
 	closed = reasoning_closed(text);
 	think.first = closed ? closed > 0 && (c->conv.info->thinks_first || c->conv.info->asked_thinks_first ||
 	                                      reasoning_unopened(text, m->text.n, 1, &seen))

@@ -1,5 +1,4 @@
-/* app/chat/library.c - the documents of all sessions, for the commands about documents (sessions/store/store.h: the
- * library). */
+/* app/chat/library.c - lists and loads the documents that any session has stored. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* app/chat/notices.c - messages of weir itself, to the front end and to the log; the progress of a prefill; the
- * model's name. */
+/* app/chat/notices.c - shows weir's own messages in the front end and writes them to the log. */
 #include "app/chat/chat_private.h"
 
 #include <stdarg.h>

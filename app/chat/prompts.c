@@ -1,7 +1,7 @@
-/* app/chat/prompts.c - the user's own prompts, and shell commands whose output becomes a document.
+/* app/chat/prompts.c - the user's prompt files, and shell commands whose output becomes a document.
  *
- * ~/.config/weir/prompts/NAME.md is the command /NAME: its text is sent as a message. The words after the command
- * replace each {} in the text; if there is no {}, they are added below the text. */
+ * The file ~/.config/weir/prompts/NAME.md defines the command /NAME, which sends the file's text as a message. The words
+ * after the command replace each {} in the text. Without {} in it, they are added below the text. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 
@@ -14,7 +14,7 @@
 enum { PROMPT_MOST = 1 << 20, NAME_MOST = 40 };
 static const char ending[] = ".md";
 
-/* 1 if the name has letters, digits, - and _ alone, so that it cannot name another folder. */
+/* 1 if the name has only letters, digits, - and _: it must not contain a path to another folder. */
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -23,7 +23,7 @@ static int name_ok(const char *name, size_t n)
 	return n > 0 && n <= NAME_MOST;
 }
 
-/* Append the path of the prompt of that name; 1 if its file can be read. */
+/* Append the path of the prompt file NAME.md. 1 if it can be read. */
 static int prompt_path(const char *name, size_t n, struct str *path)
 {
 	char file[NAME_MOST + 20];
@@ -140,7 +140,8 @@ void slash_run_command(struct chat *c, char *arg)
 	signals_work(1);
 	rc = external_run(c->proposed.p, DOC_BYTES_MAX, &out, &status, &e);
 	signals_work(0);
-	/* A document's name is the last part of a path: write the command's own slashes as fraction slashes. */
+	/* Name the document after the command. A slash would cut the name, because only the last part of a path is
+	 * used: replace it by U+2044, the fraction slash. */
 	str_adds(&name, "$ ");
 	for (const char *p = c->proposed.p; *p && name.n < 60; p++)
 		str_addf(&name, *p == '/' ? "\xe2\x81\x84" : "%c", *p);

@@ -1,5 +1,4 @@
-/* app/chat/session_log.c - opens, resumes, switches and changes the session that stores a conversation
- * (session_log.h). */
+/* app/chat/session_log.c - opens, resumes, switches, renames and deletes the session that stores a conversation. */
 #include "app/chat/chat_private.h"
 
 #include <stdio.h>
@@ -9,7 +8,8 @@
 
 /* ---- opening ---- */
 
-/* 1 if the conversation gets a session: at a terminal always, for a pipe and -p with -s or --continue only. */
+/* 1 if the conversation is stored in a session: always at a terminal; with a pipe or -p only if -s or --continue
+ * is given. */
 static int session_wanted(const struct options *o)
 {
 	if (o->private_talk)
@@ -17,8 +17,8 @@ static int session_wanted(const struct options *o)
 	return o->session || o->go_on || (!o->prompt && isatty(0) && isatty(1));
 }
 
-/* Give an old session's policy its four rings: old sessions stored only settings that differed from the defaults of
- * that time, among them n=4. */
+/* Add n=4 (four rings) to the cache policy of an old session. Old versions did not store n when it was 4, the
+ * default then. */
 static void migrate_default_rings(struct str *kv)
 {
 	size_t name = strcspn(kv->p, ":");
@@ -41,7 +41,7 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, text) : text, e);
 }
 
-/* 1 if the session is an old one, which stored a value for every sampling setting and never "auto". */
+/* 1 if an old version of weir stored the session: it has a number for every sampling setting and nowhere "auto". */
 static int samples_as_of_old(struct session_log *r)
 {
 	struct str value = { 0 };
@@ -58,7 +58,7 @@ static int samples_as_of_old(struct session_log *r)
 	return all;
 }
 
-/* Replace a sampling value that was the default of old sessions by "auto". */
+/* Replace a sampling value that was the default when the session was stored by "auto", today's default. */
 static void migrate_default_sampling(const struct option_def *d, struct str *value)
 {
 	static const char *const was[SAMPLING_SETTINGS] = { "0.3", "40", "0.9", "0.05", "1.1", "0", "0" };
@@ -70,7 +70,7 @@ static void migrate_default_sampling(const struct option_def *d, struct str *val
 	}
 }
 
-/* Take the session's settings, except those that the command line gives. */
+/* Load the session's settings into the options. Settings of the command line take precedence. */
 static int options_recall(struct session_log *r, struct options *o, struct err *e)
 {
 	int rc = 0, old = samples_as_of_old(r);
@@ -96,8 +96,8 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : 0;
 }
 
-/* Find the session of exactly that name or number: 1, 0 = there is none, -1. The beginning of a name does not match,
- * because the user may mean a new session. */
+/* Find a session by its full name or its number. The beginning of a name does not match, because the user may want
+ * a new session with that name. 1 = found; 0 = no such session; -1 = error. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
 	struct err none = { 0 };
@@ -125,7 +125,8 @@ int session_log_hold(struct session_log *r, int64_t session, int wait, long *by,
 	return rc;
 }
 
-/* Ask what to do with a session that another weir writes: 'r', 'w', 'n' or 'q'; 0: there is no terminal to ask at. */
+/* Ask the user what to do with a session that another weir process writes. Returns the key of the answer: read
+ * only, wait, new or quit ('r', 'w', 'n', 'q'); 0 if there is no terminal. */
 static int ask_in_use(struct session_log *r, const struct options *o, const struct err *why)
 {
 	struct str question = { 0 }, title = { 0 };
@@ -144,7 +145,8 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 	return answer ? answer : 'q';
 }
 
-/* Lock the session that was found for writing, or read it only, as the user wants; then take its settings. */
+/* Lock the session r->session and load its settings. If another process writes it, the user decides whether it is
+ * opened read-only. */
 static int take_session(struct session_log *r, struct options *o, struct err *e)
 {
 	long by;
@@ -178,7 +180,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 		rc = session_named(r, o->session, e);
 		if (rc)
 			return rc < 0 ? -1 : take_session(r, o, e);
-		/* Create the session now, so that an invalid name is refused before the question. */
+		/* Create the session now, not with the first question, so that an invalid name is reported at
+		 * once. */
 		r->session = 0;
 		r->fresh = 1;
 		return session_new(r->store, o->session, &r->session, e);
@@ -191,8 +194,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Open the store. If it cannot be opened and no session was asked for: 0 with r->store NULL, the conversation is not
- * saved. */
+/* Open the store (the database of sessions). If that fails and no session was asked for, the user is warned, and 0
+ * is returned with r->store NULL. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
 	if (!store_open(&r->store, &(struct store_options){ .notice = notice }, e))
@@ -317,7 +320,7 @@ static int add_message(const struct stored_message *m, void *ud)
 	return 0;
 }
 
-/* 1 if the command line gives a setting that the session stores. */
+/* 1 if the command line gives an option that sessions store. */
 static int settings_given(const struct options *o)
 {
 	for (const struct option_def *d = option_defs; d->name; d++)
@@ -326,8 +329,8 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* Load the snapshot of the newest message that has one, as snap_load(). After a crash that may be an earlier message,
- * and the tokens after it are prefilled. *behind: the number of messages after it. */
+/* Load the newest snapshot of the conversation. After a crash it may belong to an earlier message; later tokens
+ * are then prefilled again. *behind: number of messages after it. Returns as snap_load(). */
 static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -342,7 +345,7 @@ static int load_newest(struct session_log *r, struct conversation *conv, struct 
 	return rc;
 }
 
-/* Tokens that the next question prefills besides its own. The rendered prompt is kept for that question. */
+/* Return the number of tokens that must be prefilled again before the next question. */
 static size_t left_to_read(struct conversation *conv, size_t restored)
 {
 	struct tokens all = { 0 };
@@ -355,7 +358,8 @@ static size_t left_to_read(struct conversation *conv, size_t restored)
 	return n;
 }
 
-/* Append a note about what was restored. behind: messages after the restored snapshot. */
+/* Append a note for the user: what was restored, or why not. behind: number of messages after the restored
+ * snapshot. */
 static void describe_loaded(struct conversation *conv, const struct snap_loaded *got, int restored, size_t behind,
                             struct str *note)
 {
@@ -380,7 +384,8 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		/* got->why names the number of tokens. */
 		str_adds(note, got->why);
 	}
-	/* Entries of another machine differ by rounding: later tokens are not bit-identical to those there. */
+	/* A snapshot of another machine has other rounding errors, so later answers may differ from that
+	 * machine's. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
 		         got->by);
@@ -406,7 +411,7 @@ int session_log_resume(struct session_log *r, struct conversation *conv, struct 
 	if (!r)
 		return 0;
 	session_log_attach(r, conv);
-	/* Documents of the command line are stored with the first question. */
+	/* Without a session yet: the first question creates it and stores the documents. */
 	if (!r->session)
 		return 0;
 	if (session_get(r->store, r->session, &s, e) < 0)
@@ -457,7 +462,8 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	session_log_detach(r, conv); /* emptying the conversation must not change the previous session */
+	/* so that emptying the conversation does not delete the previous session's messages */
+	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);
 	conversation_sampling(conv, 0);
@@ -475,7 +481,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The other session may be half loaded: the next question goes to neither of the two. */
+	/* The other session may be loaded in part. Detach from both sessions: the next question creates a new one. */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	session_log_attach(r, conv);
@@ -499,7 +505,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* Set the place of a document after the message that it follows, as when the session is resumed. */
+/* Set the message after which a document stands, as it is stored. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *conv = ud;

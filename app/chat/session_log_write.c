@@ -1,21 +1,21 @@
-/* app/chat/session_log_write.c - stores messages, documents, settings and snapshots of a conversation in its session
- * (session_log.h). */
+/* app/chat/session_log_write.c - writes messages, documents, settings and KV snapshots of a conversation to its
+ * session. Its functions are called for events of the conversation (session_log_attach). */
 #include "app/chat/chat_private.h"
 #include "engine/engine_snapshot.h"
 
 #include <string.h>
 
 enum {
-	ENTRIES_EVERY = 10000, /* tokens of a long prefill after which its KV entries are saved */
-	ENTRIES_LEAST = 512,   /* tokens that are worth saving at its end */
-	/* Saved entries are not loaded if the timeline has at least this many of the wanted tokens. */
+	ENTRIES_EVERY = 10000, /* during a long prefill, save its KV entries after so many tokens */
+	ENTRIES_LEAST = 512,   /* at the end of a prefill, save its KV entries if it has so many new tokens */
+	/* Load saved KV entries only if fewer tokens of the prompt than this are in the cache already. */
 	FETCH_BELOW = 256,
 };
 #define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
 
 /* ---- failing ---- */
 
-/* Say once that the session cannot be saved; the conversation continues. */
+/* Tell the user, once, that the conversation is no longer saved. */
 static void save_failed(struct session_log *r, const struct err *e)
 {
 	if (!r->failed)
@@ -44,8 +44,7 @@ int session_log_fingerprint(struct session_log *r, const struct conversation *co
 	return snaps_fingerprint(r->snaps, conv->engine, conv->tl, &r->fingerprint, e);
 }
 
-/* Save a snapshot after a turn, when the sequence ends with the last message. If that fails, the next start takes
- * longer. */
+/* Save a KV snapshot after a turn. A failure is not fatal: the next start only has to prefill again. */
 static void save_snapshot(struct session_log *r, const struct conversation *conv)
 {
 	struct snap_saved saved;
@@ -162,7 +161,7 @@ static int64_t parent_of_last(const struct conversation *conv)
 	return conv->n_msg > 1 ? conv->msg[conv->n_msg - 2].stored : 0;
 }
 
-/* Append what the store keeps with a question: its context, as JSON; nothing if there is none. */
+/* Append a question's extra data for the store, as JSON: the passages that were quoted with it. */
 static void question_stats(const struct message *m, struct str *out)
 {
 	if (!m->context.n)
@@ -172,8 +171,8 @@ static void question_stats(const struct message *m, struct str *out)
 	json_close(out, '}');
 }
 
-/* Append what the store keeps with an answer: its sources, and the figures of its turn once that has ended (turn,
- * else NULL). */
+/* Append an answer's extra data for the store, as JSON: its sources, and the statistics of its turn. turn: NULL
+ * while the turn runs. */
 static void answer_stats(const struct message *m, const struct turn *turn, struct str *out)
 {
 	if (!turn && !m->sources.n)
@@ -219,7 +218,7 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After a rollback over evicted tokens: load the snapshot of the last answer, which has them. */
+/* After an undo: load the KV snapshot of the last answer that stays. It contains entries that were evicted since. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -272,8 +271,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* If the cache could not roll back, undo has loaded an earlier snapshot; the later snapshot may still be
-	 * stored. */
+	/* Undo may have loaded an earlier snapshot. If it did, load the snapshot of the restored turn, if that is
+	 * still stored. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -289,7 +288,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
-/* The children of a message in the session's tree: ids of the newest questions, or a copy of the newest answer. */
+/* Result of a search for the messages that follow a message in the session's tree: ids of the questions, oldest
+ * first, and a copy of the newest answer. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;
@@ -354,7 +354,7 @@ static int next_turn(struct conversation *conv, struct message out[2], void *ud,
 		return 0;
 	if (message_children(r->store, r->session, at, next_question, &x, e) < 0)
 		return -1;
-	/* A question that was stopped before its answer began is no turn. */
+	/* Skip questions without an answer: the user stopped them before the answer began. */
 	while (x.n && !x.there) {
 		x.n--;
 		if (message_children(r->store, r->session, x.question[x.n], next_answer, &x, e) < 0)
@@ -372,7 +372,7 @@ static int next_turn(struct conversation *conv, struct message out[2], void *ud,
 	return 1;
 }
 
-/* Store the answer so far. turn: the turn, if it has ended; else NULL. */
+/* Store the answer so far. turn: the turn's statistics once it has ended; else NULL. */
 static void write_answer(struct session_log *r, struct conversation *conv, const struct turn *turn)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -403,8 +403,8 @@ static void write_answer(struct session_log *r, struct conversation *conv, const
 		save_failed(r, &e);
 }
 
-/* A short answer is written once, a long one every ANSWER_EVERY seconds. An answer that /continue extends becomes a
- * new message. */
+/* Begin an answer in the log. A long answer is written every ANSWER_EVERY seconds, a short one only at its end. An
+ * answer that /continue extends is stored as a new message. */
 static void answer_began(struct session_log *r)
 {
 	r->writing = 0;
@@ -419,7 +419,7 @@ static void log_piece(struct session_log *r, struct conversation *conv)
 		write_answer(r, conv, NULL);
 }
 
-/* Append the name of the model's file; for a server, the model's name and the address. */
+/* Append the model's file name, or for a server the model's name and the server's address. */
 static void model_name(const struct conversation *conv, struct str *out)
 {
 	const char *path = conv->info->path, *slash = strrchr(path, '/');
@@ -478,7 +478,7 @@ static void log_documents_from(struct session_log *r, struct conversation *conv,
 
 		if (conv->doc[i].grows)
 			continue;
-		/* Store the new row before the old one is deleted: a crash in between keeps the text. */
+		/* Store the new version before deleting the old one, so that a crash between them loses no text. */
 		if (keep_document(r, conv, &conv->doc[i], &e) < 0 ||
 		    (old && session_drop_document(r->store, r->session, old, &e) < 0))
 			save_failed(r, &e);
@@ -509,7 +509,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
 	case EVENT_REDONE: log_redo(r, conv); break;
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
-	/* the session's head stays at the question that was asked beside the text */
+	/* nothing to store: turns that the conversation has undone stay in the session */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;

@@ -1,8 +1,8 @@
-/* app/chat/text_source.c - reads, decodes and checks a text without an end (text_source.h).
+/* app/chat/text_source.c - reads, decodes and checks text that may grow while it is read (text_source.h).
  *
- *     plain text   file, pipe -> raw -> encoding_find() -> raw_convert() -> utf8_check() -> 2 KiB of text at a time
- *     others       file, pipe -> raw, whole -> doc_decode(); address -> doc_read(): text with pages -> 2 KiB at a
- * time */
+ *     plain text       read() -> raw -> encoding_find() -> raw_convert() -> utf8_check() -> 2 KiB of text a call
+ *     other formats    the whole file -> doc_decode() -> 2 KiB of text a call
+ *     web addresses    doc_read() -> 2 KiB of text a call */
 #include "app/chat/text_source.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096, /* bytes by which the encoding is found; fewer if a pipe has no more at once */
+	LOOK = 4096, /* bytes that are examined to find the encoding; fewer if a pipe has no more yet */
 	PIECE = 2048,
 	GATHER = 65536, /* bytes of one read of a document that is read whole */
 };
@@ -34,8 +34,9 @@ struct text_source {
 	int ended;
 	iconv_t conv;
 	int converts; /* conv is open: the text has another encoding than UTF-8 */
-	size_t unit;  /* bytes of the encoding's smallest unit, which is skipped if it cannot be decoded */
-	/* Bytes read and not decoded yet: part of a character, or the first bytes until the encoding is known. */
+	size_t unit;  /* bytes to skip after an error in decoding: the encoding's smallest code unit */
+	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
+	 * encoding is known. */
 	struct str raw;
 	struct str utf8; /* converted, not checked yet: part of a character */
 	int after_cr;
@@ -92,7 +93,7 @@ int text_source_open(struct text_source **out, const char *path, struct err *e)
 		return open_address(s, out, path, e);
 	s->name = xstrndup(is_input ? "standard input" : path, is_input ? 14 : strlen(path));
 	clean_line(s->name, strlen(s->name), &s->shown);
-	/* Open a pipe without waiting for its writer; each read waits for a limited time. */
+	/* O_NONBLOCK: opening a named pipe must not wait for a writer. Each read has its own time limit. */
 	s->fd = is_input ? fcntl(0, F_DUPFD_CLOEXEC, 3) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (s->fd < 0)
 		err_set(e, ERR_DOCUMENT, "'%.180s' cannot be opened: %s", str_text(&s->shown), strerror(errno));
@@ -122,7 +123,7 @@ void text_source_close(struct text_source *s)
 
 /* ---- decoding ---- */
 
-/* Find the encoding by the first bytes; refuse what is not text, by the rules for documents. */
+/* Find the encoding from the first bytes. Refuse binary data, as for documents. */
 static int encoding_find(struct text_source *s, struct err *e)
 {
 	struct doc doc;
@@ -181,7 +182,8 @@ static void raw_convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			break; /* all is converted, or the rest of the last character is still to come */
+			/* everything is converted, or the last character is incomplete and more bytes will come */
+			break;
 		if (why == E2BIG)
 			continue;
 		str_adds(&s->utf8, "\xef\xbf\xbd");
@@ -189,7 +191,7 @@ static void raw_convert(struct text_source *s)
 	}
 }
 
-/* Append utf8 to the text: invalid bytes replaced, with \n line ends. */
+/* Move the converted text to *out. Replace invalid bytes by U+FFFD, and line ends by \n. */
 static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;
@@ -238,7 +240,7 @@ static int next_imported(struct text_source *s, struct str *out)
 
 /* ---- reading ---- */
 
-/* Wait for bytes or the end of the file: 1; 0 after ms milliseconds. */
+/* Wait at most ms milliseconds until read() will not block. 1 = it will not. */
 static int wait_for(const struct text_source *s, int ms)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };

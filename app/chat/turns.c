@@ -1,10 +1,10 @@
-/* app/chat/turns.c - asks the model, shows its answer and the notices about it. */
+/* app/chat/turns.c - asks the model, shows its answer, and the notices that belong to it. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>
 
-/* 1 if the answer so far turns out to begin with reasoning: some servers leave out the opening mark, and the closing
- * mark has come. c->shown then has only the text after the closing mark. */
+/* 1 if the answer so far was reasoning after all. Some servers leave out the opening mark, so only the closing
+ * mark shows it. c->shown is then reduced to the text after that mark. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
@@ -20,8 +20,8 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* 1 if the answer of a server is to be shown at its end only, when its reasoning is known: for a script that wants no
- * reasoning. */
+/* 1 if the answer must be held back until its end, to know whether it begins with reasoning. Only for scripts,
+ * which cannot erase what was written, with a model on a server. */
 static int waits_for_close(const struct chat *c)
 {
 	return !c->interactive && !c->goes_on && !c->conv.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
@@ -66,7 +66,7 @@ static void end_text(struct chat *c)
 		c->front->text(c, c->shown.p, c->shown.n, &e);
 }
 
-/* Say that the oldest messages no longer fit the server's context. */
+/* Tell the user that the oldest messages no longer fit the server's context and are not sent. */
 static void say_left_out(struct chat *c, const struct turn *turn)
 {
 	struct timeline_stats st;
@@ -84,7 +84,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return a sentence about what became of a turn that was stopped before its answer began. */
+/* Return what has become of the question, as text for the user, after a turn was stopped before its answer began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -175,7 +175,7 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 
 enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 
-/* Say '[recalled from turn 12: "first words..."]' before the answer begins. */
+/* Show which earlier turns were added to the prompt again: '[recalled from turn 12: "first words..."]'. */
 static void show_recalled(struct chat *c)
 {
 	const struct recalls *list = recalls_of(&c->conv);
@@ -209,8 +209,8 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		sources_before(c);
 }
 
-/* Say that no document clearly answers the question, and show the nearest passages; the model is not asked. In a
- * script the exit code is 1, as of a search without a match. */
+/* Tell the user that no document answers the question, and show the nearest passages. The model is not asked. In a
+ * script the exit code is 1, as grep's without a match. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);

@@ -1,8 +1,7 @@
-/* app/chat/variants.c - the variants of a turn. /regen and /edit leave the previous answers and questions in the
- * session's tree; /variant shows one of them.
+/* app/chat/variants.c - /variant: shows another answer, or another wording, of an earlier question.
  *
- * A turn's variants are the answered questions that follow the message before it, each with every answer it got, the
- * oldest first. */
+ * A session is a tree of messages: /regen adds an answer to a question, /edit adds a question beside an earlier one.
+ * The variants of a turn are all answers to all questions that follow the same message, oldest first. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>
@@ -61,7 +60,7 @@ static int find_behind(const struct chat *c, int64_t message, int role, struct c
 	return -1;
 }
 
-/* Find the variants of the turn whose question is message q of the conversation. Free out->at. */
+/* Find the variants of the turn whose question is message q. The caller frees out->at. */
 static int find_variants(const struct chat *c, size_t q, struct variants *out, struct err *e)
 {
 	const struct message *m = &c->conv.msg[q];
@@ -75,7 +74,8 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 		for (size_t k = 0; !rc && k < answers.n; k++) {
 			const struct stored_message *a = &answers.m[k], *b = a + 1;
 
-			/* Skip an answer that the next answer extends (/continue) or repeats. */
+			/* Skip an answer that is the beginning of the next one: /continue extended it, or it was
+			 * generated again. */
 			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text &&
 			    !memcmp(a->text, b->text, a->n_text))
 				continue;
@@ -143,7 +143,7 @@ static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct
 	return 0;
 }
 
-/* The index of the question of the last turn that has variants, or -1. Free v->at if there is one. */
+/* Find the last turn that has variants. Returns the index of its question, or -1. The caller frees v->at. */
 static long last_with_variants(const struct chat *c, struct variants *v, struct err *e)
 {
 	int left = TURNS_SEARCHED;
@@ -183,7 +183,7 @@ void slash_variant(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there are %zu variants of that turn", v.n);
 	} else if (q >= 0) {
 		to = n ? n - 1 : (long)v.now + step;
-		/* If no answer is shown, the last variant is next in both directions. */
+		/* If no variant is shown now, go to the last one in either direction. */
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)

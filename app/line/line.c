@@ -1,8 +1,8 @@
-/* app/line/line.c - the front ends without a full screen: interactive with readline, one question a line from a
- * pipe, one answer (-p).
+/* app/line/line.c - the front ends without a full screen: interactive with readline, questions from a pipe, and one
+ * question (-p).
  *
- * Standard output carries answers alone. From a pipe, notices and errors go to standard error; on a terminal
- * notices go to the terminal of the prompt. */
+ * Standard output receives only answers, so that it can be piped. Notices and errors go to standard error, or to the
+ * terminal if the chat is interactive. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* neither a prefill nor a server's answer: show its name, because it may take minutes */
+		/* other work, such as indexing, may take minutes: show its name */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -140,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or the whole answer as JSON. Scripts get an object also without an answer: if -p was
- * stopped before it began, or nothing in the documents answers the question. */
+/* Write the end of an answer, or the whole answer as one JSON object. With JSON, a script gets an object even
+ * without an answer: -p was stopped before the answer began, or the documents do not answer the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;
@@ -233,7 +233,7 @@ static const struct front line_front = {
 };
 /* clang-format on */
 
-/* Reading from a pipe: no input line for drafts, and no user to ask. */
+/* The callbacks if questions come from a pipe. There is no input line, and no user who could be asked. */
 static const struct front pipe_front = {
 	.notice = line_notice,
 	.error = line_error,
@@ -320,8 +320,8 @@ static void run_once(struct chat *c, const char *note)
 		chat_stream(c);
 	if (c->quit)
 		return;
-	/* Only /summarize is a command here; other text with a slash is a question, because it may come from
-	 * anywhere. */
+	/* Of the commands only /summarize works with -p. Other text with a slash is a question, because a script
+	 * may pass any text. */
 	if (is_summarize(c->o.prompt)) {
 		struct str text = { 0 };
 
@@ -333,7 +333,7 @@ static void run_once(struct chat *c, const char *note)
 	}
 }
 
-/* Run the interactive loop. note: the message about a resumed session, or NULL. */
+/* Prompt for messages and run them until the user quits. note: the message about a resumed session, or NULL. */
 static void run_interactive(struct chat *c, const char *note)
 {
 	const char *names[128] = { 0 };
@@ -347,7 +347,7 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n] = d->name;
 	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
-	/* A Ctrl-C between an answer and the next prompt must not end the conversation. */
+	/* Catch Ctrl-C from now on: pressed between an answer and the next prompt, it must not kill the program. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {

@@ -1,7 +1,7 @@
 /* app/line/prompt.c - the input line: readline, its history and completion (line.h).
  *
- * readline runs in callback mode under a poll() of this file, which signals_fd() wakes also for signals that
- * another thread caught. readline installs no signal handlers. */
+ * readline runs in callback mode: this file waits by poll() for a key or for signals_fd(), which becomes readable for
+ * every signal, even one that another thread caught. readline installs no signal handlers. */
 #include "app/line/line.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 #define BLOCK "\"\"\""
 enum { BURST = 32 }; /* bytes that arrive at once and cannot be typing */
 
-/* The state of the input line. One for the program, because readline has one. */
+/* The input line. It is global, because readline's state is global too. */
 static struct {
 	const char *const *names, *const *file_names;
 	struct str history; /* path of the history file; empty = none */
@@ -33,7 +33,7 @@ static struct {
 	double last_int;   /* time of the last Ctrl-C on an empty line */
 	struct str begins; /* text that the next line begins with */
 	int edit;          /* 1 = Ctrl-G: edit the line in the editor */
-	int burst;         /* 1 = the bytes being read arrived at once: a paste that the terminal does not mark */
+	int burst;         /* 1 = many bytes arrived at once: a paste, even if the terminal does not mark pastes */
 	int marks_pastes;  /* 1 = the terminal marks pastes */
 	int private_talk;
 	struct termios before;
@@ -42,7 +42,7 @@ static struct {
 
 /* ---- completion ---- */
 
-/* 1 if the name has no control or invisible characters. Other names are not offered. */
+/* 1 if the file name has no control or invisible characters. Only such names are offered by completion. */
 static int is_plain(const char *name)
 {
 	struct str s = { 0 };
@@ -54,7 +54,8 @@ static int is_plain(const char *name)
 	return plain;
 }
 
-/* Drop the names that are not plain. list[0] is the common beginning of the others, or the only name. */
+/* Remove the names that are not plain from readline's list. list[0] is the common prefix of the names after it, or
+ * the only name. */
 static int drop_others(char **list)
 {
 	size_t kept = 1;
@@ -130,7 +131,7 @@ static int insert_paste(int count, int key)
 	return rc;
 }
 
-/* Read a key. If more bytes arrived with it, the line was pasted, not typed. */
+/* Read a key. If many bytes are waiting, the text is pasted, not typed. */
 static void read_key(void)
 {
 	int waits = 0;
@@ -149,8 +150,7 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line, to be edited in the user's editor. During a search readline handles the key itself, and
- * the search ends. */
+/* Ctrl-G: end the line, so that the user's editor can edit it. (In a history search, Ctrl-G ends the search.) */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -290,7 +290,7 @@ static enum line_got line_read(const char *prompt)
 	p.edit = 0;
 	rl_startup_hook = p.begins.n ? put_begins : NULL;
 	signals_prompt(1);
-	rl_reset_screen_size(); /* the terminal may have been resized while readline was not reading */
+	rl_reset_screen_size(); /* the terminal may have changed its size since the last prompt */
 	rl_callback_handler_install(prompt, on_line);
 	while (!p.have_line) {
 		if (signals_quit())
@@ -316,7 +316,7 @@ static enum line_got line_read(const char *prompt)
 	if (p.have_line) {
 		got = p.eof ? LINE_EOF : LINE_TEXT;
 	} else {
-		/* A draft that Ctrl-C clears is added to the history, so Up recalls it. */
+		/* Ctrl-C clears a line that was not sent: add it to the history, so that Up restores it. */
 		p.draft = got == LINE_INT && rl_end > 0;
 		if (p.draft)
 			history_keep(rl_line_buffer);
@@ -349,8 +349,8 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Strip the marks of a message of several lines. 0: the message is complete; 1: another line follows; 2: see
- * below. */
+/* Remove the marks of a message of several lines from its text so far. 0 = the message is complete; 1 = another
+ * line follows; 2 = another line follows, and this one was only a mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {
@@ -376,7 +376,7 @@ static int goes_on(struct str *s, int *block)
 	return 0;
 }
 
-/* Edit the line that Ctrl-G ended; the result begins the next line. */
+/* Edit the current line in the user's editor. The result is the beginning of the next input line. */
 static void edit_line(void)
 {
 	struct str text = { 0 };

@@ -1,13 +1,14 @@
-/* app/models/model_files.c - the model files on this machine: weir's own, and those of other programs (models.h).
+/* app/models/model_files.c - finds the model files on this machine: weir's own, and those of other programs.
  *
  *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
  *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub:
  *                    models--ORG--NAME/snapshots/REVISION/FILE.gguf
  *     llama.cpp      $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
  *     LM Studio      ~/.lmstudio/models/ORG/REPO/FILE.gguf
- *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: manifests/HOST/library/NAME/TAG names a blob by its sum
+ *     Ollama         $OLLAMA_MODELS or ~/.ollama/models: the file manifests/HOST/library/NAME/TAG contains the SHA-256 of
+ *                    the model, which is the name of its file
  *
- * Folders of other programs are only read. Files are found by their names alone and checked when they are opened. */
+ * Folders of other programs are never written. Files are found by name only, and checked when they are opened. */
 #include "app/models/models.h"
 #include "engine/base/json.h"
 
@@ -42,8 +43,8 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		                               .when = when };
 }
 
-/* 1 unless the path is a later part of a model in several files. The first part, "NAME-00001-of-00003", stands for
- * the model; *bytes grows by the bytes of the other parts. */
+/* 1 unless the path is the second or a later part of a split model. The first part, "NAME-00001-of-00003.gguf",
+ * represents the model; the sizes of its other parts are added to *bytes. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -70,7 +71,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Add every FILE.gguf below a folder, except the image encoders of vision models. */
+/* Add every FILE.gguf below a folder. Image encoders of vision models are left out. */
 static void add_folder(struct finder *f, const struct str *folder, const char *from)
 {
 	char *roots[] = { folder->p, NULL };
@@ -90,7 +91,7 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 		fts_close(tree);
 }
 
-/* Append the value of the environment variable and `more`. 0: the variable is not set to an absolute path. */
+/* Append the environment variable's value and then `more`. 0 if the variable is not an absolute path. */
 static int from_env(const char *name, const char *more, struct str *out)
 {
 	const char *value = getenv(name);
@@ -110,8 +111,7 @@ static void from_home(const char *more, struct str *out)
 
 /* ---- Ollama ---- */
 
-/* Append the path of the blob that a manifest names as the model; its digest is "sha256:" and 64 hexadecimal
- * digits. 1 if found. */
+/* Append the path of the model file (Ollama's "blob") that a manifest names by its SHA-256. 1 if found. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
 	struct str text = { 0 }, digest = { 0 };
@@ -136,8 +136,8 @@ static int manifest_blob(const char *manifest, const struct str *root, struct st
 	return found;
 }
 
-/* Add the models of manifests/HOST/OWNER/NAME/TAG as "NAME:TAG", or "OWNER/NAME:TAG" if the owner is not
- * "library". */
+/* Add Ollama's models. The path manifests/HOST/OWNER/NAME/TAG gives the name: "NAME:TAG" if OWNER is "library",
+ * else "OWNER/NAME:TAG". */
 static void add_ollama(struct finder *f, const struct str *root)
 {
 	struct str folder = { 0 };
@@ -218,7 +218,8 @@ int model_newest(struct str *out)
 	return newest != NULL;
 }
 
-/* How well a name matches: 3 exactly, 2 except for capitals, 1 by its beginning, 0 not. */
+/* Rate how well a name matches: 3 = exactly; 2 = except for upper and lower case; 1 = it begins with `wanted`; 0 =
+ * not. */
 static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
@@ -235,7 +236,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	struct str names = { 0 };
 	int best = 1;
 
-	/* A path stays a path: opening it reports what is wrong with it. */
+	/* If it is a path, return it unchanged, even if it does not exist: opening it reports the error. */
 	if (!access(wanted, F_OK) || wanted[0] == '/' || wanted[0] == '.' || !len) {
 		str_adds(out, wanted);
 		return 0;
@@ -257,7 +258,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* Several exact matches: take the first, which is weir's own file if there is one. */
+	/* Of several exact matches take the first: weir's own files come before those of other programs. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

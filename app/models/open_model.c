@@ -1,4 +1,5 @@
-/* app/models/open_model.c - opens the model and a timeline that the options name (models.h). */
+/* app/models/open_model.c - opens the model that the options name, and a timeline (a token sequence with its KV
+ * cache) of it. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,8 +72,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* Split "FILE:SCALE": append the file, set *scale (1 if absent). If a file of the whole name exists, the name has
- * no scale. */
+/* Split "FILE:SCALE" into file and *scale, which is 1 if absent. A colon in the name of an existing file begins no
+ * scale. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
@@ -135,8 +136,8 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
-	/* A conversation takes the default policy. Measurements and inspections keep every entry unless --kv is
-	 * given. */
+	/* Without --kv, a conversation uses the default cache policy. Measurements and inspections keep every
+	 * entry ("full"). */
 	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
 	struct timeline_options to = { .ctx = ctx,
 		                       .kv = kv,
