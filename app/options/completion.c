@@ -1,9 +1,9 @@
-/* app/options/completion.c - completion for shells. `weir completion SHELL` prints a stub for bash, zsh or fish; at each
- * Tab the stub asks `weir __complete WORD ...`. The answer comes from the tables of commands and options, without a
- * model.
+/* app/options/completion.c - completion of weir's command lines in bash, zsh and fish.
  *
- * WORD ... is the command line after the program's name, up to the cursor; the last word is the one to complete. A line
- * of the answer is a word, a tab and its help. The line ":files" stands for the names of files. */
+ * `weir completion SHELL` prints a script that the user loads into the shell. At each Tab the script runs
+ * `weir __complete WORD ...`, where WORD ... is the command line up to the cursor, without the program's name. The last
+ * word is the one to complete. Each line of the output is an offered word, a tab and its help; the line ":files" asks
+ * the shell to complete file names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 struct offers {
 	const char *begin; /* the part of the word that is typed */
-	const char *head;  /* n_head bytes that precede each offered word, such as "--NAME=" */
+	const char *head;  /* n_head bytes in front of each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;
 };
@@ -69,7 +69,8 @@ static void offer_options(struct offers *x, const struct option_def *more, comma
 	}
 }
 
-/* Offer the first words of all commands, each once. Commands with the same first word are neighbours in the table. */
+/* Offer the first word of each command, without repeating it: commands with the same first word are adjacent in
+ * the table. */
 static void offer_commands(struct offers *x)
 {
 	for (const struct command_def *c = command_defs + 1; c->name; c++) {
@@ -80,7 +81,7 @@ static void offer_commands(struct offers *x)
 	}
 }
 
-/* Offer the second words of the commands that begin with this word. */
+/* Offer the second word of every command of two words that begins with `first`. */
 static void offer_second(struct offers *x, const char *first)
 {
 	size_t n = strlen(first);
@@ -136,7 +137,7 @@ int completion_answer(const struct option_def *more, int n, char **word)
 
 /* ---- the stubs ---- */
 
-/* bash: $cur is the word as typed, quotes included; a file's name may contain blanks. */
+/* The script for bash. $cur is the word as typed, with its quotes; a file name may contain blanks. */
 static const char bash[] =
 	"# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
 	"_weir_files()\n"

@@ -1,5 +1,5 @@
-/* app/options/config.c - the config file: KEY = VALUE lines. A line that begins with # is a comment; quotes around
- * a value keep its blanks. */
+/* app/options/config.c - reads and changes the config file. A line is KEY = VALUE, or a comment that begins with
+ * #. Quotes around a value preserve its blanks. */
 #include "app/options/options.h"
 
 #include <errno.h>
@@ -23,14 +23,14 @@ static char *trim(char *s)
 	return s;
 }
 
-/* Skip a byte order mark, which some editors write at the beginning of a file. */
+/* Skip a byte order mark, which some editors write at the start of a file. */
 static const char *after_mark(const char *line)
 {
 	return line + (strncmp(line, "\xef\xbb\xbf", 3) ? 0 : 3);
 }
 
-/* Open a regular file or a directory for reading; NULL and errno if that fails. EINVAL: a pipe, a terminal or a
- * device, which could block the program or never end. */
+/* Open a regular file or a directory for reading. Returns NULL with errno EINVAL for pipes and devices, which
+ * could block or never end. */
 static FILE *open_lines(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -52,7 +52,8 @@ static const char *not_opened(void)
 	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
-/* Read the next line: 1; 0 at the end; -1 and *e if the file cannot be read (a directory, for example). */
+/* Read the next line. 1 = a line; 0 = the end; -1 = the file cannot be read, for example because it is a
+ * directory. */
 static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
 {
 	errno = 0;
@@ -134,7 +135,7 @@ int config_read(struct options *o, struct err *e)
 		for (d = option_defs; d->name; d++)
 			if ((d->flags & OPT_CONFIG) && !strcmp(d->name, key))
 				break;
-		/* A key of a newer version must not stop an older one: warn and skip the line. */
+		/* An unknown key may belong to a newer version of weir: warn and skip the line. */
 		if (!d->name) {
 			struct err unknown = { 0 };
 
@@ -173,8 +174,8 @@ static void add_line(struct str *out, const char *key, const char *value)
 	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
 }
 
-/* Append the lines of the file to *out, with the new value in place of the first line that sets the key. Further
- * lines that set the key are dropped. If no line sets it, one is appended. */
+/* Append the file's lines to *out, with the key set to the new value. The first line that sets the key is
+ * replaced, and further ones are dropped. If there is none, a line is added. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
 	FILE *f = open_lines(path);

@@ -1,4 +1,4 @@
-/* app/options/help.c - --help: commands and options from the tables, cache policies from the engine. */
+/* app/options/help.c - prints --help: commands and options from their tables, cache policies from the engine. */
 #include "app/options/options.h"
 
 #include <stdio.h>
@@ -6,7 +6,8 @@
 
 #define HELP_WIDTH 80
 
-/* Append the text, wrapped, in a column that begins at indent. The current line is already filled up to there. */
+/* Append the text as a column that begins at `indent`, wrapped at HELP_WIDTH. The caller has filled the current
+ * line up to `indent`. */
 static void help_text(struct str *out, size_t indent, const char *text)
 {
 	size_t col = indent;
@@ -47,7 +48,7 @@ static void help_row(const struct options *o, const struct option_def *d, struct
 	str_free(&text);
 }
 
-/* Append the options of these commands; options that every command takes come last. */
+/* Append the help of these commands' options. Options that every command takes come last. */
 static void help_rows(const struct option_def *more, command_set commands, struct str *out)
 {
 	struct options o;
@@ -69,7 +70,7 @@ static void help_command(const struct options *o, struct str *out)
 	help_rows(o->more, o->command, out);
 }
 
-/* Append the policies and settings of kv_policy_help(), wrapped: long help continues below its own column. */
+/* Append the help of the cache policies and their settings, two columns, the second one wrapped. */
 static void help_kv(struct str *out)
 {
 	struct str text = { 0 };
@@ -89,7 +90,7 @@ static void help_kv(struct str *out)
 	str_free(&text);
 }
 
-/* One screen of 80 columns. A test compares its commands with the table. */
+/* The text of plain `weir --help`. It fits a screen of 80 columns; a test checks that its commands exist. */
 static const char overview[] = "weir: talk with a language model in the terminal, about documents of any length\n\n"
 			       "  weir [OPTIONS] [FILE ...]  chat; every FILE becomes a document\n"
 			       "  weir -p TEXT [FILE ...]    one answer; also: cat FILE | weir -p TEXT\n"

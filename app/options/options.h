@@ -1,22 +1,22 @@
-/* app/options/options.h - commands and options.
+/* app/options/options.h - the commands and options of the command line.
  *
  *     table.c       the tables of commands and options, the defaults
- *     value.c       an option's value from text, and as text
+ *     value.c       sets an option from text, and shows its value as text
  *     parse.c       config file, environment, command line
  *     config.c      the config file: reading it, saving one key
  *     help.c        --help
- *     typed.c       the command of an unfinished command line
+ *     typed.c       finds the command in an unfinished command line
  *     completion.c  completion for shells
  *
- * Parsing, --help, the environment, the config file, /set, completion and the checks of the manual all read the
- * same rows (table.c). Precedence: command line, environment, config file, defaults. */
+ * The command line takes precedence over the environment, that over the config file, and that over the defaults. All of
+ * them, /set, --help, completion and the manual's tests use the same tables (table.c). */
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
 #include "engine/base/base.h"
 #include "engine/engine.h"
 
-/* Sets of commands, one bit each. Macros, because an enum has no 64 bits. */
+/* A set of commands, one bit each. The bits are macros, because an enum constant may have only 32 bits. */
 typedef uint64_t command_set;
 #define COMMAND_BIT(i)       (UINT64_C(1) << (i))
 #define CMD_ALL              (~UINT64_C(0))
@@ -63,7 +63,7 @@ typedef uint64_t command_set;
 #define CMD_SESSIONS_IMPORT  COMMAND_BIT(40)
 #define EVAL_TEXTS           (CMD_EVAL_PPL | CMD_EVAL_RECOVERY | CMD_EVAL_TUNE)
 #define EVAL_TASKS           (CMD_EVAL_RULER | CMD_EVAL_PASSKEY | CMD_EVAL_CHAIN | CMD_EVAL_NEEDLE | CMD_EVAL_ANSWERS)
-/* The commands that weir-lab runs; weir starts it for them. Options that only these commands take are in app/lab. */
+/* The commands of the second program, weir-lab. `weir` starts it for them. */
 #define CMD_LAB              (EVAL_TEXTS | EVAL_TASKS | CMD_EVAL_PLOT | CMD_EVAL_ASK | CMD_EVAL_PREDICTOR | CMD_TRAIN)
 
 struct command_def {
@@ -101,7 +101,8 @@ struct option_def {
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	size_t off;      /* offset of the value in struct options, or in a struct that begins with it */
+	/* offset of the value in struct options; for the rows `more`: in the struct that begins with it */
+	size_t off;
 	double min, max; /* range of a number */
 };
 extern const struct option_def option_defs[]; /* ends with name = NULL */
@@ -109,22 +110,22 @@ extern const struct option_def option_defs[]; /* ends with name = NULL */
 struct options {
 	command_set command;
 	const struct command_def *def;
-	const struct option_def *more; /* rows of options that only this program has, or NULL (app/lab/lab.h) */
+	const struct option_def *more; /* options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
-	const char *remote;   /* address of a server that answers instead of a model, or NULL */
+	const char *remote;   /* address of the server that runs the model; NULL: the model runs in this process */
 	const char *served;   /* the server's model that /model has named; "" = none named */
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = send the key also without encryption */
-	int timeout;          /* seconds without an answer after which a request to a server fails */
+	int timeout;          /* a request to a server fails after so many seconds without data */
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	float read_share;   /* share of attention that a prompt's tokens read, estimated; 1 = all */
+	/* stop reading KV entries at this estimated share of the attention mass; 1 = read all (prefill) */
+	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* the sampler's settings, all but rng. A bit in sampling_set means: set by the user. The others are
-	 * defaults, which the model may replace. */
+	/* Settings of the sampler. Those that the user has not set are defaults, which the model file may replace. */
 	struct sampling sampling;
 	unsigned sampling_set; /* 1 << enum sampling_setting */
 	uint64_t seed;
@@ -133,17 +134,17 @@ struct options {
 	const char *system; /* system prompt; NULL = the template's own */
 	const char *prompt; /* -p; NULL = a conversation */
 	const char *color;
-	const char *surprise;                /* tint surprising sentences of a text that is read: "on", "off" */
-	const char *think;                   /* reasoning: "auto", "on", "show", "hide", "off" */
-	const char *docs;                    /* how documents reach the model: "auto", "whole", "passages" */
-	const char *speculate;               /* speculative decoding: "on", "off" */
-	const char *recall;                  /* bring back evicted turns that a question asks about: "on", "off" */
-	const char *loops;                   /* an answer that repeats itself: "auto", "stop", "go" */
-	const char *theme;                   /* "auto" or the name of a theme */
+	const char *surprise;  /* color sentences that surprise the model, while a growing file is read: "on", "off" */
+	const char *think;     /* reasoning: "auto", "on", "show", "hide", "off" */
+	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
+	const char *speculate; /* speculative decoding: "on", "off" */
+	const char *recall;    /* add evicted turns that a question asks about to the prompt again: "on", "off" */
+	const char *loops;     /* an answer that repeats itself: "auto", "stop", "go" */
+	const char *theme;     /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", or a file */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
-	/* most passages that go with a question; -1 = by the size of the model */
+	/* how many passages a question takes with it at most; -1 = depends on the model's size */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
@@ -153,7 +154,7 @@ struct options {
 	const char *token_file, *out; /* inspect logits; out: eval plot, train, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
 	int no_reply;                   /* inspect chat */
-	struct policy_list kvs;         /* every --kv of the command line, in order; eval and bench compare them */
+	struct policy_list kvs;         /* every --kv, in order: eval and bench compare several policies */
 	int32_t chunk;                  /* tokens of a prefill chunk (eval, bench); 0 = the default */
 	struct int_list prefill, depth; /* bench */
 	int32_t decode_steps, reps, turns;
@@ -170,76 +171,78 @@ struct options {
 	int n_said; /* rows of the options on the command line */
 
 	char **owned;
-	size_t n_owned; /* strings that outlive their source, such as a line of the config file */
+	size_t n_owned; /* strings copied by options_own(), freed with the options */
 };
 
 /* Set the defaults; file is NULL. */
 void options_default(struct options *);
-/* Take the defaults, then the config file, the environment and argv. With --help or --version in argv the config
- * file and the environment are not read, so that help works with a broken config file. -1, ERR_USAGE. */
+/* Set *o from the defaults, then the config file, the environment and argv. With --help or --version only argv is
+ * read, so that help works with a broken config file. Returns -1 with ERR_USAGE on error. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
-/* Like options_parse(), also with the rows `more`. Their values are in the struct that begins with *o. */
+/* Like options_parse(), with additional options `more`. Their values are in a larger struct that begins with *o. */
 int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
 
-/* Set an option from text. where: "option '--ctx'", for messages. -1, ERR_USAGE. */
+/* Set an option from text. where: names the origin in error messages, such as "option '--ctx'". -1 with ERR_USAGE
+ * on error. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
-/* A policy's text as a session or the config file has it, without the settings that weir has no more. Says which of
- * them changed anything, after `where`, unless --quiet. */
+/* Remove settings that weir no longer has from a cache policy that an older version has stored. The user is told
+ * which, unless --quiet; `where` begins that message. Returns the new text, owned by *o. */
 const char *policy_current(struct options *, const char *where, const char *text);
-/* The sampler's setting of this row; SAMPLING_SETTINGS = none. A sampler's setting also takes the value "auto":
- * not set. */
+/* Return which setting of the sampler the option is; SAMPLING_SETTINGS = none. Such an option also accepts "auto",
+ * which means: not set by the user. */
 enum sampling_setting option_sampling(const struct option_def *);
-/* The row of this name that one of these commands takes, or NULL. */
+/* Find the option of this name that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* The row after d in option_defs and then in `more` (may be NULL); d = NULL: the first row. NULL after the last. */
+/* Iterate over option_defs, and then over `more`, which may be NULL. d = NULL begins. NULL = the end. */
 const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
-/* The row of this name, or with this letter, in both tables; NULL = none. */
+/* Find an option by its name or letter, in option_defs and `more`; NULL = none. */
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
                                           command_set commands);
 const struct option_def *option_letter(const struct option_def *more, char letter, command_set commands);
-/* The commands whose name begins with these words; second = NULL: with one word. *exact: the command of exactly
- * these words, or NULL. */
+/* Return the commands whose names begin with these words. second: NULL if only one word is known. *exact: the
+ * command with exactly this name, or NULL. */
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Move the owned strings of a copy back to the original, before the copy is dropped. */
+/* Give the strings that a copy of the options owns to the original. Call it before the copy is discarded. */
 void options_take_back(struct options *o, const struct options *copy);
-/* Copy n bytes of text as a string that lives as long as the options. */
+/* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
 /* Append the value as text. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 
-/* Read the config file, if there is one, into the options; options_parse() calls this. */
+/* Read the config file into the options; options_parse() calls this. It is no error if there is no file. */
 int config_read(struct options *, struct err *);
-/* Set the option's key in the config file to this value (text as for option_set()); other lines stay as they are.
- * Appends the file's path to *where. -1: the file is unchanged. */
+/* Set an option in the config file; other lines do not change. value: text as for option_set(). The file's path is
+ * appended to *where. -1: the file is unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
-/* Append the help that the options ask for: the overview, a command and its options, or a topic. keys: appends the
- * keys and commands of the full screen. */
+/* Append the help that the options ask for: the overview, one command with its options, or a topic. keys: callback
+ * that appends the keys and commands of the full screen. */
 extern const char *const help_topics[]; /* ends with NULL */
 void options_help(const struct options *, void (*keys)(struct str *out), struct str *out);
 /* Append a line for each of these commands. */
 void options_help_commands(command_set, struct str *out);
 
-/* ---- a command line that may be unfinished or wrong (typed.c) ---- */
+/* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* commands that the words allow: the chat, until a word names another command */
+	/* the commands that are still possible: the chat, until a word names another command */
 	command_set commands;
 	const struct command_def *at; /* the command; NULL = its second word is missing */
-	const char *group;            /* first word of a command whose second word comes next, or NULL */
+	const char *group;            /* the first word of a command, if its second word is still missing; else NULL */
 	const struct option_def *due; /* option whose value comes next, or NULL */
 	int words;                    /* words behind the command's name */
 	int help;                     /* 1 = "help" came first, or there is --help */
 };
 void typed_read(struct typed *, const struct option_def *more, int n, char **word);
-/* The row of the option in the word: "--NAME", "--NAME=VALUE" or "-L"; of these commands, else of any command.
- * NULL: none. */
+/* Find the option that the word is: "--NAME", "--NAME=VALUE" or "-L". Options of these commands come first, then
+ * those of any command. NULL = none. */
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
-/* `weir completion SHELL`, and `weir __complete WORD ...`, which the shell's stub calls. Return the exit code. */
+/* Run `weir completion SHELL`, which prints the shell's script, or `weir __complete WORD ...`, which the script
+ * runs. Both return the exit code. */
 int cmd_completion(const struct options *);
 int completion_answer(const struct option_def *more, int n_words, char **word);
 

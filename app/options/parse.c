@@ -1,7 +1,7 @@
-/* app/options/parse.c - options from the config file (config.c), the environment and the command line.
+/* app/options/parse.c - parses the options of the environment and the command line.
  *
- * The first word selects a command if it names one; otherwise every word is a document. Options may be before,
- * between or after the words. */
+ * If the first word names a command, it selects that command. Otherwise every word is a document. Options may come
+ * before, between or after the words. */
 #include "app/options/options.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static int read_environment(struct options *o, struct err *e)
 
 /* ---- command line ---- */
 
-/* Write the name of the first of these commands as typed, such as "weir models". */
+/* Write the command line of the first command in the set, such as "weir models". */
 static void command_name(command_set commands, char *name, size_t size)
 {
 	const struct command_def *c = command_defs;
@@ -47,7 +47,8 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 	return NULL;
 }
 
-/* Report an option that the command does not take: name the command that takes it, or a similar option. */
+/* Set an error for an option that the command lacks. It names the command that has the option, or a similar
+ * option. */
 static int unknown_option(const struct options *o, const char *word, size_t len, command_set commands, struct err *e)
 {
 	const char *lists =
@@ -101,13 +102,13 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	/* rows of the options so far; checked at the end, when the command is known */
+	/* the options so far; whether the command takes them is checked at the end, when it is known */
 	const struct option_def **seen;
 	int n_seen;
 	command_set commands; /* commands that the words so far allow */
-	const char *group;    /* first word of a command of two words, until the second one comes; else NULL */
-	int whole;            /* 1 = the word in `group` is a command by itself, too */
-	int chosen;           /* 1 = a word has named a command or a document */
+	const char *group; /* the first word of a command of two words, while the second word is missing; else NULL */
+	int whole;         /* 1 = the word in `group` is a command by itself, too */
+	int chosen;        /* 1 = a word has named a command or a document */
 	struct err *e;
 };
 
@@ -185,7 +186,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* Before the command is named, take the option of any command; the end of the parse checks it. */
+	/* The command may follow later: accept an option of any command now, and check it at the end. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
@@ -234,7 +235,7 @@ static int take_short(struct parser *p, char *word, char *next, int *used_next)
 {
 	int rc = take_letters(p, word, next, used_next);
 
-	/* Other programs use -c to continue the last conversation: say what it is here. */
+	/* In other programs -c continues the last conversation: explain what to use here. */
 	return rc < 0 && word[1] == 'c'
 	               ? err_set(p->e, p->e->code,
 	                         "%s (-c is the size of the context; --continue goes on with the last session)",
@@ -280,7 +281,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 
 	o->n_file = 0;
 	o->def = &command_defs[0];
-	/* One word may contain several short options: at most one row a character. */
+	/* Room for all options: a word such as -vq may contain one option per character. */
 	{
 		size_t n = 1;
 		for (int i = 1; i < argc; i++)
@@ -294,7 +295,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
 		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
-		/* Help for a group: the mask has all its commands, def is the last of them. */
+		/* Help for a first word alone ("weir models --help"): for all commands that begin with it. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)
 				o->def = c;
@@ -309,7 +310,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 	if (!rc && !o->help && !o->version && o->def->max_files >= 0 && o->n_file > o->def->max_files)
 		rc = err_set(e, ERR_USAGE, "'weir %s' does not know what to do with '%.60s'", o->def->name,
 		             o->file[o->def->max_files]);
-	/* `weir --help benhc`. A file before --help is accepted: `weir report.txt --help`. */
+	/* Report an unknown topic (`weir --help benhc`), but not if it is a file: `weir report.txt --help`. */
 	if (!rc && o->help && o->def == &command_defs[0] && o->n_file && !o->help_kv && !is_topic(o->file[0]) &&
 	    access(o->file[0], F_OK))
 		rc = err_set(e, ERR_USAGE, "there is no help on '%.60s'; weir --help lists the commands", o->file[0]);
@@ -329,7 +330,8 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	char **file = xcalloc((size_t)argc + 1, sizeof *file);
 	int quiet;
 
-	/* Parse argv twice: first to find mistakes and --help, then over the config file and the environment. */
+	/* Parse argv twice. The first pass finds mistakes and --help before any file is read. The second pass
+	 * comes after the config file and the environment, because argv takes precedence. */
 	options_default(o);
 	o->more = more;
 	o->file = file;

@@ -1,6 +1,6 @@
 /* app/options/table.c - the tables of commands and options.
  *
- * Each row names the commands that take it, so one name may mean two things in two commands: `--decode` is a flag
+ * Each option names the commands that take it. One name may have two rows with different meanings: `--decode` is a flag
  * of `inspect tokens` and a number in `bench`. */
 #include "app/options/options.h"
 

@@ -1,5 +1,5 @@
-/* app/options/typed.c - find the command of a command line that may be unfinished or wrong: for completion, and
- * for weir to know that weir-lab runs the command. */
+/* app/options/typed.c - finds the command in a command line that may be unfinished or wrong. Used by completion,
+ * and by weir to decide whether weir-lab runs the command. */
 #include <string.h>
 
 #include "app/options/options.h"
@@ -76,8 +76,8 @@ void typed_read(struct typed *t, const struct option_def *more, int n, char **wo
 		t->help |= d && d->off == offsetof(struct options, help);
 		t->words += d && d->off == offsetof(struct options,
 		                                    prompt); /* -p: later words are documents, not commands */
-		/* weir lacks the rows of weir-lab's options. Skip the word behind such an option, unless the word
-		 * names a command. */
+		/* This may be an option of weir-lab, which weir does not know. Assume that the next word is its
+		 * value, unless that word names a command. */
 		if (!d && word[i][1] == '-' && !strchr(word[i], '=') && i + 1 < n && !names_command(word[i + 1]))
 			i++;
 	}

@@ -1,4 +1,4 @@
-/* app/options/value.c - an option's value from text, and as text. */
+/* app/options/value.c - sets an option from text, and shows its value as text. */
 #include "app/options/options.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	               value);
 }
 
-/* Note whether the user has set the sampler's setting i; if not, restore its default. */
+/* Record whether the user has set the sampler's setting i. If not (said = 0), restore its default. */
 static void sampling_said(struct options *o, enum sampling_setting i, int said)
 {
 	if (i == SAMPLING_SETTINGS)
@@ -112,8 +112,8 @@ char *options_own(struct options *o, const char *text, size_t n)
 	return o->owned[o->n_owned++] = xstrndup(text, n);
 }
 
-/* Replace "~/" by the home directory. The shell does this only for words of their own, not behind "=", in the
- * environment or in the config file. */
+/* Replace "~/" by the home directory. The shell does not do it after "=", in the environment or in the config
+ * file. */
 static const char *below_home(struct options *o, const char *path)
 {
 	const char *home = getenv("HOME");

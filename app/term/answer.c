@@ -1,11 +1,11 @@
-/* app/term/answer.c - an answer on its way to standard output: filtered, wrapped to the terminal, never cut inside a
- * character. */
+/* app/term/answer.c - writes an answer to standard output: filters control characters, wraps lines at the
+ * terminal's width, never cuts a UTF-8 character. */
 #include "app/term/term.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct output *mid_line; /* the answer whose last line on the terminal has no newline yet, or NULL */
+static struct output *mid_line; /* the answer that has begun a line on the terminal and not ended it, or NULL */
 
 void output_init(struct output *out, int raw)
 {

@@ -1,7 +1,7 @@
-/* app/term/external.c - other programs: the user's editor, shell commands, the clipboard.
+/* app/term/external.c - runs other programs: the user's editor, shell commands, clipboard helpers.
  *
- * Programs are started with posix_spawn(), which is safe while other threads run. The editor is a command line of
- * the user's, so the shell splits it; the file's name is an argument of that shell and not part of its text. */
+ * Programs are started with posix_spawn(), which is safe while other threads run. $EDITOR may contain arguments, so the
+ * shell splits it. The draft's folder is passed to that shell as a parameter, so its name needs no quoting. */
 #include "app/term/term.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@ static int wait_for(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Give the program default signal handlers and an empty signal mask. */
+/* Start the program with default signal handlers and an empty signal mask. */
 static void plain_signals(posix_spawnattr_t *attr)
 {
 	sigset_t all, none;
@@ -44,13 +44,13 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. If this program was killed while the editor ran, the script removes the
- * draft's folder. The shell ignores the signals of a terminal that is closed, so that only the editor ends. */
+/* The shell script that runs the editor. If weir was killed meanwhile, the script deletes the draft. The trap
+ * makes the shell survive the signals of a closed terminal, so that it can do so after the editor has ended. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 
-/* Run the editor with the terminal as its standard input, output and error: while the screen is open, descriptor 2
- * of this process is not the terminal (tui.c). Returns the exit status, or -1. */
+/* Run the editor on the terminal. Its descriptors 0 to 2 are opened anew, because the screen redirects descriptor
+ * 2 of this process (tui.c). Returns the exit status, or -1. */
 static int run_editor(const char *editor, const char *folder)
 {
 	char self[24];
@@ -99,7 +99,7 @@ static int draft_folder(char *path, size_t cap, int in_memory, struct err *e)
 	                               dir ? dir : "/tmp", strerror(errno));
 }
 
-/* Remove the folder and its files: the draft, and copies that the editor made. */
+/* Delete the folder of the draft, with backup files that the editor may have left. */
 static void remove_folder(const char *path)
 {
 	DIR *dir = opendir(path);
@@ -151,7 +151,8 @@ int external_edit(struct str *text, int in_memory, struct err *e)
 
 /* ---- a command of the user ---- */
 
-/* Read until the command closes its output. -1: it printed more than `most` bytes, or signals_stopped(). */
+/* Read the command's output to its end. -1 if it is longer than `most` bytes or the user stops it
+ * (signals_stopped()). */
 static int read_output(int fd, size_t most, struct str *out, struct err *e)
 {
 	char buf[1 << 16];
@@ -189,7 +190,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	/* A process group of its own: Ctrl-C goes to weir alone, and the command is killed with its children. */
+	/* A separate process group: the terminal's Ctrl-C reaches only weir, which then kills the command and its
+	 * children. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
@@ -214,7 +216,7 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 
 /* ---- the clipboard ---- */
 
-/* Write the text to the pipe. -1 if the program reads nothing for half a second. */
+/* Write the text to the pipe of a clipboard helper. -1 if the helper reads nothing for half a second. */
 static int pipe_write(int fd, const char *text, size_t n)
 {
 	fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -235,8 +237,9 @@ static int pipe_write(int fd, const char *text, size_t n)
 	return 0;
 }
 
-/* Wait at most a second for the exit status of a helper, then kill it (now: at once): a helper whose desktop does
- * not answer must not block the screen. A helper that serves the clipboard forks a child and ends itself. */
+/* Wait at most a second for a clipboard helper to exit, then kill it, so that a hanging desktop cannot block the
+ * screen. now: 1 = kill at once. Returns the exit status. (A helper that serves the clipboard does so in a child
+ * process.) */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;
@@ -290,7 +293,7 @@ struct helper {
 	const char *words[6];
 };
 
-/* Return the name of the first helper that takes the text, or NULL. */
+/* Pass the text to the first helper that accepts it. Returns the helper's name, or NULL. */
 static const char *helpers_try(const struct helper *h, const char *text, size_t n)
 {
 	const char *set;
@@ -309,7 +312,7 @@ const char *external_copy(const char *text, size_t n)
 		{ "DISPLAY", "xsel", { "xsel", "--clipboard", "--input", NULL } },
 		{ 0 },
 	};
-	/* -w also sets the terminal's clipboard if tmux's set-clipboard allows it; tmux knows -w since 3.2 */
+	/* -w (tmux 3.2 and later) also sets the terminal's clipboard, if the user's tmux allows it */
 	static const struct helper tmux[] = {
 		{ "TMUX", "tmux", { "tmux", "load-buffer", "-w", "-", NULL } },
 		{ "TMUX", "tmux", { "tmux", "load-buffer", "-", NULL } },

@@ -1,4 +1,4 @@
-/* app/term/format.c - numbers, ages and table cells for people. */
+/* app/term/format.c - formats numbers, ages and table cells for people. */
 #include "app/term/term.h"
 #include "engine/base/utf8.h"
 
@@ -23,7 +23,7 @@ void human_bytes(struct str *out, uint64_t n)
 	str_addf(out, u && v < 100 ? "%.1f %s" : "%.0f %s", v, unit[u]);
 }
 
-/* Return the bytes of the UTF-8 character at p. The text has been cleaned, so it is valid. */
+/* Return the length of the UTF-8 character at p, which must be valid. */
 static size_t char_bytes(const char *p)
 {
 	size_t n = 1;

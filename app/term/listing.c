@@ -1,4 +1,5 @@
-/* app/term/listing.c - lists of stored things: aligned columns for people, or one JSON object a line for programs. */
+/* app/term/listing.c - prints tables (of sessions, models, ...): aligned columns for people, or one JSON object a
+ * line for programs. */
 #include "app/term/term.h"
 #include "engine/base/json.h"
 
@@ -12,7 +13,8 @@ static void cell_json(const struct listing_cell *c, struct str *out)
 		json_int(out, c->key, c->number);
 }
 
-/* Append the text, padded to the width. Negative width: align it to the left and cut it. */
+/* Append the text, padded with blanks to `width` columns. A negative width means: left-aligned, and cut if too
+ * long. */
 static void cell_pad(const char *text, int width, struct str *out)
 {
 	if (width < 0)
@@ -39,7 +41,7 @@ static void cell_show(const struct listing_cell *c, struct str *out)
 	str_free(&text);
 }
 
-/* Append a line: the titles of the columns, or the cells of a row. */
+/* Append a line of the table: the column titles (titles = 1), or the cells of a row. */
 static void line_show(struct str *out, const struct listing_cell *cell, size_t n, int titles)
 {
 	size_t last = 0;
@@ -52,7 +54,7 @@ static void line_show(struct str *out, const struct listing_cell *cell, size_t n
 	for (size_t i = 0, shown = 0; i < n; i++) {
 		if (!cell[i].title)
 			continue;
-		/* two blanks after the first column and before the last one, else one */
+		/* Separate columns by one blank, but the first and the last column from the others by two. */
 		str_adds(out, !shown ? "" : shown == 1 || i == last ? "  " : " ");
 		shown++;
 		if (titles)

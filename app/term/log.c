@@ -1,8 +1,8 @@
-/* app/term/log.c - the notices, warnings and errors of this run, each with its time, for /log.
+/* app/term/log.c - keeps the last 200 messages of this run, with their times, for /log.
  *
- * The screen drops notices when the conversation is drawn anew (/undo, /switch) and shows an error for some
- * seconds. The log keeps the last 200 of both. It is in memory only: it names files and sessions, and a private
- * conversation must leave no trace on disk. Any thread may add to it. */
+ * Notices are no longer on the screen once the conversation is drawn again, and errors are shown for a few seconds only.
+ * The log is in memory only: it names files and sessions, and a private conversation must leave no trace on the disk.
+ * Any thread may add to it. */
 #include "app/term/term.h"
 
 #include <pthread.h>

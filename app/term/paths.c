@@ -1,4 +1,4 @@
-/* app/term/paths.c - whole files, the directories above a file, free disk space. */
+/* app/term/paths.c - reads whole files, creates the directories of a path, finds the free disk space. */
 #include "app/term/term.h"
 
 #include <errno.h>

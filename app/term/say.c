@@ -1,4 +1,5 @@
-/* app/term/say.c - errors, notices and output: every foreign byte leaves through clean_*(). */
+/* app/term/say.c - prints errors, notices and output. Text that is not weir's own is freed of control characters
+ * first (clean_*). */
 #include "app/term/term.h"
 
 #include <errno.h>
@@ -41,7 +42,7 @@ void say_error(const struct err *e)
 {
 	struct str line = { 0 }, wrapped = { 0 };
 
-	/* The reader of standard output has gone, so no message is needed. */
+	/* An error without a text means that the reader of standard output has ended (`weir | head`): no message. */
 	if (e->code == ERR_FAIL && !e->msg[0])
 		return;
 	str_adds(&line, "weir: ");
@@ -69,8 +70,8 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines written to standard error, because a screen that opens later hides them. No lock: only the main
- * thread calls say() before a screen opens. */
+/* The last lines that say() wrote to standard error. A full screen that opens later covers them, and shows them
+ * itself. No lock is needed: before a screen opens, only the main thread calls say(). */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];

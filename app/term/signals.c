@@ -1,16 +1,14 @@
 /* app/term/signals.c - what signals do.
  *
- *   SIGINT            during an answer: stop the answer. In an interactive conversation: noted; the prompt clears its
- *                     line. Otherwise: exit 130.
- *   SIGTERM SIGHUP    during an answer or in a conversation: stop, then exit 128 + n from the main path. Otherwise:
- *                     exit at once.
- *   SIGPIPE SIGXFSZ   ignored: the failed write reports the error.
- *   SIGBUS            a mapped model file or the cache on disk was truncated, or its disk failed: the step fails with
- *                     an error (engine_fault()). SIGBUS of other accesses: as the signals below.
+ *   SIGINT            while an answer is generated: stop the answer. At the prompt of a chat: clear the line.
+ *                     Otherwise: exit 130.
+ *   SIGTERM SIGHUP    in a chat: stop the answer, save, exit 128 + n. Otherwise: exit 128 + n at once.
+ *   SIGPIPE SIGXFSZ   ignored: the failed write() reports the error.
+ *   SIGBUS            in a mapped model file or KV cache, which was truncated or whose disk failed: the engine reports
+ *                     an error (engine_fault()). Elsewhere: as the next line.
  *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
  *
- * Handlers wake the poll() at the prompt through a pipe: a signal that comes just before poll() would not interrupt
- * it. */
+ * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt it. */
 #include "app/term/term.h"
 
 #include <errno.h>
@@ -61,7 +59,7 @@ static void on_stop_signal(int sig)
 		atomic_store(&stopped, 1);
 		if (tl)
 			timeline_cancel(tl);
-		/* The third SIGINT during one answer: the answer does not stop by itself, so end the process. */
+		/* After the third SIGINT during one answer, end the process: the answer evidently does not stop. */
 		if (sig == SIGINT && atomic_fetch_add(&n_int, 1) >= 2) {
 			restore_terminal();
 			_exit(130);
@@ -116,8 +114,8 @@ void signals_init(void)
 
 	if (pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) < 0)
 		wake_pipe[0] = wake_pipe[1] = -1; /* without the pipe a prompt notices a signal at the next key */
-	/* No SA_RESTART: a write to a stalled pipe must notice the stop, too. SIGINT is handled even if the shell
-	 * started this process with SIGINT ignored (a background job), so that the answer so far is kept. */
+	/* No SA_RESTART, so that a signal also interrupts a write to a full pipe. SIGINT is handled even if it was
+	 * ignored at the start (as in a shell's background job), so that the answer so far is saved. */
 	signal_handle(SIGINT, on_stop_signal, 0);
 	signal_handle(SIGTERM, on_stop_signal, 0);
 	if (sigaction(SIGHUP, NULL, &hup) || hup.sa_handler != SIG_IGN) /* keep what nohup has set */
@@ -142,8 +140,8 @@ void signals_init(void)
 #endif
 }
 
-/* A core limit of 0 does not stop the kernel from piping the core to a program (systemd-coredump), so clear the
- * dumpable flag, too. Not under a sanitizer: its leak checker must be able to trace the process. */
+/* A core limit of 0 is not enough: the kernel still pipes the core to a handler such as systemd-coredump. So the
+ * dumpable flag is cleared, too. A sanitizer's leak checker needs that flag. */
 void signals_leave_no_core(void)
 {
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });

@@ -1,5 +1,4 @@
-/* app/term/terminal.c - what the terminal behind a descriptor can show: width, colours; a question that one key
- * answers. */
+/* app/term/terminal.c - finds the terminal's width and colours, and asks questions that one key answers. */
 #include "app/term/term.h"
 
 #include <stdlib.h>
@@ -12,7 +11,7 @@ size_t terminal_width(int fd)
 {
 	struct winsize size;
 
-	/* asked at each call: the window's size may change at any time */
+	/* not cached: the window's size may change at any time */
 	return ioctl(fd, TIOCGWINSZ, &size) < 0 ? 0 : size.ws_col;
 }
 
@@ -39,7 +38,7 @@ int terminal_choose(const char *question, const char *letters)
 		keys.c_cc[VTIME] = 0;
 		tcsetattr(0, TCSANOW, &keys);
 	}
-	/* Read one byte at a time: bytes after the answer are input of the conversation. */
+	/* Read single bytes: what follows the answer is input for the chat. */
 	while (!answer && read(0, &c, 1) == 1 && c != 4) {
 		if (c == '\n' || c == '\r')
 			answer = letters[0];
