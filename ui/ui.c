@@ -1,4 +1,4 @@
-/* ui/ui.c - the full screen: open and close, requests to the application, time, drawing.
+/* ui/ui.c - the full screen: opens and closes it, keeps time, draws.
  *
  * From top to bottom:
  *
@@ -9,8 +9,8 @@
  *     input line, or the search line
  *     hints (from HINTS_FROM rows on, or while a pane waits for keys)
  *
- * After a change everything is drawn into a grid of cells; display.c finds the cells that differ. The parts are
- * independent: the transcript, the panes and the input line draw into areas and get keys. */
+ * After a change everything is drawn into a grid of cells. display.c writes only the cells that differ. The parts are
+ * independent: each draws into an area of the grid and gets keys. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -96,8 +96,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The application posts the work of this message a moment later, from another thread. Hold the next
-		 * message until then. */
+		/* The application reports a moment later, from another thread, that it works on this message.
+		 * Until then do not send the next message. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -139,11 +139,11 @@ static void say_tick(struct ui *u)
 	}
 }
 
-/* The caller passes the time of the keys, so that tests can set the clock. */
+/* now: passed by the caller, so that tests can set the clock. */
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;
-	/* A burst from a terminal that does not mark pastes is a paste: nobody types that fast. */
+	/* Without marks for pastes, many bytes at once are taken for a paste: nobody types that fast. */
 	if (n >= KEYS_BURST && !u->keys.marks_pastes)
 		untyped_note(bytes, n);
 	keys_feed(&u->keys, bytes, n, now, ui_key, u);
@@ -193,7 +193,7 @@ int ui_dirty(const struct ui *u)
 	return u->dirty || (u->pane == NO_PANE && u->lay.body > 0 && transcript_changed(u->transcript));
 }
 
-/* Draw "12 new lines" if the transcript continues below the screen. */
+/* Draw "12 new lines" if the transcript has text below the visible part. */
 static void draw_below(struct ui *u, const struct area *a)
 {
 	size_t below = transcript_below(u->transcript), lines;
@@ -232,7 +232,7 @@ static void draw_transcript(struct ui *u, const struct area *a)
 		area_text(a, 0, a->h - 1, ST_FAINT, hello, sizeof hello - 1);
 }
 
-/* Draw a title (clean text) at column x of the upper border, in at most w columns. */
+/* Draw a title into the upper border, at column x and at most w columns wide. The text has no control characters. */
 static void draw_title(const struct ui *u, const struct area *a, int x, int w, unsigned style, const struct str *title)
 {
 	int cols = (int)text_width(str_text(title), title->n);

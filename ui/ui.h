@@ -1,7 +1,7 @@
 /* ui/ui.h - the interface of the full screen.
  *
- *     ui        takes keys, returns actions, shows what is posted; draws into a grid of cells (ui.c)
- *     display   a terminal that shows such a grid (screen/display.c)
+ *     ui        takes keys, returns requests, shows what the application posts; draws into a grid of cells (ui.c)
+ *     display   writes such a grid to a terminal (screen/display.c)
  *     history   the input history, one file for the screen and line mode (input/input_history.c) */
 #ifndef WEIR_UI_H
 #define WEIR_UI_H
@@ -9,44 +9,47 @@
 #include "sessions/import/import.h"
 
 enum clean_flags {
-	CLEAN_LINE = 1, /* one line: show newlines and tabs (^J ^I) instead of keeping them */
-	CLEAN_SHOW = 2, /* show hidden characters as <U+200B> instead of dropping them */
+	CLEAN_LINE = 1, /* one line: show newlines and tabs as ^J and ^I */
+	CLEAN_SHOW = 2, /* show invisible characters as <U+200B>; default: drop them */
 };
 #define CLEAN_MARKS_MAX 4 /* most combining marks on one base character */
 
 /* ---- words that were not typed (untyped.c) ---- */
 
-/* Remember the words after an @ in text that enters the input line by a paste, an editor or a file.  Any thread. */
+/* Remember the words after an @ in text that was not typed, but pasted or read from an editor or a file.
+ * Thread-safe. */
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
-/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history, because a later
- * run would take the word for typed. */
+/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history: recalled in a
+ * later run, the word would count as typed. */
 int untyped_names_file(const char *text, size_t n);
 
-/* ---- the input history (input_history.c): one file for the screen, line mode and other running weirs ---- */
+/* ---- the input history (input_history.c): one file, shared by all running weir processes ---- */
 
 enum { HISTORY_MAX = 2000 };
 typedef void history_fn(const char *text, size_t n, void *ud);
-/* Call back for the last HISTORY_MAX entries, oldest first.  Creates the file with mode 0600 in an existing
- * directory.  -1: file unusable. */
+/* Call the function for the last HISTORY_MAX entries, oldest first. If the file does not exist, it is created with
+ * mode 0600. -1: the file cannot be used. */
 int history_load(const char *path, history_fn *, void *ud);
-/* Append an entry, unless it is longer than 1 MiB or untyped_names_file(text, n).  Errors are ignored. */
+/* Append an entry. Entries longer than 1 MiB, and those with pasted file names (untyped_names_file()), are not
+ * saved. Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
-/* Shrink a larger file to HISTORY_MAX entries and at most 16 MiB. */
+/* If the file is larger, shrink it to HISTORY_MAX entries and at most 16 MiB. */
 void history_trim(const char *path);
 
 /* ---- the full screen (ui.c) ----
  *
- * The application posts messages, figures and lists, feeds bytes from the terminal, and takes actions until none is
- * left. Nothing here blocks, starts threads or uses the engine. Posted text may be hostile: it is copied, cleaned for
- * display, and kept unchanged for the clipboard. One ui per process, because readline's state is global; one thread. */
+ * The application posts messages, figures and lists, feeds bytes from the terminal, and takes requests until there are
+ * none. Nothing here blocks, starts threads or uses the engine. Posted text may contain control sequences: it is
+ * filtered for display, and copied to the clipboard unchanged. There can be one ui per process, because readline's state
+ * is global, and only one thread may use it. */
 
 struct ui;
 struct grid;
 
-/* What happens to a command while an answer is generated or a document is read: run at once; run at once if it has
- * no argument, else queued; queued; refused. */
+/* What happens to a command that is sent while an answer is generated or a document is read. ALLOWED: it runs at
+ * once; LOOKS: at once if it has no argument, else it is queued; QUEUED: it waits; REFUSED: an error is shown. */
 enum ui_busy { BUSY_ALLOWED, BUSY_LOOKS, BUSY_QUEUED, BUSY_REFUSED };
 struct ui_command {
 	const char *name, *aliases; /* "/undo"; aliases: separated by blanks */
@@ -54,7 +57,8 @@ struct ui_command {
 	enum ui_busy busy;
 	/* what completion offers as the argument */
 	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD, ARG_SETTING } arg;
-	const char *words; /* search words for the palette; a word with a slash is an unlisted alias */
+	/* synonyms, which the palette searches; a synonym with a slash before it is a hidden alias of the command */
+	const char *words;
 };
 /* Completion of ARG_SETTING: a name, then one of its values. */
 struct ui_setting {
@@ -85,22 +89,24 @@ void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
 /* Requests to the application. */
 enum ui_what {
-	UI_SEND, /* text: a message or a /command; while work runs only commands that may run now */
+	UI_SEND, /* text: a message or a /command that the user has sent and that may run now */
 	UI_STOP, /* stop the answer, or reading */
 	UI_QUIT,
-	UI_SUSPEND,  /* Ctrl-Z */
-	UI_REPAINT,  /* Ctrl-L: redraw everything */
-	UI_EDITOR,   /* text: the draft to edit; post the result with ui_draft() */
-	UI_COPY,     /* text: to the clipboard */
-	UI_LIST,     /* the list of sessions opened or its filter was cleared: post the sessions */
-	UI_PREVIEW,  /* id: post that session's last messages */
-	UI_SWITCH,   /* id: continue in that session; text not empty: wait until no other process has it open */
-	UI_RENAME,   /* id, text */
-	UI_FORK,     /* id */
-	UI_DELETE,   /* id: the user confirmed; can be undone for DELETE_UNDO seconds */
+	UI_SUSPEND, /* Ctrl-Z */
+	UI_REPAINT, /* Ctrl-L: redraw everything */
+	UI_EDITOR,  /* text: the draft to edit; post the result with ui_draft() */
+	UI_COPY,    /* text: to the clipboard */
+	/* the user opened the list of sessions, or cleared its filter: call ui_sessions() with all sessions */
+	UI_LIST,
+	UI_PREVIEW, /* id: post that session's last messages */
+	UI_SWITCH,  /* id: continue in that session; text not empty: first wait until no other process writes it */
+	UI_RENAME,  /* id, text */
+	UI_FORK,    /* id */
+	/* id: delete that session, as the user has confirmed; it can be restored for DELETE_UNDO seconds */
+	UI_DELETE,
 	UI_UNDELETE, /* id: the one deleted last */
-	UI_FIND,     /* text: words to search in all sessions; post the matches with ui_sessions() */
-	UI_PANEL,    /* on: figures of the cache to compute: 0 none, 1 those of the bar, 2 all */
+	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
+	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
 	UI_MOUSE,    /* on; id: 1 = make it the user's setting */
 	UI_THEME,    /* text: its name */
 };
@@ -111,7 +117,7 @@ struct ui_action {
 	int64_t id;
 	int on;
 };
-/* Take the next request: 1, or 0 = none.  out->text is valid until the next call of any ui function. */
+/* Take the next request. 1, or 0 = there is none. out->text is valid until the next call of any ui function. */
 int ui_action(struct ui *, struct ui_action *out);
 
 /* ---- what the application posts ---- */
@@ -122,24 +128,24 @@ void ui_clear(struct ui *); /* empty the transcript before another is posted */
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry: a message or a notice */
 /* append to the last entry; may be cut between any two bytes */
 void ui_piece(struct ui *, const char *bytes, size_t n);
-/* the last entry is complete; note: "[120 tokens, 90 t/s]", or NULL */
+/* the last entry is complete; note: a line below it, such as "[120 tokens, 90 t/s]", or NULL */
 void ui_entry_end(struct ui *, const char *note);
 
-/* Append an entry for the text that is read, from its byte `at` on.  begins: 1 if it does not continue the last
- * such entry. */
+/* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 if it does not continue the
+ * previous entry of such text. */
 void ui_text(struct ui *, size_t at, int begins);
 void ui_cut(struct ui *, size_t n); /* remove everything after message n, notices too */
-/* number only the first n messages from now on; the others stay */
+/* from now on only the first n messages have numbers; later entries stay on the screen */
 void ui_messages_end(struct ui *, size_t n);
 
-/* Work in progress.  verb: "reading", "answering", "saving", ...; NULL = none, so queued messages are sent.  Post
- * every change. */
+/* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so
+ * the next queued message is sent. */
 struct ui_work {
-	/* had: tokens of done that were cached; left: seconds, < 0 = unknown */
+	/* had: tokens that were in the cache already, included in done; left: seconds, < 0 = unknown */
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
-	int open; /* 1: messages interrupt the work; they are sent at once, not queued */
+	int open; /* 1: a message interrupts this work, so it is sent at once and not queued */
 };
 void ui_work(struct ui *, const struct ui_work *);
 
@@ -157,20 +163,20 @@ struct ui_document {
 	const char *name, *text;
 	size_t n;
 	uint64_t bytes;
-	int32_t tokens, first; /* first: index of its first token; -1 = not read yet, or UI_SEARCHED */
+	/* first: index of its first token; -1 = not read yet; UI_SEARCHED = only passages of it are read */
+	int32_t tokens, first;
 	const struct mark *mark;
 	size_t n_mark; /* pages and headings; if none, form feeds and '#' mark them */
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
-/* Post the sources of an answer, numbered as in its text, at most UI_SOURCES.  question: number of the message
- * that it answers, SIZE_MAX = the last question.  F7 opens the sources of the visible answer one after another; a
- * click on "[1]" opens that one.  The documents' text is shaded by share: the source's share of the answer's
- * attention, < 0 = unknown. */
+/* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered
+ * message; SIZE_MAX = the last question. F7 opens the sources one after another; a click on "[1]" opens that
+ * source. share: the source's share of the answer's attention, shown as a shade in the document; < 0 = unknown. */
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
-	size_t document, from, to; /* bytes [from, to) of the posted text; document SIZE_MAX = removed, */
+	size_t document, from, to; /* bytes [from, to) of the posted text; document SIZE_MAX = it was removed, */
 	char name[UI_SOURCE_NAME]; /* so only the name is known */
 	int sent;                  /* 1: it was sent to the model */
 	float share;
@@ -178,15 +184,15 @@ struct ui_source {
 void ui_sources(struct ui *, size_t question, const struct ui_source *, size_t n);
 
 struct ui_session {
-	/* snippet: the match of UI_FIND, \x01 and \x02 around its words; else "" */
+	/* snippet: text around the match of UI_FIND, with \x01 and \x02 around the found words; else "" */
 	int64_t id;
 	const char *name, *title, *model, *snippet;
 	int64_t used;
 	int32_t messages, tokens;
 	uint64_t kv_bytes;
-	double seconds; /* seconds of prefill before it can continue: 0 = instant; < 0 = unknown */
+	double seconds; /* how many seconds of prefill it takes to continue the session: 0 = instant; < 0 = unknown */
 	int here;       /* 1: the session on the screen */
-	long writer;    /* pid of another process that has it open; -1 = pid unknown, 0 = none */
+	long writer;    /* pid of another process that writes it; -1 = its pid is unknown; 0 = none */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
@@ -198,9 +204,9 @@ void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
 /* show "copied 34 bytes" in the status row for some seconds */
 void ui_say(struct ui *, const char *text);
 
-/* The screen's own commands.  The text is the command's argument. */
+/* Commands of the screen. The text is the command's argument. */
 void ui_open_help(struct ui *, const char *words); /* at the first place with these words */
-/* Append the text of the help pane in lines of at most 80 columns. */
+/* Append the text of the help pane, in lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);
 #define DELETE_UNDO 10.0
@@ -208,7 +214,7 @@ void ui_open_sessions(struct ui *);
 void ui_ask_delete(struct ui *, int64_t session);
 void ui_edit(struct ui *, const char *text);            /* requests UI_EDITOR */
 void ui_open_documents(struct ui *, const char *where); /* where: "", "p12", "40%" or words to find */
-/* Open the documents pane at bytes [from, to) of a document's posted text, marked like a match. */
+/* Open the documents pane at bytes [from, to) of a document's posted text, which are highlighted like a match. */
 void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how); /* how: "", "off", "bar", "full", "layer 12" */
 /* search the transcript; returns the number of matches */
@@ -230,8 +236,8 @@ struct ui_region {
 	int32_t first, last; /* oldest and newest token in it; -1 = empty */
 	float share;         /* share of attention mass now; < 0 = not observed */
 };
-/* A token entered a ring, moved to a larger ring, or was evicted from one. mass: running average of its attention; 0 =
- * not observed. */
+/* An event of a token: it entered a ring (a queue of cache slots), moved on to a ring of older tokens, or was
+ * evicted from a ring. mass: running average of its attention; 0 = not observed. */
 struct ui_flow {
 	enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what;
 	int ring;
@@ -240,36 +246,40 @@ struct ui_flow {
 	char text[48];
 };
 struct ui_cache {
-	/* sentences shown instead of figures: why there are none; NULL = figures follow */
+	/* text to show instead of the figures, if there are none; else NULL */
 	const char *none;
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
 	uint64_t bytes, bytes_most; /* bytes of the cache: in use, at capacity */
-	/* bytes a token reads from disk; share of its selection that the token before had selected, too; < 0 =
-	 * unknown */
+	/* fetched: bytes that a token reads from disk; overlap: share of its selected entries that the previous
+	 * token had selected, too; < 0 = unknown */
 	double fetched;
 	float overlap;
-	uint64_t resident; /* part of bytes_most in memory while the rest is on disk; 0 = all in memory */
+	uint64_t resident; /* if the cache is on disk: bytes of it that are in memory; 0 = all is in memory */
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;
 	int32_t per_col;          /* columns of the strips below; tokens per column */
 	const uint8_t *kept_col;  /* [cols] share of KV entries kept; 255 = all, 0 = none */
-	const uint8_t *where_col; /* [cols] index of the region that holds most of the column; 255 = evicted */
-	/* not observed; running average of attention mass; share of KV heads that selected the token */
+	const uint8_t *where_col; /* [cols] index of the region that has most of the column's tokens; 255 = evicted */
+	/* what `heat` shows: nothing; a running average of attention mass; the share of KV heads that selected the
+	 * token */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;
 	int n_layer;
 	const uint8_t *heat;                 /* [n_layer][cols] */
 	const char (*text_col)[UI_COL_TEXT]; /* [cols] words of each column, cut to fit; NULL = unknown */
-	int32_t selected;                    /* entries per KV head that the last token read; 0 = all, < 0 = unknown */
-	/* layers that selected again for the last token; < 0 = this policy never reuses a selection */
+	int32_t selected; /* entries per KV head that the last token attended to; 0 = all, < 0 = unknown */
+	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
+	 * selection */
 	int32_t refreshed;
-	float cosine; /* cosine similarity of the queries that a refresh compares; < -1 = unknown */
-	/* share of attention on the old selection where a layer selected again; < 0 = unknown */
+	/* a selection is renewed if the query has changed: cosine similarity of the two; < -1 = unknown */
+	float cosine;
+	/* where a layer renewed its selection: share of attention on the old one; < 0 = unknown */
 	float recovered;
-	/* share of attention on the entries that were read, estimated by the key sketch; < 0 = unknown */
+	/* estimated share of attention on the selected entries; < 0 = unknown */
 	float estimated;
-	/* entries per KV head sampled for the others, 0 = none; std. error of their share, < 0 = unknown */
+	/* sampled: entries per KV head that represent those not selected; 0 = none. spread: standard error of the
+	 * estimate; < 0 = unknown */
 	int32_t sampled;
 	float spread;
 	struct ui_flow flow[UI_FLOWS];
@@ -284,33 +294,31 @@ struct ui_cache {
 	double seconds; /* time to compute these figures */
 	double every;   /* seconds between two reports; 0 = unknown */
 };
-/* Post figures a few times a second while UI_PANEL asks for them. */
+/* Post the cache figures, a few times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Post which parts of a text are in the cache, as adjacent spans.  end: byte after the span.  kept: 255 = by all
- * heads, 0 = evicted.  part: index, from 1, of the region that holds most of it; 0 = unknown.  which: number of a
- * message; if < 0, document -1 - which. */
+/* Post which parts of a text are in the cache, as adjacent byte ranges. end: byte after the range. kept: share of
+ * the heads that keep it, 255 = all, 0 = evicted. part: 1 + index of the region that has most of it; 0 = unknown.
+ * which: number of a message; if < 0, document -1 - which. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;
 };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
-/* Post which parts of the text that is read are in the cache. The first span begins at byte `from`; all before it is
- * evicted. */
+/* The same for a growing file. The first range begins at byte `from`; all text before it is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
-/* Post the surprise of the text that is read, from byte `from` on.  kept is a level: 0 = none, to 3.  Spans posted
- * before stay. */
+/* Post how surprising a growing file's sentences are to the model, from byte `from` on. Here `kept` is a level, 0
+ * to 3. Ranges that were posted earlier stay. */
 void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
 /* ---- a terminal (display.c) ---- */
 
 struct display;
-/* color: may be used; ask_background: the terminal's answer comes as a key */
+/* color: 1 = use colours; ask_background: 1 = ask the terminal for its background, the reply comes as a key */
 struct display_options {
 	int color;
 	int ask_background;
 };
-/* Open the terminal fd, for reading and writing.  ERR_FAIL: it cannot show a full screen (TERM is dumb or
- * unknown); use line mode. */
+/* display_open(): open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
 const char *display_library(void); /* version in use: "ncurses 6.4.20221231" */
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
@@ -325,7 +333,7 @@ int display_theme(struct display *, const char *name);          /* -1: no such t
 int display_copy(struct display *, const char *text, size_t n); /* OSC 52; -1: too long (100 KB of base64) */
 int display_utf8(const struct display *);                       /* 0: only ASCII works */
 int display_colors(const struct display *);                     /* number of usable colours; 0 = none */
-/* Escape sequences that reset any terminal; a constant string, for signal handlers. */
+/* Return escape sequences that reset the terminal: a constant string, which signal handlers may write. */
 const char *display_reset(void);
 /* 1 if a terminal of that name can show the full screen. */
 int display_usable(const char *term);

@@ -1,4 +1,4 @@
-/* ui/ui_acts.c - carries out the acts of the table of bindings: focus, closing, stopping, quitting, scrolling,
+/* ui/ui_acts.c - carries out the actions of the key bindings: focus, closing, stopping, quitting, scrolling,
  * copying. */
 #include "ui/ui_private.h"
 
@@ -6,7 +6,7 @@
 
 /* ---- panes and focus ---- */
 
-/* F6: browse the open pane or the transcript, then the cache beside or below it, then return to the input line. */
+/* F6: give the focus to the open pane or the transcript, then to the cache panel, then to the input line again. */
 static void next_focus(struct ui *u)
 {
 	int panel = u->lay.side || u->lay.bar;
@@ -24,8 +24,8 @@ static void next_focus(struct ui *u)
 
 /* ---- F3 ---- */
 
-/* Open the search of the pane or transcript on the screen, or go to its next match.  The transcript is searched
- * upwards from the newest text. */
+/* F3: open the search of the pane or transcript, or go to its next match. The transcript is searched upwards from
+ * the newest text. */
 static void find(struct ui *u, int step)
 {
 	char c = !pane_state(u, PANE_MATCHES) ? '/' : step > 0 ? 'n' : 'N';
@@ -41,7 +41,7 @@ static void find(struct ui *u, int step)
 
 /* ---- stopping and quitting ---- */
 
-/* Move the queued messages back into the draft, before its text. */
+/* Move the queued messages back into the input line, in front of its text. */
 static void unqueue_all(struct ui *u)
 {
 	struct str s = { 0 };
@@ -173,7 +173,7 @@ void ui_edit(struct ui *u, const char *text)
 
 static void page(struct ui *u, double pages)
 {
-	/* An open pane got the key already.  If it is still here, the pane has no pages. */
+	/* An open pane has had the key before. If it did not use the key, it cannot be scrolled. */
 	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;

@@ -1,4 +1,4 @@
-/* ui/ui_commands.c - the screen's own commands: panes, the cache beside the transcript, search, copying, themes. */
+/* ui/ui_commands.c - runs the screen's own commands: panes, cache panel, search, copying, themes. */
 #include "ui/screen/theme.h"
 #include "engine/base/utf8.h"
 #include "ui/ui_private.h"
@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* F2: show the cache as bar or side panel, then on the whole screen, then not at all.  Skip the bar if it has no
- * room. */
+/* F2: show the cache as a bar or side panel, then on the whole screen, then not at all. The bar is skipped on
+ * small screens. */
 void ui_panel_next(struct ui *u)
 {
 	str_clear(&u->say);

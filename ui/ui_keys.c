@@ -1,23 +1,22 @@
-/* ui/ui_keys.c - routes each key to the first of these that uses it.
+/* ui/ui_keys.c - passes each key to the first of these that uses it:
  *
  *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter after Ctrl-X
- *   2. an open field: the search line, a field or a question of the open pane
+ *   2. an open text field: the search line, or a field or question of the open pane
  *   3. in browse mode, the part with the focus
  *   4. an open popup of completions, a history search, vi's insert mode: Esc, Enter, Tab and arrows
  *   5. the open pane: PgUp, PgDn, Esc, and while the input line is empty all keys that type nothing
- *   6. the table of bindings
+ *   6. the table of key bindings
  *   7. the input line
  *
- * Letters and pastes go to the input line, whatever is open, with two exceptions: fields, where the cursor is shown,
- * and browse mode, which F6 enters and the status row names. A letter without a meaning in browse mode leaves it and is
- * typed. Esc closes what was opened last: popup, field, browse mode, search marks, pane; then it stops the answer. */
+ * Letters go to the input line even if a pane is open, except in text fields and in browse mode (F6), where they are
+ * commands. A letter that is no command leaves browse mode and is typed. Esc closes what was opened last. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Write the key's name as in the table of bindings: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j".  At most 23 bytes. */
+/* Write the key's name as the table of bindings has it: "F1", "Ctrl-G", "Alt-Enter", "PgUp", "j". */
 static void key_name(const struct key *k, int leader, char out[24])
 {
 	static const char *const names[] = {
@@ -101,7 +100,7 @@ static int is_typed(const struct key *k)
 	return k->code == K_PASTE || (k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)));
 }
 
-/* Pass a key to the small form of the cache.  Tab, Enter, Esc and q return to the input line. */
+/* Pass a key to the cache bar or side panel. Tab, Enter, Esc and q return to the input line. */
 static int panel_key(struct ui *u, const struct key *k)
 {
 	enum pane_key did =
@@ -138,7 +137,7 @@ static int is_ctrl(const struct key *k, int32_t letter)
 	return k->code == K_CHAR && k->mods == KEY_CTRL && k->cp == letter;
 }
 
-/* 1 for keys that a popup or a search of the input line gets first. */
+/* 1 if a popup or a search of the input line uses this key before the pane does. */
 static int line_first(const struct key *k)
 {
 	switch (k->code) {

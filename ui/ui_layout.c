@@ -1,4 +1,4 @@
-/* ui/ui_layout.c - divides the screen: rows and columns of each part. */
+/* ui/ui_layout.c - computes which rows and columns each part of the screen gets. */
 #include "ui/ui_private.h"
 
 #include <string.h>
@@ -23,12 +23,12 @@ void ui_lay_out(struct ui *u)
 	left -= l->line;
 	l->status = left >= 2;
 	left -= l->status;
-	/* On small screens hints are shown only in states that a user cannot leave without knowing the keys. */
+	/* On small screens, hints are shown only in states that a user cannot leave without knowing the keys. */
 	l->hints = u->h >= HINTS_FROM ||
 	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;
-	/* Give the bar at least one row even before there are figures: the application computes only visible
-	 * figures. */
+	/* Give the bar at least one row even before there are figures: they are computed only once the bar is
+	 * visible. */
 	if (u->panel && !wide && u->w >= BAR_COLS && u->h >= BAR_ROWS && !pane_has(u, PANE_IS_CACHE) &&
 	    left > TRANSCRIPT_LEAST)
 		l->bar = within(cache_pane_rows(u->panes[CACHE], u->w), 1, left - TRANSCRIPT_LEAST);

@@ -1,7 +1,7 @@
 /* ui/ui_mouse.c - the mouse: wheel, clicks on sources, hints and panes, selecting text.
  *
- * While a program uses the mouse, the terminal's own selection works only with Shift. So dragging selects here: the
- * marked text is copied when the button is released, with wrapped lines joined again. */
+ * While a program uses the mouse, the terminal itself selects text only with Shift. So this file implements selection
+ * by dragging. The text is copied when the button is released, with wrapped lines joined again. */
 #include "ui/ui_private.h"
 
 static int is_in(const struct area *a, int x, int y)
@@ -44,7 +44,7 @@ void select_end(struct ui *u)
 	u->dirty = 1;
 }
 
-/* Append the text of cells [from, to) of row y, without trailing blanks. */
+/* Append the text of cells [from, to) of screen row y, without trailing blanks. */
 static void add_cells(const struct ui *u, int y, int from, int to, struct str *out)
 {
 	const struct cell *row = u->grid.cell + (size_t)y * (size_t)u->grid.w;
@@ -105,7 +105,7 @@ static void drag(struct ui *u, int x, int y)
 
 /* ---- clicks ---- */
 
-/* Handle a press of the button.  1: *of_hint = the key whose hint was clicked. */
+/* Handle a press of the mouse button. 1 if a key hint was clicked; *of_hint is its key then. */
 static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint)
 {
 	const struct layout *l = &u->lay;
@@ -128,7 +128,8 @@ static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint
 	return 0;
 }
 
-/* Handle the release of the button: copy dragged text, or open the clicked source, or unfold the clicked message. */
+/* Handle the release of the mouse button: copy dragged text, or open the clicked source, or unfold the clicked
+ * message. */
 static void button_released(struct ui *u, const struct key *k)
 {
 	int clicked = u->select.pressed && k->y < u->lay.body && !u->pane;

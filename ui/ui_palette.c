@@ -1,4 +1,4 @@
-/* ui/ui_palette.c - carries out what the user chose in the palette. */
+/* ui/ui_palette.c - runs what the user chose in the palette (the searchable list of commands, sessions and keys). */
 #include "ui/ui_private.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* ui/ui_panes.c - opening and closing panes, their keys, the focus. */
+/* ui/ui_panes.c - opens and closes panes, gives them keys and the focus. */
 #include "ui/ui_private.h"
 
 #include <stddef.h>

@@ -1,5 +1,4 @@
-/* ui/ui_post.c - what the application posts: entries of the transcript, work, status, documents, sessions, the
- * cache. */
+/* ui/ui_post.c - takes what the application posts: messages, progress, status, documents, sessions, cache figures. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -35,11 +34,11 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* A pane hides the error in the transcript, so show it in the status row, too. */
+	/* A pane covers the error in the transcript: show it in the status row, too. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
 	i = transcript_add(u->transcript, role, text, n);
-	/* Fold a message that the input line showed as "[pasted 123 lines]". */
+	/* Fold a long pasted message, as the input line did ("[pasted 123 lines]"). */
 	if (role == UI_USER && paste_is_long(text, n))
 		transcript_fold_last(u->transcript);
 	return i;
@@ -103,7 +102,7 @@ static void clean_into(struct str *out, const char *text)
 		clean_line(text, strlen(text), out);
 }
 
-/* Compare texts before and after a post, to avoid drawing the same again. */
+/* 1 if the texts are equal. Used to avoid drawing after a post that changes nothing. */
 static int same_text(const struct str *a, const struct str *b)
 {
 	return a->n == b->n && (!a->n || !memcmp(a->p, b->p, a->n));
@@ -192,7 +191,7 @@ void ui_sessions(struct ui *u, const struct ui_session *s, size_t n, int64_t now
 		if (s[i].name && *s[i].name)
 			names[n_names++] = s[i].name;
 	}
-	/* A search returns only some names: completion keeps the full list. */
+	/* If this is a search result, it has only some sessions: completion keeps the full list. */
 	if (!found)
 		input_names(names, n_names);
 	free(names);

@@ -1,19 +1,19 @@
-/* ui/ui_private.h (private to ui/) - the state that the files of the full screen share.
+/* ui/ui_private.h (private to ui/) - the state of the full screen, shared by its files.
  *
  *     ui.c           open and close, time, drawing
  *     ui_layout.c    rows and columns of the parts
  *     ui_requests.c  requests to the application
- *     ui_post.c      what the application posts
+ *     ui_post.c      takes what the application posts
  *     ui_commands.c  the screen's own commands
  *     ui_mouse.c     wheel, clicks, selecting text by dragging
- *     ui_keys.c      routes keys; bindings.c is the table of keys, ui_acts.c carries out its acts
- *     ui_panes.c     panes and focus; ui_palette.c carries out choices of the palette
+ *     ui_keys.c      routes keys; bindings.c is the table of keys, ui_acts.c carries out its actions
+ *     ui_panes.c     panes and focus; ui_palette.c runs what was chosen in the palette
  *     ui_search.c    search in the transcript
  *     ui_queue.c     queued messages
  *     ui_status.c    status row and hints
  *
- * All texts here are clean, except queued messages, actions and the last question, which leave as the user typed
- * them. */
+ * All texts here are free of control characters. Exceptions are queued messages, requests and the last question, which
+ * stay as the user typed them. */
 #ifndef WEIR_UI_PRIVATE_H
 #define WEIR_UI_PRIVATE_H
 
@@ -26,14 +26,14 @@
 #define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
 #define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
 #define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
-#define BEGIN_SECONDS                                                                                                  \
-	0.3 /* most time that the queue waits for the application to post the work that a message started */
+#define BEGIN_SECONDS 0.3 /* seconds to wait, after a message, until the application reports work on it */
 enum {
-	SIDE_FROM = 110, /* columns from which the cache is drawn beside the transcript, not below it */
+	/* screens at least this wide show the cache panel beside the transcript; others show a bar below it */
+	SIDE_FROM = 110,
 	BAR_COLS = 60,
 	BAR_ROWS = 15,   /* smaller screens have no bar */
 	HINTS_FROM = 16, /* rows from which hints are always shown */
-	/* rows from which they are shown while a pane, browse mode, a search or Ctrl-X waits for keys */
+	/* rows from which hints are shown while a pane, browse mode, a search or Ctrl-X waits for keys */
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
@@ -45,9 +45,8 @@ enum {
 
 enum { DUSK = 2, PAPER = 3 }; /* theme_at(): theme for a dark background, for a light one */
 
-/* ON_LINE: typed text goes to the input line, or to an open field of the pane.  The other values are browse mode,
- * entered by F6: letters are keys of the transcript, of the open pane, or of the cache beside or below it
- * (ON_PANEL). */
+/* Where keys go. ON_LINE: to the input line, or to an open text field of the pane. The other values are browse
+ * mode (F6), in which letters are commands of the transcript, the open pane, or the cache panel (ON_PANEL). */
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A pending request to the application. */
@@ -84,21 +83,22 @@ struct ui {
 	int panel;      /* 1: bar or side panel switched on */
 	int panel_told; /* value of the last UI_PANEL */
 	int mouse;
-	/* Text selected by the mouse: from the place where the button was pressed to the pointer, inside the part of
-	 * the screen where it was pressed.  held: the transcript followed new text before.  body: the part of the
-	 * screen that showed text when last drawn. */
+	/* The mouse selection reaches from (x, y), where the button was pressed, to (to_x, to_y), and stays inside
+	 * the area `in`. held: the transcript followed new text before the selection. body: the area that showed
+	 * text when it was drawn last. */
 	struct {
 		int pressed, dragged, held, x, y, to_x, to_y;
 		struct area in;
 	} select;
 	struct area body;
-	/* number for theme_at(); chosen: 1 = by the user, not by the terminal's background */
+	/* theme: number for theme_at(); theme_chosen: 1 = by the user, 0 = by the terminal's background colour */
 	int theme, theme_chosen;
 
 	struct str last_question; /* as typed */
 	uint64_t place;
 	int has_place; /* set by the key m */
-	/* lines below the screen at the last drawing; how many of them are new; 1: scrolled since */
+	/* below: lines of the transcript below the visible part; fresh: how many of them are new; moved: 1 = the
+	 * user scrolled since the last drawing */
 	size_t below, fresh;
 	int moved;
 
@@ -109,22 +109,24 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* messages that wait for the current work */
-	/* a message was sent: the next one waits for the application to post its work */
+	/* begun: 1 = a message was sent, and the application has not reported work on it yet; it gets until
+	 * begun_until */
 	int begun;
 	double begun_until;
 	struct todo *todo;
 	size_t n_todo, cap_todo;
 	struct str given; /* text of the last action */
 
-	/* turn whose source F7 opened last (transcript_turn()); the next source to open */
+	/* source_turn: the turn whose source F7 opened last; next_source: the source that F7 opens next */
 	size_t source_turn, next_source;
-	double undo_until; /* until then the last deleted session can be restored; 0 = none */
+	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	double typed_until; /* 1: a pane got keys; time at which it is told of the pause */
+	/* typed: 1 = a pane got keys; typed_until: when the pane is told that the user has paused */
+	double typed_until;
 	struct str say;
 	double say_until;
 	int say_new; /* new: its time starts when it is drawn */
-	/* 1: a command was typed last; show its output even if the transcript was scrolled away */
+	/* 1 = a command was typed last: show its output even if the user has scrolled away */
 	int asked;
 	struct {
 		struct str verb;
@@ -172,12 +174,13 @@ int mouse_key(struct ui *, const struct key *, struct key *of_hint); /* 1: a key
 void select_draw(struct ui *);                                       /* restyle the selected cells */
 void select_end(struct ui *);
 /* ui_commands.c */
-void ui_source_next(struct ui *); /* F7: open the document at the next source of the visible answer */
+void ui_source_next(struct ui *); /* F7: open the next source of the visible answer in its document */
 void ui_source_open(struct ui *, size_t turn, size_t i); /* click: open source i of that turn */
 void ui_panel_next(struct ui *);                         /* F2 */
-void ui_background(struct ui *, int light); /* the terminal's background: choose a theme, unless the user did */
+/* called with the terminal's background: choose a theme for it, unless the user chose one */
+void ui_background(struct ui *, int light);
 /* ui_acts.c */
-/* 0: the act does not apply here, so the input line gets the key */
+/* carry out an action; 0 = it does not apply here, so the input line gets the key */
 int ui_act(struct ui *, enum act, const struct key *);
 /* ui_search.c */
 void ui_search_open(struct ui *, int down);

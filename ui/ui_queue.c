@@ -1,4 +1,4 @@
-/* ui/ui_queue.c - messages and commands that the user sent; those that may not run yet wait in the queue. */
+/* ui/ui_queue.c - sends messages and commands, or queues those that cannot run before the current work ends. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -134,7 +134,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	size_t n;
 	const char *text = input_text(&n);
 
-	/* A refused command replaces the draft, so put the user's draft back. */
+	/* ui_submit() may put a refused command into the input line: restore the user's draft. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
 	input_restore(str_text(&draft));

@@ -1,4 +1,4 @@
-/* ui/ui_requests.c - requests to the application, and its current work. */
+/* ui/ui_requests.c - the list of requests that the application will take, and what it works on now. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* 1 for requests that replace an older pending one of their kind. */
+/* 1 if a new request of this kind replaces a pending one. */
 static int only_newest(enum ui_what what)
 {
 	switch (what) {

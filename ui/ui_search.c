@@ -1,4 +1,4 @@
-/* ui/ui_search.c - search in the transcript: search line, keys, matches. */
+/* ui/ui_search.c - the search in the transcript: its search line, keys and matches. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
-		/* The first letter searches; further letters narrow the match. */
+		/* The first letter goes to the next match; further letters stay at that match if it still fits. */
 		ui_search_run(u, had || !u->search_down ? 0 : 1);
 	}
 }

@@ -1,8 +1,8 @@
-/* ui/ui_status.c - the status row and the row of key hints.
+/* ui/ui_status.c - draws the status row and the row of key hints.
  *
- * The status row consists of parts with several forms, from the longest to none. If the row is too narrow, the table
- * give_up[] says which part becomes shorter first: policy, memory and speed before position, position before the
- * current work. The number of evicted tokens is given up last. */
+ * Each part of the status row has several forms, from long to empty. If the row is too narrow, parts are shortened in
+ * the order of the table give_up[]: first policy, memory and speed, then the position, then the current work. The
+ * number of evicted tokens disappears last. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 
@@ -75,7 +75,7 @@ void status_work(const struct ui *u, int form, struct str *out)
 		str_addf(out, " %s", num_wait(u->work.left).s);
 }
 
-/* Set the parts about the context: how full it is; after evictions, the number of evicted tokens. */
+/* Set the part about the context: how full it is, or after evictions the number of tokens seen. */
 static void context_parts(const struct ui *u, struct part *p)
 {
 	int64_t kept = (int64_t)u->status.kept, ctx = (int64_t)u->status.ctx;
@@ -168,12 +168,13 @@ void status_draw(const struct ui *u, const struct area *a)
 
 	make_parts(u, part);
 	area_fill(a, 0, 0, a->w, ST_STATUS, ' ');
-	/* Shorten parts until the row fits: two blanks between parts, one at each end. */
+	/* Shorten parts until the row fits. */
 	for (size_t i = 0; total_cols(part) > a->w && i < LEN(give_up); i++)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* Restore longer forms that fit again, most important first; never of policy, speed, memory. */
+	/* A later step may have made room again: restore longer forms, the most important part first. Policy,
+	 * speed and memory stay short. */
 	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
@@ -257,7 +258,7 @@ static const struct hint behind_leader[] = {
 };
 /* clang-format on */
 
-/* Parse the key of a hint: "F3", "Shift-F3", "^P", "PgDn", "j"; 0 = not a key ("40%"). */
+/* Parse a hint's key, such as "F3", "Shift-F3", "^P", "PgDn" or "j". 0 if the name is no key ("40%"). */
 static int key_named(const char *name, size_t n, struct key *out)
 {
 	static const struct {
@@ -316,7 +317,7 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
-/* Column of the next hint after x used columns; -1 = it does not fit whole. */
+/* Return the column of the next hint, where x columns are in use; -1 = it does not fit. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
 	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
@@ -347,7 +348,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {
-			/* In "j k" the clicked key counts; a click on the words means the first. */
+			/* A hint may name two keys ("j k"): take the clicked one. A click on the hint's words
+			 * means the first. */
 			const char *two = strchr(h->key, ' ');
 			const char *name =
 				two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;

@@ -1,8 +1,8 @@
-/* app/tui/draft_file.c - unsent text, kept in a file for the next start after a crash (tui_private.h).
+/* app/tui/draft_file.c - saves unsent text in a file, so that it is not lost when the program is killed.
  *
- * The file has the queued messages and the draft, as the input line would show them after a stop. It is written at
- * most once a second while the text grows, and removed when the screen is closed normally. A private conversation
- * has no draft file. A second screen has none either, because the first one locks the file. */
+ * The file contains the queued messages and the text of the input line. It is written at most once a second and deleted
+ * when the screen is closed normally. A private conversation writes no draft file. Only one process at a time uses the
+ * file, by a lock; a second weir has no draft file. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 enum { DRAFT_MOST = 1 << 20 };
 #define EVERY 1.0
 
-/* Append the path of the draft file. 0: the conversation leaves no draft. */
+/* Append the path of the draft file. 0 if no draft is saved. */
 static int draft_path(const struct tui *t, struct str *path)
 {
 	return t->keeps_draft && !user_path(path, DIR_STATE, "draft", NULL);
 }
 
-/* Lock the draft file until the program ends. 1 if no other screen has locked it. */
+/* Lock the draft file until the program ends. 1 if no other process has locked it. */
 static int draft_lock(void)
 {
 	static int fd = -1; /* kept for the next screen of this program */
@@ -57,7 +57,7 @@ void draft_restore(struct tui *t)
 	str_free(&text);
 }
 
-/* Replace the file atomically: after a crash it has the old text or the new one. */
+/* Replace the file atomically, so that a crash leaves either the old text or the new one. */
 static void write_draft(const struct str *path, const struct str *text)
 {
 	struct str fresh = { 0 };
@@ -88,7 +88,7 @@ double draft_save(struct tui *t, double now)
 		str_free(&text);
 		return 0;
 	}
-	/* Text that shrinks is written at once: a sent message must not come back. */
+	/* Shorter text is written at once: a message that was sent must not be restored as unsent. */
 	if (now < t->saved_at + EVERY && text.n >= t->saved.n) {
 		due = t->saved_at + EVERY;
 		str_free(&text);

@@ -1,7 +1,7 @@
-/* app/tui/screen_commands.c - the screen's own commands.
+/* app/tui/screen_commands.c - the commands that the screen runs itself, such as /theme and /copy.
  *
- * A command of the screen replaces the chat's command of the same name (/sessions opens the list). All other
- * commands go to the worker. */
+ * A command of the screen takes precedence over the chat's command of the same name: /sessions opens a pane instead of
+ * printing a list. All other commands go to the worker (the thread that runs the chat). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,7 +133,7 @@ static int run_mouse(struct tui *t, const char *arg, struct err *e)
 	return 0;
 }
 
-/* Change a setting: one of the screen at once; the worker stores and reports it. */
+/* Run /set. A setting of the screen takes effect at once; the worker then stores and reports it. */
 static int run_set(struct tui *t, const char *arg, struct err *e)
 {
 	static const struct {
@@ -226,7 +226,7 @@ static int is_chats(const char *name)
 	return 0;
 }
 
-/* Make the table of commands. own: names of the user's prompts, which come last; NULL: none. */
+/* Make the table of all commands. own: names of the user's prompt files, which come last; may be NULL. */
 static struct ui_command *command_table(char **own, size_t n_own)
 {
 	struct ui_command *table;
@@ -235,7 +235,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* The chat's order, with the screen's own commands before the rare ones. */
+	/* Take the chat's order. The screen's own commands come before the rarely used ones. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));
@@ -267,7 +267,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	return table;
 }
 
-/* Make the table of the settings that /set takes, under their option names. */
+/* Make the table of the options that /set accepts. */
 static struct ui_setting *setting_table(void)
 {
 	struct ui_setting *table;
@@ -349,7 +349,8 @@ void tui_take(struct tui *t, struct str *text)
 	struct err e = { 0 };
 	char *arg;
 
-	/* Refuse an unknown command here, because the worker does not know the screen's own commands. */
+	/* Report an unknown command here: the worker does not know the commands of the screen and would suggest a
+	 * wrong one. */
 	if (n && !s && text->p[0] == '/' && text->p[1] != '/' && is_unknown(t, text->p, n, &e))
 		;
 	else if (s) {
@@ -362,13 +363,13 @@ void tui_take(struct tui *t, struct str *text)
 			s = NULL;
 	}
 	if (!e.code && !s) {
-		/* A command that changes nothing does not wait for the running work. */
+		/* A command that only shows something does not wait for the running answer. */
 		worker_do(t->worker, t->working && only_looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}
 	if (e.code && t->working) {
 		log_add(e.msg, strlen(e.msg));
-		/* the running answer uses the transcript, so show the error in the status row */
+		/* the transcript ends with the running answer, so show the error in the status row instead */
 		ui_say(t->ui, e.msg);
 	} else if (e.code) {
 		log_add(e.msg, strlen(e.msg));

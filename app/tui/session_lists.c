@@ -1,7 +1,6 @@
-/* app/tui/session_lists.c - the content of the list of sessions: all sessions, results of a search, the last
- * messages of a session.
+/* app/tui/session_lists.c - reads what the list of sessions shows: sessions, search results, and a session's last messages.
  *
- * The main thread reads them through its own connection to the store and does not wait for the worker. */
+ * The main thread reads the store through a separate read-only connection, so that it need not wait for the worker. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -28,7 +27,8 @@ int tui_is_hidden(const struct tui *t, int64_t session)
 	return 0;
 }
 
-/* Rows for ui_sessions(). Their strings are in one buffer that grows until the list is complete. */
+/* Rows for ui_sessions(), under construction. All strings are in one buffer; it moves as it grows, so rows contain
+ * offsets until the list is complete. */
 struct rows {
 	struct tui *t;
 	struct ui_session *row;
@@ -46,7 +46,7 @@ static size_t keep_string(struct str *text, const char *s)
 	return at;
 }
 
-/* Store an offset in place of a pointer while the buffer may move. */
+/* Keep an offset in a pointer member, until the list is complete and it becomes a pointer. */
 static const char *as_offset(size_t at)
 {
 	return (const char *)(uintptr_t)at;
@@ -79,7 +79,7 @@ static struct ui_session *row_add(struct rows *r, const struct session *s, const
 	return u;
 }
 
-/* Add the bytes of saved snapshots, and the seconds of prefill before each session can continue. */
+/* Add to each row the size of its KV snapshots, and how many seconds of prefill it takes to resume the session. */
 static void rows_states(struct rows *r)
 {
 	struct snap_state *state = xcalloc(r->n + 1, sizeof *state);

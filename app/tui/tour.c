@@ -1,7 +1,7 @@
-/* app/tui/tour.c - the tour: five steps for a newcomer, each proposed in the input line.
+/* app/tui/tour.c - the tour for new users: a few steps, in an ordinary conversation.
  *
- * A step is a notice and a draft. The next step follows when the user has done what the step proposes, in whatever
- * way. The notices are not part of the conversation, which is an ordinary one. */
+ * A step shows a notice and puts a text into the input line. The next step follows when the user has done what the
+ * notice asks, in any way. The notices are not part of the conversation. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "app/tui/tui_private.h"
 
-/* A document with invented facts, so that a right answer can only come from it. */
+/* A document of invented facts. The model cannot know them, so a right answer shows that it read the document. */
 static const char document[] =
 	"# The light on Grey Skerry\n\n"
 	"Notes about a lighthouse, from its logs. It stands in no atlas: it was made up for the tour of weir.\n\n"
@@ -30,7 +30,7 @@ static const char document[] =
 
 enum { STEPS = 6 };
 
-/* Conditions for the end of a step, counted from its beginning. */
+/* Conditions for the end of a step. */
 static int has_answer(const struct tui *t)
 {
 	return t->tour.answers > t->tour.before;
@@ -52,8 +52,8 @@ static int is_back(const struct tui *t)
 	return t->session == t->tour.session;
 }
 
-/* draft: text for the input line, in which "%" becomes the document's path. done: 1 if the step is done. served:
- * the text if the model is on a server; NULL = the same text. */
+/* draft: text for the input line; "%" stands for the document's path. done: returns 1 if the step is done. served:
+ * notice to show instead of `text` if the model is on a server; NULL = text. */
 static const struct step {
 	const char *text, *draft;
 	int (*done)(const struct tui *);
@@ -87,7 +87,7 @@ static void say_step(struct tui *t, const char *text)
 	ui_entry_end(t->ui, NULL);
 }
 
-/* Write the document; append its path as /open takes it, with "~" for the home directory. */
+/* Write the document to a file. Append its path, with "~" for the home directory, as the user would type it. */
 static int write_document(struct str *path, struct err *e)
 {
 	const char *home = getenv("HOME");

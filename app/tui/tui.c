@@ -1,12 +1,11 @@
-/* app/tui/tui.c - the event loop of the full screen: keys to the ui, its actions to the worker, the worker's events
- * to the ui.
+/* app/tui/tui.c - the event loop of the full screen, in the main thread.
  *
  *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
  *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
  *     ui_draw() -> display_show(), at most 30 times a second and only after a change
  *
- * The main thread never waits for the engine or the session log: lists and searches read through a connection of the
- * main thread. */
+ * The worker is the thread that runs the chat. The main thread never waits for it: lists and searches read the store
+ * through a separate connection. */
 #include "app/tui/tui.h"
 
 #include <errno.h>
@@ -71,8 +70,8 @@ static void take_keys(struct tui *t)
 	free(buf);
 }
 
-/* Take what was typed before the screen opened, line by line; until then the terminal turned Enter into a line
- * feed. */
+/* Read what was typed before the screen opened, line by line: the terminal was in line mode, so Enter is a newline
+ * there. */
 static void take_typed_ahead(struct tui *t)
 {
 	struct pollfd fd = { .fd = t->fd, .events = POLLIN };
@@ -176,7 +175,8 @@ static void notice_again(const char *line, size_t n, void *ud)
 	notice(ud, "%.*s", (int)n, line);
 }
 
-/* Before the worker takes the chat: show the banner and the note about resuming, and start reading the documents. */
+/* Show the banner and the note about the resumed session, and let the worker prefill the documents. Call it before
+ * the worker's thread starts. */
 static void screen_greet(struct tui *t, const char *note)
 {
 	struct chat *c = t->chat;
@@ -221,7 +221,7 @@ int tui_open(struct tui **out, struct chat *c, int fd, int w, int h, const char 
 			goto done;
 		display_size(t->display, &uo.w, &uo.h);
 		uo.ascii = !display_utf8(t->display);
-		/* with 256 colours two layers of the heat in one row differ by shade */
+		/* with 256 colours one screen row can show the heat of two layers by two shades */
 		uo.color = display_colors(t->display) >= 256;
 	}
 	t->still = fd < 0;
@@ -277,8 +277,8 @@ void tui_close(struct tui *t)
 	free(t);
 }
 
-/* Redirect standard error to /dev/null while the screen is open, if it is a terminal: messages of libraries would
- * spoil the picture. */
+/* While the screen is open, redirect standard error to /dev/null if it is the terminal: messages of libraries
+ * would overwrite the screen. */
 static int hide_stderr(void)
 {
 	int keep = -1, nowhere;

@@ -1,27 +1,28 @@
-/* app/tui/tui.h - the full screen: the main thread owns the screen, the input line and a read-only connection to
- * the store; the worker (worker.h) owns the conversation. Two queues connect them.
+/* app/tui/tui.h - the full screen. The main thread owns the screen, the input line and a read-only connection to the
+ * store. The worker thread (worker.h) owns the conversation. Two queues connect them.
  *
- * The program calls tui_run(); the other functions let tests drive the same screen without a terminal. */
+ * The program calls tui_run(). Tests use the other functions to drive the same screen without a terminal. */
 #ifndef WEIR_TUI_H
 #define WEIR_TUI_H
 
 #include "app/chat/chat.h"
 
-/* 1 if input and output are a terminal that can show a full screen, and no option asks for line mode (--line,
- * --json). */
+/* 1 if standard input and output are a terminal that can show a full screen, and no option (--line, --json) asks
+ * for line mode. */
 int tui_wanted(const struct options *);
-/* Append the keys and commands of the full screen, for weir help keys. */
+/* Append the keys and commands of the full screen, for `weir help keys`. */
 void tui_help(struct str *out);
-/* Show an open chat on the terminal until the user quits; returns the exit code. note: the message about resuming,
- * or NULL. */
+/* Run an open chat on the terminal until the user quits. Returns the exit code. note: the message about a resumed
+ * session, or NULL. */
 int tui_run(struct chat *, const char *note);
 
 struct tui;
-/* Open the screen. fd < 0: without a terminal, with w x h cells. */
+/* Open the screen on the terminal fd. fd < 0: without a terminal, as a grid of w x h cells (for tests). */
 int tui_open(struct tui **, struct chat *, int fd, int w, int h, const char *note, struct err *);
 void tui_close(struct tui *);
 void tui_feed(struct tui *, const char *bytes, size_t n);
-/* Wait at most `seconds` for keys, events or a timer, and handle them. 0: the user has quit. */
+/* Wait at most `seconds` for keys, events of the worker or a timer, and handle them. Returns 0 if the user has
+ * quit. */
 int tui_step(struct tui *, double seconds);
 /* 1 if nothing runs and all events have been handled. */
 int tui_idle(const struct tui *);

@@ -1,4 +1,4 @@
-/* app/tui/tui_actions.c - actions of the ui, for the worker and the terminal. */
+/* app/tui/tui_actions.c - carries out the user's requests that the ui returns, by the worker or on the terminal. */
 #include <signal.h>
 
 #include "app/tui/tui_private.h"
@@ -13,7 +13,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* draw anew: the terminal is blank, though the cells are the same */
+	/* draw everything: the terminal was cleared, although the grid of cells has not changed */
 	display_show(t->display, ui_draw(t->ui, now_seconds()));
 }
 
@@ -81,7 +81,7 @@ static void copy_text(struct tui *t, const char *text, size_t n)
 	}
 }
 
-/* Report the messages that were dropped before the worker began them. */
+/* Tell the user that queued messages were dropped before the worker began them. */
 static void say_dropped(struct tui *t)
 {
 	static const char said[] = "[stopped before it began; Up brings it back]";

@@ -1,4 +1,4 @@
-/* app/tui/tui_events.c - the worker's events, its status and its figures of the cache, for the ui. */
+/* app/tui/tui_events.c - shows the worker's events, its status and its cache figures on the screen. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static void post_documents(struct tui *t, const struct event *e)
 	free(d);
 }
 
-/* Begin the entry of an answer at its first text, so that the sources of the question are above it. */
+/* Begin the answer's entry in the transcript when its first text arrives, so that the sources are above it. */
 static void begin_answer(struct tui *t)
 {
 	if (t->answer_due)
@@ -69,7 +69,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* A growing entry is laid out anew each time, so a long text continues in another entry. */
+		/* An entry is laid out again whenever text is appended. Begin another one after STREAM_ENTRY bytes
+		 * to bound that work. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);

@@ -1,12 +1,12 @@
-/* app/tui/tui_private.h (private to app/tui/) - the state of the full screen, shared by its files.
+/* app/tui/tui_private.h (private to app/tui/) - the state of the full screen.
  *
- *     tui.c              the loop, opening and closing
- *     tui_events.c       from the worker to the ui
- *     tui_actions.c      from the ui to the worker
+ *     tui.c              event loop, opening and closing
+ *     tui_events.c       shows events of the worker
+ *     tui_actions.c      carries out requests of the user
  *     screen_commands.c  commands that only the screen has
  *     session_lists.c    the lists of sessions
- *     draft_file.c       unsent text, kept over a crash
- *     tour.c             the tour */
+ *     draft_file.c       saves unsent text against a crash
+ *     tour.c             the tour for new users */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
@@ -23,7 +23,7 @@ struct tui {
 	struct ui *ui;
 	struct display *display; /* NULL: no terminal (tests) */
 	struct worker *worker;
-	struct store *store; /* the main thread's read-only connection; NULL: nothing is saved */
+	struct store *store; /* the main thread's read-only connection; NULL: no session is stored */
 	struct ui_command *commands;
 	char **prompts;
 	size_t n_prompt; /* names of the user's own prompts, at the end of the table */
@@ -31,7 +31,7 @@ struct tui {
 	int fd;
 	int left;   /* 1 = the user quits, or the terminal is gone */
 	int signal; /* signal that ended the program; 0 = none */
-	int listed; /* 1 = the list of sessions has been shown, so it is kept up to date */
+	int listed; /* 1 = the list of sessions was opened once, so it must be kept up to date */
 	int relist; /* 1 = the list of sessions has changed */
 	int64_t hidden[HIDDEN_MOST];
 	int n_hidden; /* deleted sessions whose deletion can still be undone */
@@ -51,13 +51,13 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn;
 	int served; /* 1 = the model is on a server */
-	/* The tour. step: from 1, 0 = no tour. before: at the beginning of the step, the number of
-	 * answers or documents that the step waits to increase. */
+	/* The tour. step: the current one, from 1; 0 = no tour. The step is done when a counter (answers or
+	 * documents) exceeds `before`, its value at the beginning of the step. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* A copy to the clipboard, on a thread of its own, because a program of the desktop may hang. */
+	/* A copy to the clipboard. It has its own thread, because the desktop's program may hang. */
 	struct {
 		pthread_t thread;
 		int running;
@@ -67,7 +67,7 @@ struct tui {
 	} copy;
 	int keeps_draft;
 	struct str saved;
-	double saved_at; /* saved, saved_at: the text that draft_file.c has written, and when */
+	double saved_at; /* saved: the text that is in the draft file; saved_at: when it was written */
 };
 
 /* tui.c */
@@ -84,7 +84,7 @@ void tui_look(struct tui *);                   /* apply the options of the scree
 void tui_take(struct tui *, struct str *text); /* run a sent text: a command of the screen, or the worker's */
 /* draft_file.c */
 void draft_restore(struct tui *); /* put the text of a killed weir into the input line */
-/* save the draft; returns the time of the next call, 0 = after the next key */
+/* save unsent text if it is time to; returns the time of the next call, 0 = after the next key */
 double draft_save(struct tui *, double now);
 void draft_forget(struct tui *); /* the screen is closed normally: delete the file */
 /* tour.c */
@@ -92,9 +92,9 @@ void tour_begin(struct tui *); /* begin the tour, or end it if it runs */
 void tour_go_on(struct tui *); /* go to the next step if this one is done */
 /* session_lists.c */
 void tui_welcome(struct tui *); /* show first hints and the sessions used last */
-/* open the main thread's connection to the store, if there is a store */
+/* open the main thread's connection to the store, if sessions are stored */
 void tui_store(struct tui *);
-/* 1 if the session is deleted, but the deletion can still be undone */
+/* 1 if the session was deleted and can still be restored */
 int tui_is_hidden(const struct tui *, int64_t session);
 void tui_list(struct tui *);
 void tui_find(struct tui *, const char *words);

@@ -1,4 +1,5 @@
-/* app/tui/worker.c - the worker: the queue of jobs, the thread, the main thread's side (worker.h). */
+/* app/tui/worker.c - starts and stops the worker thread; contains the functions that the main thread calls
+ * (worker.h). */
 #include "app/tui/worker_private.h"
 
 #include <errno.h>
@@ -21,7 +22,7 @@ static int is_due(const struct worker *w)
 	return at > 0 && at <= now_seconds();
 }
 
-/* Wait for a job, or until a deletion is due. The lock is held. */
+/* Wait for a job, or until the time to carry out a postponed deletion. The caller holds the lock. */
 static void wait_for_work(struct worker *w)
 {
 	double at = chat_delete_next(w->c), left = at - now_seconds();
@@ -125,9 +126,9 @@ int worker_start(struct worker *w, struct err *e)
 	int rc;
 
 	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
-	/* Block signals in this thread, because the main thread takes them. Not blocked: signals that a thread
-	 * raises by its own access, such as SIGBUS of a truncated mapped file. If blocked, these would end the
-	 * program before the handler can fail the step or restore the terminal. */
+	/* Block signals in the worker thread: the main thread handles them. Exceptions are signals that a thread's
+	 * own access raises, such as SIGBUS in a truncated mapped file. Blocked, they would kill the program
+	 * without its handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);
@@ -163,13 +164,15 @@ int worker_stop(struct worker *w)
 {
 	int dropped = 0;
 
-	/* While the lock is held no other job begins, so the job that runs now is cancelled. */
+	/* The lock keeps the next job from starting, so exactly the running job is cancelled. */
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;
 
 		if (worker_job_is_small(
-			    job->what)) { /* small jobs have no message: the list of sessions shows them as done */
+			    /* small jobs (rename, delete, ...) stay: the list of sessions already shows them as
+			     * done */
+			    job->what)) {
 			p = &job->next;
 			continue;
 		}
@@ -220,7 +223,8 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* The worker may not have begun: its last report may be of the job before. */
+	/* The worker may not have started the newest job, so its last report is about an earlier one. Report
+	 * "working" instead. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;
 		snprintf(s->verb, sizeof s->verb, "working");

@@ -1,40 +1,44 @@
-/* app/tui/worker.h (private to app/tui/) - the chat in a thread of its own.
+/* app/tui/worker.h (private to app/tui/) - the worker: a thread that runs the chat.
  *
  *     main:    worker_do() ------------> queue of jobs ------> worker: chat_take(), chat_read(), ...
  *              worker_stop()  flag, timeline_cancel()
- *     main:    worker_take() <- events, eventfd <------------- the calls of the chat's front
+ *     main:    worker_take() <- events, eventfd <------------- callbacks of struct front
  *
- * From worker_start() to worker_close() the thread owns struct chat: the timeline, and the session log with its
- * connection to the store. The main thread owns the screen and reads nothing of the chat. Events arrive in order, and
- * none is lost. Of figures (progress, status, the cache) only the newest is kept. */
+ * From worker_start() to worker_close() the worker owns struct chat, with its timeline and session log. The main thread
+ * owns the screen and reads nothing of the chat. Events arrive in order, and none is lost. Figures (progress, status,
+ * cache) replace older figures that were not read. */
 #ifndef WEIR_WORKER_H
 #define WEIR_WORKER_H
 
 #include "app/chat/chat.h"
 
 enum job_what {
-	JOB_LINE,     /* text: a message or a command */
-	JOB_READ,     /* prefill the documents */
-	JOB_SWITCH,   /* id: continue in that session. The jobs below also run between two tokens of an answer: */
+	JOB_LINE, /* text: a message or a command */
+	JOB_READ, /* prefill the documents */
+	/* id: continue in that session. The jobs below it are small: they also run between two tokens of an answer */
+	JOB_SWITCH,
 	JOB_RENAME,   /* id, text */
 	JOB_FORK,     /* id */
-	JOB_DELETE,   /* id. The session of a running answer is deleted after the answer */
+	JOB_DELETE,   /* id. If that session has a running answer, the job waits for the end of the answer */
 	JOB_UNDELETE, /* the session deleted last */
-	JOB_LOOK,     /* text: a command that changes nothing; its output becomes EV_LOOK */
+	JOB_LOOK,     /* text: a command that only shows something; its output becomes EV_LOOK */
 	JOB_MOUSE,    /* id: 1 = on; stored in the config file */
 	JOB_REPORT,   /* report the cache at once */
 };
 
 enum event_what {
-	EV_MESSAGES, /* the transcript begins anew; its messages follow as EV_MESSAGE */
+	EV_MESSAGES, /* empty the transcript; the conversation's messages follow as EV_MESSAGE */
 	EV_MESSAGE,  /* role, text, note */
-	EV_CUT,      /* drop everything after the first `messages` messages */
-	EV_QUESTION, /* text; an answer follows. Without text: the last question is answered again */
+	EV_CUT,      /* remove everything after the first `messages` messages */
+	EV_QUESTION, /* text: a question; its answer follows. Empty text: the last question is answered again */
 	EV_PIECE,    /* text to append to the answer */
-	/* text to append to a streamed text, from its byte `at`; begins: 1 = it does not follow the text before */
+	/* text to append to the growing file's text, from its byte `at`; begins: 1 = it does not continue the
+	 * previous part */
 	EV_STREAM,
-	EV_SURPRISE, /* span[n_span]: levels of surprise of the streamed text, from its byte `at` */
-	/* only the first `messages` messages still belong to the conversation; the others stay on the screen */
+	/* span[n_span]: how surprising the growing file's sentences are to the model, from its byte `at` */
+	EV_SURPRISE,
+	/* Only the first `messages` messages are still part of the conversation. The screen keeps showing later
+	 * ones. */
 	EV_RETURNED,
 	EV_TURNED, /* the answer has ended; note: a line below it, or empty */
 	EV_DRAFT,  /* text for the input line */
@@ -42,11 +46,12 @@ enum event_what {
 	EV_ERROR,     /* text */
 	EV_DOCUMENTS, /* doc[n_doc]: all documents */
 	EV_PLACE,     /* open document place.doc at its bytes [place.from, place.to) */
-	EV_LOOK,      /* text: output of a command between two tokens; note: the command */
-	/* text: message about a change of sessions between two tokens, for the status row, so that the list stays
-	 * open */
+	EV_LOOK,      /* text: output of the command `note` (JOB_LOOK) */
+	/* text: message about a session that was renamed, deleted, ... The status row shows it, so that the list
+	 * can stay open. */
 	EV_SAY,
-	EV_SOURCES,  /* source[n_source]: of the answer to question number `at`; SIZE_MAX: to the last question */
+	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = to the last question */
+	EV_SOURCES,
 	EV_SESSIONS, /* the list of sessions has changed */
 	EV_IDLE,     /* all jobs are done */
 	EV_QUIT,     /* the chat has ended */
@@ -101,29 +106,30 @@ struct worker_status {
 
 struct worker;
 struct cache_report; /* app/chat/cache_view.h */
-/* Make the worker of an open chat. It takes over the chat's front and ud, so that notices become events; the first
- * events carry the messages and documents. The chat belongs to the caller until worker_start() and again after
+/* Create the worker of an open chat. It replaces the chat's front end, so that notices become events. The first
+ * events contain the messages and documents. The caller may use the chat until worker_start() and again after
  * worker_close(). */
 int worker_open(struct worker **, struct chat *, struct err *);
-/* Start the thread. Call worker_close() also after -1. */
+/* Start the thread. Call worker_close() even if that fails. */
 int worker_start(struct worker *, struct err *);
-/* For tests, before worker_start(): report the cache after every token, so that figures do not depend on time. */
+/* For tests: report the cache after every token, so that figures do not depend on time. Call before
+ * worker_start(). */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stop the running work within 100 ms and drop the waiting messages and commands. Returns the number of JOB_LINE
- * among them. */
+/* Stop the running work within 100 ms, and drop the waiting messages and commands. Returns how many of these were
+ * dropped (JOB_LINE). */
 int worker_stop(struct worker *);
-/* Descriptor that is readable while there are events or a new status. */
+/* Return a descriptor that is readable while there are events or a new status. */
 int worker_fd(const struct worker *);
 /* The next event, which the caller frees; NULL = none. */
 struct event *worker_take(struct worker *);
-/* Copy the status; 1 if it has changed since the last call. After worker_do() of a job that is not small it says
- * at once that something runs. */
+/* Copy the status. 1 if it has changed since the last call. After worker_do() it says at once that work runs,
+ * unless the job is a small one. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
-/* Choose the figures of the cache to report: 0 none, 1 those of the status bar, 2 all. */
+/* Choose the cache figures to report: 0 = none; 1 = those of the bar; 2 = all. */
 void worker_panel(struct worker *, int how);
-/* The newest report, valid until the next call; 1 if it is new since the last call. */
+/* Get the newest cache report, valid until the next call. 1 if it is new since the last call. */
 int worker_cache(struct worker *, const struct cache_report **);
 /* Stop the thread, wait for it and free the worker. */
 void worker_close(struct worker *);

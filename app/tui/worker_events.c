@@ -1,4 +1,4 @@
-/* app/tui/worker_events.c - the queue of events, from the worker to the main thread. */
+/* app/tui/worker_events.c - the queue of events from the worker thread to the main thread. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* app/tui/worker_front.c - the calls of the chat's front become events; changed messages and documents are sent
- * again. */
+/* app/tui/worker_front.c - the chat's front end in the worker thread: each callback becomes an event for the main
+ * thread. Changed messages and documents are sent again. */
 #include "app/tui/worker_private.h"
 #include "app/reader/reader.h"
 #include "app/retrieval/retrieval.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Post a message. Between two tokens it must not go into the transcript, where the answer continues. */
+/* Post a message. If it comes from a command that runs between two tokens, collect it instead: the transcript must
+ * continue with the answer. */
 static void post_said(struct worker *w, enum event_what what, const char *text, size_t n)
 {
 	if (!w->said) {
@@ -55,13 +56,15 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	/* During indexing a transaction is open, and jobs that write to the store would wait for its end. */
+	/* Run no jobs during indexing: a transaction is open, and jobs that write to the store would wait for its
+	 * end. */
 	if (!c->indexing.on)
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
 }
 
-/* Post the end of a streamed text. Returns the byte at which the question after it begins. */
+/* Post the last part of a growing file's text. Returns the offset in m->text at which the question after it
+ * begins. */
 static size_t send_streamed(struct worker *w, const struct message *m)
 {
 	size_t from = m->read > STREAM_SHOWN ? m->read - STREAM_SHOWN : 0;
@@ -76,7 +79,7 @@ static size_t send_streamed(struct worker *w, const struct message *m)
 	return question_at(m);
 }
 
-/* Turn "reasoned for 312 words first" into the note below an answer. */
+/* Turn "reasoned for 312 words first" into the note that is shown below an answer. */
 static void reasoning_note(struct str *note)
 {
 	struct str s = { 0 };
@@ -99,7 +102,8 @@ static void variants_note(const struct worker *w, size_t i, struct str *note)
 		str_addf(note, "%s[variant %zu of %zu]", note->n ? " " : "", number, count);
 }
 
-/* Post the sources of an answer. question: its number on the screen; SIZE_MAX: the last question. */
+/* Post the sources of an answer. question: number of the answered message on the screen; SIZE_MAX = the last
+ * question. */
 static void send_sources(struct worker *w, size_t question, const struct answer_sources *list)
 {
 	struct event *e = event_new(EV_SOURCES, "", 0);
@@ -123,7 +127,7 @@ static void send_sources(struct worker *w, size_t question, const struct answer_
 	worker_post(w, e);
 }
 
-/* Post the source lines of an answer of an earlier run, and the sources that they name. */
+/* Post the sources of a stored answer, also as lines of text. */
 static void send_source_lines(struct worker *w, const struct message *m)
 {
 	struct str lines = { 0 };
@@ -137,7 +141,7 @@ static void send_source_lines(struct worker *w, const struct message *m)
 	str_free(&lines);
 }
 
-/* Post all sources again: the documents have changed, so the places of sources may have changed. */
+/* Post all sources again, because documents have changed and the positions of sources with them. */
 static void send_all_sources(struct worker *w)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -147,8 +151,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. resting: 1 = no turn begins; the last message then notes that its answer was cut or
- * is missing. */
+/* Post the first n messages. resting: 1 = no turn begins now; a note then says if the last answer is incomplete or
+ * missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -183,7 +187,8 @@ static void send_messages(struct worker *w, size_t n, int resting)
 	}
 }
 
-/* Post the streamed text from byte `from`; if the transcript has too much of it, send all messages again. */
+/* Post the growing file's text from byte `from` on. If the transcript contains too much of it, send all messages
+ * again, which shortens it. */
 static void text_grew(struct worker *w, size_t from)
 {
 	const struct message *m = &w->c->conv.msg[w->c->conv.n_msg - 1];
@@ -195,8 +200,8 @@ static void text_grew(struct worker *w, size_t from)
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
 
-/* Post that only the first `messages` messages belong to the conversation; questions beside the text stay on the
- * screen. */
+/* Post that only the first `messages` messages are part of the conversation. Questions that were asked while the
+ * file is read stay on the screen. */
 static void post_returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);
@@ -205,7 +210,7 @@ static void post_returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* Note changes that the front's calls do not report; the changed part is sent again later. */
+/* Record changes of the conversation for which there is no callback. The changed part is sent again later. */
 static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;
@@ -258,7 +263,7 @@ void worker_sent_all(struct worker *w)
 	w->n_sent = w->c->conv.n_msg;
 }
 
-/* Remove the last answer and the notices after its question from the screen; those of earlier turns stay. */
+/* Remove the last answer, and notices below its question, from the screen. Notices of earlier turns stay. */
 static void withdraw_answer(struct worker *w)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -281,7 +286,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	struct worker *w = c->ud;
 	const struct conversation *conv = &c->conv;
 
-	/* A regenerated answer replaces the last answer, an edited question the old question. */
+	/* Without a question, the last answer is replaced. With stale messages, the screen shows a question that
+	 * was edited: send all again. */
 	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)
@@ -302,7 +308,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	w->open = 0;
 	w->reading_since = 0;
 	worker_report(w, WORKER_BUSY, "reading", 0, 0);
-	w->title_stale = 1; /* the first question, once stored, becomes the session's title */
+	w->title_stale = 1; /* the session gets its title from the first question when that is stored */
 }
 
 static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)
@@ -333,7 +339,7 @@ static int on_turned(struct chat *c, const struct turn *turn, int rc, struct err
 	struct worker *w = c->ud;
 
 	(void)e;
-	/* The transcript has this turn: sending the messages again would remove notices. */
+	/* The screen already shows this turn. Sending the messages again would remove notices. */
 	if (turn->answered)
 		worker_sent_all(w);
 	else if (w->messages_stale)
@@ -368,7 +374,7 @@ static void on_draft(struct chat *c, const char *text, size_t n)
 	worker_post_text(c->ud, EV_DRAFT, text, n);
 }
 
-/* Another session begins with an empty transcript, even if its messages are the same. */
+/* Empty the transcript and send everything, even if the loaded session has the same messages. */
 static void on_came_back(struct chat *c)
 {
 	struct worker *w = c->ud;
@@ -376,7 +382,7 @@ static void on_came_back(struct chat *c)
 	w->messages_stale = w->documents_stale = 1;
 }
 
-/* Post the surprise of the sentences that were read since the last call. */
+/* Post how surprising the sentences are that were read since the last call. */
 static void send_surprise(struct worker *w)
 {
 	const struct surprise *s = surprise_of(&w->c->conv);

@@ -1,5 +1,5 @@
-/* app/tui/worker_jobs.c - running a job. Small jobs, which only need the store, also run between two tokens of an
- * answer. */
+/* app/tui/worker_jobs.c - runs the jobs. Small jobs need only the store (rename, delete, ...): they also run
+ * between two tokens of an answer. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ int worker_job_is_small(enum job_what what)
 	       what == JOB_LOOK || what == JOB_MOUSE || what == JOB_REPORT;
 }
 
-/* 1 if undoing the last deletion puts another conversation on the screen. */
+/* 1 if undoing the last deletion restores a session that was on the screen, so that another conversation is shown. */
 static int changes_conversation(const struct chat *c)
 {
 	return c->n_deleted && c->deleted[c->n_deleted - 1].was_here;
@@ -29,7 +29,7 @@ static void drop_job(struct worker *w, struct job **p)
 	free(job);
 }
 
-/* Drop a waiting JOB_DELETE together with the JOB_UNDELETE after it. 1 if there was such a pair. */
+/* If a waiting JOB_DELETE is followed by JOB_UNDELETE, drop both. 1 if there was such a pair. */
 static int cancel_deletion(struct worker *w)
 {
 	int cancelled = 0;
@@ -60,7 +60,7 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* Deleting or restoring the session of a running answer waits for the end of the answer. */
+		/* To delete or restore the session of a running answer, wait for the end of the answer. */
 		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
@@ -122,8 +122,8 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* While the cache is not shown, its figures are taken this many times more rarely, so that a panel opened after an
- * answer still shows the attention of the answer. */
+/* While no cache panel is open, report its figures this many times less often. They are still needed: a panel
+ * opened after an answer shows that answer's attention. */
 enum { CACHE_UNSEEN = 4 };
 
 void worker_between(struct worker *w)
@@ -201,8 +201,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Show the command above its notices; not the commands of the Left and Right keys, whose
-			 * answer names its variant. */
+			/* Show the command above its notices. Left and Right run /variant: do not show that,
+			 * because the answer says which variant it is. */
 			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);

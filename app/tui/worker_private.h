@@ -1,10 +1,10 @@
-/* app/tui/worker_private.h (private to worker*.c) - the state of the worker, shared by its files.
+/* app/tui/worker_private.h (private to worker*.c) - the state of the worker.
  *
- *     worker.c         the queue of jobs, the thread, the main thread's side
+ *     worker.c         starts and stops the thread; what the main thread calls
  *     worker_events.c  the queue of events
- *     worker_jobs.c    running a job
- *     worker_front.c   the calls of the chat's front become events; changed messages and documents
- *     worker_report.c  the figures that are overwritten: progress, status, the cache */
+ *     worker_jobs.c    runs the jobs
+ *     worker_front.c   turns callbacks of the chat into events
+ *     worker_report.c  figures that replace older ones: progress, status, the cache */
 #ifndef WEIR_WORKER_PRIVATE_H
 #define WEIR_WORKER_PRIVATE_H
 
@@ -30,7 +30,7 @@ struct worker {
 	struct chat *c;
 	pthread_t thread;
 	int started;
-	int fd;           /* eventfd: readable when the main thread has something to take */
+	int fd;           /* eventfd: readable while the main thread has events or figures to take */
 	atomic_int stop;  /* 1 = end the running work */
 	atomic_int panel; /* figures of the cache to report, as in worker_panel() */
 
@@ -38,23 +38,23 @@ struct worker {
 	pthread_cond_t wake;
 	struct job *job, **job_end;
 	int running, closing, signalled;
-	/* jobs that are not small and that no report has shown as running yet */
+	/* number of queued jobs, without small ones, that no status report has mentioned yet */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
 	int status_new;
-	/* the newest complete report; the report that the main thread has */
+	/* cache_new: the newest complete report; cache_read: the one that the main thread uses */
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
 	/* Members that only the worker's thread uses. */
 	struct cache_report *cache_work; /* report that is being filled */
 	struct listener listener;
-	/* times of the last reports of status and of the cache; seconds between two reports of the cache */
+	/* reported, cache_reported: times of the last reports; cache_every: seconds between two cache reports */
 	double reported, cache_reported, cache_every;
 	double reading_since; /* when the prefill began */
 	int64_t had;          /* tokens that were cached then */
-	/* tokens of the sequence during a prefill; -1 = no prefill runs */
+	/* length of the sequence so far during a prefill; -1 = no prefill runs */
 	int32_t reading;
 	int open;                            /* 1 = a streamed text is being read */
 	double open_tps, open_left;          /* its speed in tokens a second; seconds left, < 0 = unknown */
@@ -64,20 +64,21 @@ struct worker {
 	int messages_stale, documents_stale; /* 1 = they differ from what was sent */
 	int32_t *first;
 	size_t n_first; /* first token of each document, as sent */
-	/* 1 = notices of a command wait in `held` until its changes have been sent, because they belong below them */
+	/* 1 = a command runs that may change the messages: its notices wait in `held` until the messages have been
+	 * sent */
 	int holding;
 	struct event *held, **held_end;
 	struct str *said; /* output of the small job that runs; NULL: none runs */
 	struct str title;
 	int64_t title_of;
-	int title_stale; /* title: of the session title_of; stale: 1 = it may have changed */
+	int title_stale; /* title: title of session title_of; title_stale: 1 = read it again */
 };
 
 /* worker_events.c */
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-/* append to the last event, unless the main thread has taken it */
+/* append to the newest event, or post another one if the main thread has taken it */
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
@@ -86,15 +87,15 @@ void worker_signal(struct worker *); /* make fd readable; the lock is held */
 int worker_job_is_small(enum job_what); /* 1 if the job needs only the store */
 void worker_run_job(struct worker *, struct job *);
 void worker_read_on(struct worker *); /* read a streamed text until a job waits */
-/* called between tokens and chunks of running work: run small jobs and due deletions, update the cache view */
+/* called between tokens and prefill steps: runs small jobs and due deletions, updates the cache view */
 void worker_between(struct worker *);
 void worker_delete_due(struct worker *);
-/* after the thread has ended: run the waiting jobs that change sessions, drop the others */
+/* after the thread has ended: run the waiting jobs that change sessions, drop all other jobs */
 void worker_finish(struct worker *);
 /* worker_front.c */
 extern const struct front worker_front;
 void worker_say(const char *text, size_t n, void *ud);
-/* listen to the conversation's events; the screen has nothing of the conversation yet */
+/* register for the conversation's events, and assume that the screen shows nothing yet */
 void worker_observe(struct worker *);
 void worker_ignore(struct worker *);
 void worker_send_changes(struct worker *); /* send documents and messages that have changed */

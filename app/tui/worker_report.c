@@ -1,9 +1,9 @@
-/* app/tui/worker_report.c - figures of which only the newest is kept: progress, status, the cache. */
+/* app/tui/worker_report.c - reports figures of which only the newest counts: progress, status, the cache. */
 #include "app/tui/worker_private.h"
 
 #include <stdio.h>
 
-/* The session's title. The store is read only after a switch of sessions, or if title_stale is set. */
+/* Return the session's title. It is read from the store only after a switch of sessions or if title_stale is set. */
 static const char *session_title(struct worker *w)
 {
 	int64_t session = w->c->log ? w->c->log->session : 0;
@@ -45,12 +45,12 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 	s->seen = st.n_tokens;
 	s->evicted = st.rings.evicted;
 	s->thinned = st.rings.evicted_in_part;
-	/* The timeline still has the figures of the conversation before. */
+	/* The conversation is new, but the timeline still has the figures of the previous one. */
 	if (!c->conv.n_msg) {
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
-	/* Before the first answer the timeline still has the speed of the conversation before. */
+	/* Likewise, before the first answer, it still has the previous conversation's speed. */
 	if (c->conv.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)
@@ -109,7 +109,7 @@ void worker_report_cache(struct worker *w, int last)
 	w->cache_work->cache.every = w->cache_every;
 	w->cache_reported = now_seconds();
 	if (!how && !last && w->cache_every <= 0)
-		return; /* the number of reports that the screen takes would depend on its speed (worker_still()) */
+		return; /* in tests (worker_still()) the number of reports must not depend on the screen's speed */
 	pthread_mutex_lock(&w->lock);
 	done = w->cache_work;
 	w->cache_work = w->cache_new;
