@@ -525,7 +525,7 @@ TEST(vectors_of_an_index_in_memory_may_be_cached)
 	struct indexed_text t = { "The ferry sails at nine.", 24 };
 	struct passage_index *x;
 	struct str in = { 0 }, out = { 0 }, path = { 0 };
-	char number[8];
+	char number[16];
 
 	str_addf(&path, "%s/vectors.db", p.dir);
 	str_adds(&in, "bytes");
