@@ -1,5 +1,5 @@
-/* ui/panes/cache_flow.c - parts of the cache pane: tokens that entered, moved or were evicted; reads of the last
- * token; cost of the pane. */
+/* ui/panes/cache_flow.c - draws, in the cache pane, the tokens that entered, moved or were evicted, what the last
+ * token read, and how long computing the figures takes. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static struct num rate_text(float v)
 	return out;
 }
 
-/* Format an attention mass; 0 = not observed under this policy. */
+/* Format an attention mass. 0 means that the policy does not observe it, and is shown as "-". */
 static struct num mass_text(float v)
 {
 	struct num out;
@@ -42,7 +42,7 @@ static struct num mass_text(float v)
 	return out;
 }
 
-/* Draw recent tokens that entered, moved or were evicted, newest first. */
+/* Draw the tokens that entered, moved or were evicted last, the newest first. */
 static void flow_draw_examples(const struct cache_pane *p, const struct area *a)
 {
 	const struct ui_cache *c = &p->c;
@@ -89,7 +89,7 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 
 int reads_known(const struct ui_cache *c)
 {
-	/* `estimated` counts only under a selection: if all entries are read, the share is 1. */
+	/* If all entries are read (selected = 0), their estimated share is 1 and tells nothing. */
 	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || (c->estimated >= 0 && c->selected > 0);
 }
 
@@ -102,7 +102,7 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	                   : c->selected < 0 ? "-"
 	                                     : "all",
 		   *layers = c->refreshed >= 0 ? refreshed.s : "-";
-	/* Policies that reuse a selection report `recovered`, per-token selections `estimated`. */
+	/* Policies that reuse a selection report `recovered`; those that select for each token report `estimated`. */
 	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
 	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));
 

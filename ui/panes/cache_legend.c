@@ -1,10 +1,10 @@
-/* ui/panes/cache_legend.c - the legend of the cache pane, which explains its numbers, letters and glyphs. */
+/* ui/panes/cache_legend.c - the legend of the cache pane: explains its numbers, letters and symbols. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
 #include <string.h>
 
-/* Append a sentence on a new line.  It begins with its subject and a colon; wrapped lines are indented. */
+/* Append a sentence as a new line. It begins with the explained word and a colon. */
 static void legend_add(struct str *s, const char *text)
 {
 	str_addf(s, "%s%s", s->n ? "\n" : "", text);

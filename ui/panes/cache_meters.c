@@ -1,7 +1,7 @@
-/* ui/panes/cache_meters.c - parts of the cache pane: a meter for each region, and the numbers of the whole cache.
+/* ui/panes/cache_meters.c - draws, in the cache pane, how full each region is, and the numbers of the whole cache.
  *
- * Each number has a field of fixed width, so nothing moves when it changes. Unobserved values show as "-", never as
- * zero. Regions are identified by letters, so colours are not needed. */
+ * Each number has a fixed width, so that nothing moves when it changes. Values that are not observed are "-", never
+ * zero. Regions have letters, so that the pane can be read without colours. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* ui/panes/cache_strip.c - parts of the cache pane: the strip over all positions, and attention over time.
+/* ui/panes/cache_strip.c - draws, in the cache pane, the strip (all token positions in one row, and how much of each is
+ * kept), and attention over time.
  *
- * Amounts are glyphs (ASCII or block characters), so colours are not needed. */
+ * Amounts are ASCII or block characters, so that the pane can be read without colours. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ int32_t ladder(const struct cache_pane *p, int v)
 	return p->ascii ? plain[v * 9 / 255] : 0x2581 + v * 8 / 255;
 }
 
-/* Glyph for the share of kept entries, 0 to 255: blank = none, solid = all. */
+/* Return the character for a share of kept entries, 0 to 255: blank = none, solid block = all. */
 static int32_t kept_glyph(const struct cache_pane *p, int v)
 {
 	static const char plain[] = " .:*#";
@@ -54,7 +55,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* If a screen cell is narrower than a data column, it shows one data column only. */
+	/* A screen cell that is narrower than a data column shows that column only. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
 	if (lo >= p->c.cols)

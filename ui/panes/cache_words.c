@@ -1,10 +1,11 @@
-/* ui/panes/cache_words.c - the cache in plain words: what it remembers, what it forgot, where its attention is. */
+/* ui/panes/cache_words.c - describes the cache in plain words: what it remembers, what it forgot, where its
+ * attention is. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Plain name of the part of the conversation that a region holds. */
+/* Return a plain name for a region of the cache, by the age of its tokens. */
 static const char *part_of(const struct ui_region *r)
 {
 	return r->letter == 's'   ? "start"
@@ -28,7 +29,7 @@ static int draw_label(const struct area *a, int y, const char *label)
 	return 11;
 }
 
-/* Number of tokens that at least one layer and head still holds. */
+/* Return the number of tokens that at least one head keeps. */
 static int64_t tokens_held(const struct ui_cache *c)
 {
 	int64_t n = (int64_t)c->seen - MAX(c->evicted, 0);
@@ -113,7 +114,7 @@ void words_row(const struct cache_pane *p, const struct area *a, int y)
 	const struct ui_cache *c = &p->c;
 	int x;
 
-	/* Fixed-width fields, so that nothing moves when numbers change. */
+	/* Every number has a fixed width, so that nothing moves when it changes. */
 	if (a->w < 40)
 		area_putf(a, 0, y, ST_TEXT, "remembers %5s forgot %5s", num_short(tokens_held(c)).s,
 		          num_short(c->evicted).s);

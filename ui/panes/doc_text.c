@@ -1,8 +1,8 @@
-/* ui/panes/doc_text.c - a document's text for display: cleaned, with a table from clean to raw bytes (the lens counts
- * raw bytes), with pages (form feeds or marks) and headings, cut into chunks at line ends.
+/* ui/panes/doc_text.c - prepares a document's text for display, once, when the document is first shown.
  *
- * Everything is computed once, when the document is first shown. Most lines are clean already and add nothing to the
- * table; each character whose length changes adds a point. */
+ * The text is filtered of control characters, and cut into chunks at line ends. Its pages (form feeds or marks) and
+ * headings are collected. A table maps offsets in the filtered text to offsets in the original, which the lens (the map of
+ * evicted words) uses. Only characters whose length changes by the filter need a row in the table. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define CHUNK (16u << 10)
-#define POINTS_DENSE                                                                                                   \
-	(1u << 20) /* points after which the table becomes coarse, so that hostile text cannot use all memory */
+#define CHUNK        (16u << 10)
+/* rows of the offset table after which it becomes coarse, so that hostile text cannot use up memory */
+#define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
 void doc_text_free(struct doc_text *d)
@@ -46,7 +46,7 @@ static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* Not needed: raw and clean bytes correspond one to one since the last point. */
+	/* No row is needed: original and filtered text had the same length since the last row. */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)
@@ -102,8 +102,8 @@ static size_t after_byte(const struct doc_text *d, size_t from, char c)
 	return at ? (size_t)(at - d->raw) + 1 : d->n_raw;
 }
 
-/* Collect page marks if the text has no form feeds: raw offsets where pages begin, without the first.  Returns
- * their number. */
+/* If the text has no form feeds, collect its page marks: the offsets in the original at which pages begin, without
+ * the first page. Returns their number. */
 static size_t marked_pages(struct doc_text *d, size_t **out)
 {
 	size_t n = 0;
@@ -195,7 +195,7 @@ static void clean_all(struct doc_text *d, int ascii)
 		str_adds(&d->text, "");
 }
 
-/* 1 if '#' at the start of a line begins a heading, not a comment, in a file of that name. */
+/* 1 if the file's name suggests that '#' begins a heading at the start of a line, and not a comment. */
 static int headings_expected(const char *name)
 {
 	static const char *const kind[] = { "md",   "markdown", "mkd", "txt", "text", "html", "htm",
@@ -210,7 +210,8 @@ static int headings_expected(const char *name)
 	return 0;
 }
 
-/* Level (1 to 6) of the heading in line s[0..n), with its words at s[*from], *len bytes; 0 = not a heading. */
+/* Parse a heading line s[0..n), such as "## Words". Returns its level, 1 to 6, or 0 if it is none. *from, *len:
+ * its words. */
 static int heading_line(const char *s, size_t n, size_t *from, size_t *len)
 {
 	size_t i = 0;

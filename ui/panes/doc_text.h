@@ -1,13 +1,14 @@
-/* ui/panes/doc_text.h (private to doc_text.c and the pane of documents) - a document's text for display. */
+/* ui/panes/doc_text.h (private to doc_text.c and the documents pane) - a document's text, prepared for display. */
 #ifndef WEIR_DOC_TEXT_H
 #define WEIR_DOC_TEXT_H
 
 #include "ui/ui.h"
 
-#define DOC_TEXT_MOST                                                                                                  \
-	(256u << 20) /* most raw bytes: clean text is at most eight times as long, and offsets have 32 bits */
+/* most bytes of an original text: filtered text can be eight times as long, and offsets have 32 bits */
+#define DOC_TEXT_MOST (256u << 20)
 
-/* from here to the next point raw and clean bytes correspond one to one */
+/* A row of the offset table. From here to the next row, original (raw) and filtered (clean) text have the same
+ * bytes. */
 struct point {
 	uint32_t raw, clean;
 };
@@ -30,10 +31,10 @@ struct doc_text {
 	size_t n_point, cap_point;
 	struct mark *mark;
 	size_t n_mark; /* as posted: pages and headings, in raw bytes */
-	/* offsets of the page separators: page[0] is the one before page 2 */
+	/* page[i]: offset of the page separator before page i + 2 */
 	uint32_t *page;
 	size_t n_page, cap_page;
-	/* [n_page + 1] label of page i + 1 if pages come from marks; else NULL */
+	/* [n_page + 1] label[i]: label of page i + 1 if pages come from marks; else NULL */
 	const char **label;
 	struct head *head;
 	size_t n_head, cap_head;

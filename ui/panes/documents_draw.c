@@ -1,4 +1,5 @@
-/* ui/panes/documents_draw.c - draws a document: text with lens and matches, names, status row, outline. */
+/* ui/panes/documents_draw.c - draws the documents pane: the text with evicted words and matches, names, status
+ * row, outline. */
 #include "ui/panes/pane_documents.h"
 #include "ui/text/text.h"
 
@@ -40,7 +41,8 @@ struct marks {
 
 #define SHADED_FROM 0.05f /* share of attention below which a source is not shaded */
 
-/* Collect the sources of the last answer in this document; more attention is brighter. */
+/* Collect the sources of the last answer in this document. The more attention a source had, the brighter it is
+ * drawn. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
 {
 	for (size_t i = 0; i < p->n_source; i++) {
@@ -56,7 +58,8 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 	}
 }
 
-/* Restyle evicted words, sources and matches of a drawn line.  Call for lines from top to bottom. */
+/* Change the style of evicted words, sources and matches in a line that was drawn. Call it for the lines from top
+ * to bottom. */
 static void draw_marks(const struct documents_pane *p, const struct lines *l, size_t line, uint32_t base,
                        const struct area *a, int y, struct marks *m)
 {
@@ -130,7 +133,7 @@ static void draw_text(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* Draw "1 report.pdf  2 notes.md", so that the current document is visible. */
+/* Draw the names, such as "1 report.pdf 2 notes.md", scrolled so that the current document is visible. */
 static void draw_names(struct documents_pane *p, const struct area *a)
 {
 	size_t from = p->at;
@@ -152,8 +155,8 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* Byte for which page and heading are shown: the place that was asked for, while it is visible; else the first
- * row. */
+/* Return the offset for which the status row shows page and heading: the place that the user asked for while it is
+ * visible, else the first row. */
 static uint32_t status_byte(struct documents_pane *p)
 {
 	struct doc_text *d = documents_current(p);
@@ -165,7 +168,7 @@ static uint32_t status_byte(struct documents_pane *p)
 	return p->asked < documents_end_of(p, last) ? p->asked : d->top;
 }
 
-/* Append the visible part of the document: lines, pages, tokens.  w: columns of the pane. */
+/* Append which part of the document is visible: lines, pages, tokens. w: columns of the pane. */
 static void add_position(struct documents_pane *p, int w, struct str *out)
 {
 	struct doc_text *d = documents_current(p);
@@ -203,7 +206,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
 }
 
-/* Append the typed number, else the message, else the document's name. */
+/* Append the number being typed, else a message, else the document's name. */
 static void add_name(const struct documents_pane *p, struct str *out)
 {
 	const struct doc_text *d = documents_current(p);
@@ -216,7 +219,7 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, str_text(&d->name), d->name.n);
 }
 
-/* Heading above the status row's byte.  *n = 0: no heading, or the row is needed for something else. */
+/* Return the heading above the visible place. *n = 0: there is none, or the status row shows something else. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);
@@ -266,7 +269,7 @@ static void draw_status(struct documents_pane *p, const struct area *a, int y)
 	str_free(&left);
 }
 
-/* Draw the outline: headings, or pages with their first words. */
+/* Draw the outline: the headings, or without headings the pages with their first words. */
 static void draw_outline(struct documents_pane *p, const struct area *a)
 {
 	struct doc_text *d = documents_current(p);

@@ -1,12 +1,12 @@
-/* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws its two small forms.
+/* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws the two small forms of the pane.
  *
  *   the bar, above the input line (about four rows)     the side panel, beside the transcript (40 to 48 columns)
  *     a summary in one row                                boxes: summary; strip; attention over time; examples; a plain
- *     the strip: all positions and what is kept of them   legend; cost of the panel
- *     names of the regions that colours or letters mean
+ *     the strip: all token positions, what is kept        legend; cost of the panel
+ *     names of the cache's regions
  *
- * The full form is in pane_cache_full.c, the parts in cache_*.c. Posted figures are copied and clamped here; the parts
- * rely on that. `?` shows the legend. */
+ * The full-screen form is in pane_cache_full.c; what the forms consist of is drawn by cache_*.c. Posted figures are
+ * clamped to valid ranges here, so the drawing functions need no checks. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -91,7 +91,7 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
 }
 
-/* Add a row to the history, which restarts when the regions change. */
+/* Record the regions' attention mass in the history. If the regions have changed, the history begins again. */
 static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {
 	int same = was->n_region == p->c.n_region;

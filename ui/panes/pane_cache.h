@@ -1,4 +1,4 @@
-/* ui/panes/pane_cache.h (private to pane_cache*.c and cache_*.c) - state of the cache pane. */
+/* ui/panes/pane_cache.h (private to pane_cache*.c and cache_*.c) - the state of the cache pane. */
 #ifndef WEIR_VIEW_CACHE_H
 #define WEIR_VIEW_CACHE_H
 
@@ -14,30 +14,32 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	struct ui_cache c; /* the last post, with numbers clamped and pointers NULL (copies are below) */
+	struct ui_cache c; /* the figures posted last, numbers clamped; its pointers are NULL, copies are below */
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
-	/* attention mass over time: one row per post, the newest at (n_past - 1) % HISTORY; share 1 = 65534 */
+	/* Attention mass over time, one row per post. The newest row is (n_past - 1) % HISTORY. A share of 1 is
+	 * stored as 65534. */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
-	int full;                     /* 1: the full form was drawn last and gets the keys */
-	int legend;                   /* in the small forms: 1 shown, -1 hidden, 0 = beside the transcript if it fits */
-	int small_seen;               /* 1: it was drawn there */
-	int legend_full;              /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
+	int full;        /* 1: the full form was drawn last and gets the keys */
+	int legend;      /* legend in the small forms: 1 = shown; -1 = hidden; 0 = shown in the side panel if it fits */
+	int small_seen;  /* 1: it was drawn there */
+	int legend_full; /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
 	int legend_seen, legend_more; /* legend was drawn; its lines without room */
 	int legend_top;               /* first visible line of the legend */
 	int layer;                    /* picked layer */
-	int at;                       /* data column under the cursor; -1 = highest peak of the picked layer */
+	int at;                       /* data column under the cursor; -1 = the highest peak of the picked layer */
 	char (*text)[UI_COL_TEXT];    /* [cols] text of each column as posted; NULL = unknown */
-	int64_t from, span;           /* tokens shown by strip and heat in the full form; span 0 = all */
+	/* first token and number of tokens that strip and heat map show in the full form; span 0 = all */
+	int64_t from, span;
 };
 
-/* ---- parts (cache_*.c): each draws at the top of an area of as many rows as it asks for, or is cut ---- */
+/* ---- drawing functions (cache_*.c): each draws at the top of its area and is cut if it needs more rows ---- */
 
-/* Draw why there are no figures: 1; 0 = there are figures, nothing drawn. */
+/* If there are no figures, draw the reason and return 1; else return 0. */
 int cache_none_draw(const struct cache_pane *, const struct area *);
 /* 1 if the attention mass of some region is known. */
 int cache_observed(const struct cache_pane *);
@@ -47,7 +49,8 @@ void meters_draw(const struct cache_pane *, const struct area *, int compact);
 /* one row; most: also the memory at capacity */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
-/* The strip: axis, glyphs, letters, and marks where documents begin.  left: columns kept free for labels. */
+/* The strip: an axis, a row of amounts, region letters, and marks where documents begin. left: columns to leave
+ * for labels. */
 int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
 int history_rows(const struct cache_pane *);
@@ -58,7 +61,7 @@ void reads_draw(const struct cache_pane *, const struct area *, int y); /* one r
 void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
 /* share: also as a share of the time between reports */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if more is known about the last token's reads than their number. */
+/* 1 if more is known about what the last token read than the number of entries. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };
@@ -67,7 +70,7 @@ void words_draw(const struct cache_pane *, const struct area *);
 void words_row(const struct cache_pane *, const struct area *, int y); /* a summary in one row */
 /* colours and names of the regions; one row */
 void parts_draw(const struct cache_pane *, const struct area *, int y);
-/* Last words that entered the cache, moved to an older region, were evicted: one row each. */
+/* Draw the words that last entered the cache, moved to an older region, and were evicted: one row each. */
 int went_rows(const struct cache_pane *);
 void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);

@@ -1,14 +1,14 @@
-/* ui/panes/pane_cache_full.c - the cache on the whole screen.
+/* ui/panes/pane_cache_full.c - the cache pane on the whole screen.
  *
  *   policy
  *   meters, numbers, kept by, read, flow                 | attention over time (beside them from WIDE columns on)
  *   axis, strip, marks of documents
- *   heat: layers x positions, with the same columns as the strip
+ *   heat map of attention: layers x token positions, with the same columns as the strip
  *   the picked layer, larger, with a cursor; positions of its peaks; words under the cursor
  *   the legend
  *
- * Parts get rows in the order of `wanted`; the heat takes the rest. The legend is shown if it fits below all parts; on
- * smaller screens `?` shows it instead of the heat and other parts. */
+ * Rows are given out in the order of the table `wanted`; the heat map gets the remaining rows. The legend is shown if it
+ * fits below everything; on smaller screens `?` shows it instead of the heat map. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -116,7 +116,7 @@ static int cursor_column(const struct cache_pane *p)
 	return p->at >= 0 ? p->at : p->heat_any && find_peaks(p, at) ? at[0] : -1;
 }
 
-/* Screen cell of w that shows a data column; -1 = not visible. */
+/* Return which of the w screen cells shows a data column; -1 = it is not visible. */
 static int cell_of(const struct cache_pane *p, int w, int col)
 {
 	for (int i = 0, first, end; col >= 0 && i < w; i++) {
@@ -151,7 +151,7 @@ static int put_column(const struct cache_pane *p, const struct area *a, int x, i
 	return x;
 }
 
-/* Draw the words under the cursor, and fainter their neighbours. */
+/* Draw the words under the cursor, with the neighbouring words in a fainter style. */
 static void draw_words(const struct cache_pane *p, const struct area *a, int y, int col)
 {
 	struct str s = { 0 };
@@ -170,7 +170,7 @@ static void draw_words(const struct cache_pane *p, const struct area *a, int y, 
 		x = put_column(p, a, x, y, i == col ? ST_STRONG : ST_FAINT, i);
 }
 
-/* Draw the picked layer: bars with the cursor, peaks, words under the cursor. */
+/* Draw the attention in the picked layer as bars with a cursor, its peaks, and the words under the cursor. */
 static void draw_picked(const struct cache_pane *p, const struct area *a)
 {
 	int w = a->w - LABEL, rows = a->h - 2, x, n, at[PEAKS_MOST], col = cursor_column(p), cell;
@@ -207,14 +207,15 @@ static void draw_picked(const struct cache_pane *p, const struct area *a)
 
 /* ---- layout ---- */
 
-/* Legend entries for all parts that a screen of this size can show. */
+/* Return the legend entries for everything that a screen of this size can show. */
 static unsigned legend_of(const struct area *a)
 {
 	return LEGEND_METERS | LEGEND_NUMBERS | LEGEND_KEPT | LEGEND_READS | LEGEND_FLOW | LEGEND_HISTORY |
 	       LEGEND_STRIP | LEGEND_HEAT | LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
-/* Assign rows to parts.  beside: the history is drawn beside other parts and needs no rows. */
+/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is drawn at the right and needs
+ * no rows. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS],
                       struct lines *legend)
 {
@@ -245,7 +246,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* The user asked for the legend: drop parts at the bottom, on small screens all parts. */
+		/* The user asked for the legend: drop parts at the bottom to make room, and on small screens all
+		 * parts. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
 		for (size_t i = 0; i < LEN(less); i++) {
@@ -261,7 +263,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		rows[LEGEND] = legend_rows;
 	}
 	left -= rows[LEGEND];
-	/* Remaining rows go to the picked layer, the heat, and examples. */
+	/* Give the remaining rows to the picked layer, the heat map and the examples. */
 	if (rows[HEAT] && heat_known) {
 		int most = (p->c.n_layer + halves_per_row(p) - 1) / halves_per_row(p), more = most - rows[HEAT];
 
@@ -410,7 +412,7 @@ static void move_cursor(struct cache_pane *p, int way)
 		p->from = 0;
 }
 
-/* Move the cursor to the next lower (way > 0) or higher peak of the picked layer. */
+/* Move the cursor to the next lower (way = 1) or next higher (way = -1) peak of the picked layer. */
 static void move_peak(struct cache_pane *p, int way)
 {
 	int at[PEAKS_MOST], n = find_peaks(p, at), i = 0, col = cursor_column(p);

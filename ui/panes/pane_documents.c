@@ -1,12 +1,12 @@
-/* ui/panes/pane_documents.c - the documents pane: a pager for their texts.
+/* ui/panes/pane_documents.c - the documents pane: a pager for the documents' texts.
  *
  *   row 0      names of the documents, if there are several and they fit
  *   rows       the text, wrapped; evicted words are dimmed, matches marked
  *   last row   name, section, line, percent, page, token; or the search line
  *
- * A document may have many megabytes. It is cleaned when first shown (doc_text.c); only visible chunks are wrapped, and
- * a few are cached. A position is a byte of the text, not a wrapped line, so opening a document and changing the width
- * cost the same for every length. */
+ * A document may have many megabytes. It is prepared when it is first shown (doc_text.c); only visible chunks are wrapped,
+ * and the last few are cached. A position is a byte offset, not a line number, so that opening a document or changing
+ * the width does not need the layout of all text. */
 #include "ui/panes/pane_documents.h"
 #include "engine/base/utf8.h"
 #include "ui/text/text.h"
@@ -56,7 +56,7 @@ static int same_text(const struct doc_text *d, const struct ui_document *in, con
 	       (!in->n || !memcmp(d->raw, in->text, in->n));
 }
 
-/* Documents that were posted before keep their clean text and position. */
+/* Replace the list of documents. Documents that were in it before keep their prepared text and position. */
 void documents_pane_post(struct pane *pane, const struct ui_document *posted, size_t n)
 {
 	struct documents_pane *p = (struct documents_pane *)pane;
@@ -359,7 +359,7 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 	case K_END: documents_set_top(p, (uint32_t)d->text.n); break;
 	case K_TAB: outline_open(p); break;
 	case K_ESC:
-		/* Esc drops a typed number, then the match marks, then closes the pane. */
+		/* Esc cancels a typed number, else removes the match marks, else closes the pane. */
 		if (count >= 0)
 			return PANE_USED;
 		if (p->words.n) {

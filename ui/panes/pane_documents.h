@@ -1,4 +1,4 @@
-/* ui/panes/pane_documents.h (private to pane_documents.c and documents_*.c) - state of the documents pane. */
+/* ui/panes/pane_documents.h (private to pane_documents.c and documents_*.c) - the state of the documents pane. */
 #ifndef WEIR_PANE_DOCUMENTS_H
 #define WEIR_PANE_DOCUMENTS_H
 
@@ -37,7 +37,7 @@ struct documents_pane {
 	struct str words; /* the pattern; lower case if fold */
 	int fold, back;
 	uint32_t found, found_n; /* current match; n = 0: none */
-	/* place of the last documents_pane_show(): byte `asked` of document asked_in - 1 */
+	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing */
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];

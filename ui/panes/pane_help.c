@@ -1,7 +1,7 @@
-/* ui/panes/pane_help.c - the help pane: all keys and commands, from the tables that the program acts on.
+/* ui/panes/pane_help.c - the help pane: lists all keys and commands, from the tables that also run them.
  *
- * The text is laid out once per width. A line is a heading, or a name at the left and its wrapped description at the
- * right; narrow panes put the name on a line of its own. */
+ * The text is laid out once per width, with names at the left and wrapped descriptions at the right. In a narrow pane
+ * the description is below its name. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 
@@ -82,7 +82,7 @@ static void add_blanks(struct str *s, size_t n)
 		str_add(s, " ", 1);
 }
 
-/* Add a name with its description, wrapped.  The tables are ASCII, so bytes are columns. */
+/* Add a name and its wrapped description. Both are ASCII, so a byte is a column. */
 static void add_row(struct help_pane *p, const char *name, const char *does)
 {
 	size_t width = (size_t)p->width, two = p->width >= TWO_COLUMNS;
@@ -193,7 +193,7 @@ void ui_help_text(const struct ui_command *commands, struct str *out)
 	help_pane_release(&p->pane);
 }
 
-/* ---- search: case counts when the pattern has a capital, as in the transcript ---- */
+/* ---- search: upper and lower case differ only if the pattern has a capital letter ---- */
 
 static void pattern_set(struct help_pane *p)
 {
@@ -203,7 +203,7 @@ static void pattern_set(struct help_pane *p)
 	p->fold = p->words.n && !has_capitals(p->words.p, p->words.n);
 }
 
-/* Offset of the first match in the line from byte `from` on, and *len; -1 = none. */
+/* Return the offset of the line's first match from byte `from` on, and its length in *len; -1 = none. */
 static int match_at(const struct help_pane *p, size_t line, size_t from, size_t *len)
 {
 	const struct help_line *l = &p->line[line];
@@ -220,7 +220,7 @@ static int has_match(const struct help_pane *p, size_t line)
 	return match_at(p, line, 0, &len) >= 0;
 }
 
-/* Number of lines with a match; *at = number (from 1) of the first one at or below the top row. */
+/* Return the number of lines with a match. *at: number, from 1, of the first one at or below the top row. */
 static size_t count_matches(const struct help_pane *p, size_t *at)
 {
 	size_t n = 0;
@@ -235,7 +235,7 @@ static size_t count_matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* Scroll to the next line with a match, wrapping around.  from: first line to try. */
+/* Scroll to the next line with a match, from line `from` on, and wrap around at the end. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -293,7 +293,7 @@ static void clamp_top(struct help_pane *p)
 {
 	size_t most = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 
-	/* While searching, a match near the end may also be the top row. */
+	/* During a search, a match near the end may also become the top row. */
 	if (p->words.n && p->n_line)
 		most = p->n_line - 1;
 	if (p->top > most)

@@ -1,16 +1,13 @@
-/* ui/panes/pane_palette.c - the palette: commands, keys, settings, documents and sessions in one list, filtered while
- * typing.
+/* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered while typing.
  *
- *   row 0   the filter; how many rows pass it
+ *   row 0   the filter; how many rows match it
  *   rows    kind, name, description
  *
- * A word of the filter matches a row if the name contains it, or its letters in order, or if a word of the description
- * (or a synonym of a command) begins with it. The rows that match most letters of the filter are shown, so words that
- * match nothing do not count ("how do i quit"). Better matches come first: whole words before scattered letters, names
- * before descriptions.
+ * A word of the filter matches a row if the name contains the word, or its letters in this order, or if a word of the
+ * description or a synonym begins with it. Only the rows that match the most letters are shown, so words that match
+ * nothing are ignored ("how do i quit"). Whole words rank before scattered letters, names before descriptions.
  *
- * Enter carries out the row; a command that needs arguments, and a setting, become the draft. Tab makes any command the
- * draft. */
+ * Enter runs the row; a command that needs arguments goes to the input line instead, as Tab does for every command. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -131,7 +128,7 @@ static int is_word_start(const char *s, size_t at)
 	return !at || strchr(" -/,.|[_", s[at - 1]);
 }
 
-/* Score of the (lower-case) letters of a word in the name, in order; 0 = not all are there. */
+/* Rate how well the lower-case letters of a word occur in the name, in this order; 0 = not all of them do. */
 static int letters_score(const struct str *name, const char *word, size_t n)
 {
 	size_t at = 0;
@@ -156,7 +153,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 	return score;
 }
 
-/* Offset of a word of the text that begins with `word`; SIZE_MAX = none. */
+/* Return the offset of the first word in the text that begins with `word`; SIZE_MAX = none. */
 static size_t word_begins(const char *text, size_t n_text, const char *word, size_t n)
 {
 	size_t at = 0, len;

@@ -1,12 +1,13 @@
-/* ui/panes/pane_sessions.c - the sessions pane: a list that is filtered while typing.
+/* ui/panes/pane_sessions.c - the sessions pane: the list of sessions, filtered while typing.
  *
- *   row 0     the filter: words contained in name, title or model.  "/" and words: sessions whose messages contain them (UI_FIND;
- *             the sessions posted next are the matches and are not filtered).  A question replaces the filter
+ *   row 0     the filter: words that name, title or model contain. "/WORDS" searches in all messages (UI_FIND).
+ *             A question to the user replaces the filter
  *   row 1     column headings, if they fit
- *   rows      one session each: "*" the current session, name or title, age, tokens, bytes of saved KV, seconds until it can continue
- *   below, or at the right: the last messages of the chosen session, after Tab
+ *   rows      one session each: "*" for the current one, name or title, age, tokens, bytes of saved KV, seconds of prefill
+ *             before it can continue
+ *   below, or at the right: after Tab, the last messages of the chosen session
  *
- * Posted texts are cleaned once. The chosen session is identified by its id when list or filter change. */
+ * The chosen session is identified by its id, so that it stays chosen when list or filter change. */
 #include "ui/panes/pane_sessions.h"
 #include "ui/text/text.h"
 
@@ -111,13 +112,13 @@ static int passes_filter(const struct session_row *t, const char *words, size_t 
 	return 1;
 }
 
-/* Apply the filter.  The chosen session stays chosen if it passes; else choose the first. */
+/* Apply the filter. If the chosen session does not match it, choose the first that does. */
 static void sessions_filter(struct sessions_pane *p)
 {
 	struct str words = { 0 };
 	int found = 0;
 
-	/* Do not filter search matches, nor the list while words after "/" are typed. */
+	/* Do not filter the results of a search, nor while words after "/" are being typed. */
 	if (!p->finding && !(p->filter.text.n && p->filter.text.p[0] == '/'))
 		for (size_t i = 0, len; i < p->filter.text.n; i += len) {
 			int32_t cp;
@@ -221,7 +222,8 @@ void sessions_pane_post(struct pane *pane, const struct ui_session *s, size_t n,
 			p->chosen_id = s[i].id;
 	}
 	p->opened = 0;
-	/* Choose a new fork and ask for its name: two sessions with the same name cannot be distinguished. */
+	/* A copy of a session (fork) has come: choose it and ask for a name, because it has the same name as the
+	 * original. */
 	if ((copied = p->forked && p->mode == PICK && newest_id(p) > p->forked)) {
 		p->chosen_id = newest_id(p);
 		p->forked = 0;
@@ -408,7 +410,7 @@ void sessions_pane_ask(struct pane *pane, int64_t id)
 	p->asked_from_outside = p->mode == DELETE;
 }
 
-/* Ctrl-U undoes the last deletion while possible; typed text ends the offer. */
+/* Handle Ctrl-U, which restores the last deleted session. It is offered until the user types text. */
 static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));

@@ -1,4 +1,4 @@
-/* ui/panes/pane_sessions.h (private to pane_sessions.c and sessions_draw.c) - state of the sessions pane. */
+/* ui/panes/pane_sessions.h (private to pane_sessions.c and sessions_draw.c) - the state of the sessions pane. */
 #ifndef WEIR_PANE_SESSIONS_H
 #define WEIR_PANE_SESSIONS_H
 
@@ -28,17 +28,20 @@ struct sessions_pane {
 	size_t *shown; /* [list.n] indexes of the rows that pass the filter */
 	struct list list;
 	int64_t chosen_id;
-	int64_t renamed_id; /* listed until the filter changes, whatever its new name; else NOBODY */
-	/* newest id when a fork was requested: a newer session will be chosen; 0 = none */
+	/* this renamed session stays listed until the filter changes, even if its new name does not match; NOBODY
+	 * = none */
+	int64_t renamed_id;
+	/* the newest session id when a copy (fork) was requested; a session with a higher id is the copy; 0 = none
+	 * requested */
 	int64_t forked;
-	int opened; /* 1: opened, no list posted since; the current session will be chosen */
+	int opened; /* 1 = the pane was just opened: choose the current session when the list is posted */
 	int rows;   /* rows of the list drawn last */
 	int item;
 	int x, y, w; /* where the list was drawn, for the mouse */
 
 	struct edit filter, rename;
 	struct str asked; /* words of the last UI_FIND */
-	int finding;      /* 1: the list, or the next one posted, contains search matches */
+	int finding;      /* 1 = the list contains search results, or will when it is posted next */
 
 	int64_t deleted_id;
 	struct str deleted; /* last deletion while it can be undone; else NOBODY */
@@ -52,7 +55,7 @@ struct sessions_pane {
 	struct str out; /* text of an action */
 };
 
-/* Words after "/" in the filter; NULL = the filter has no "/". */
+/* Return the words after "/" in the filter; NULL = it has no "/". */
 const char *sessions_find_words(const struct sessions_pane *, size_t *n);
 /* The chosen session; NULL = none passes the filter. */
 const struct session_row *sessions_chosen(const struct sessions_pane *);

@@ -1,7 +1,6 @@
-/* ui/panes/pane_text.c - output of a command that runs while an answer is generated, so that it does not interrupt the
- * answer.
+/* ui/panes/pane_text.c - shows the output of a command that runs during an answer, below the command as the title.
  *
- * The title is the command; the wrapped text is below. */
+ * In the transcript the output would interrupt the answer. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 #include "ui/panes/panes.h"

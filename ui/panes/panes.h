@@ -1,7 +1,7 @@
 /* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area and is offered keys
- * before others (see `key` below); keys that it does not use keep their general meaning. A row ACT_PANE + NAME in
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area. It is offered most
+ * keys first (see `key` below); keys that it does not use do what they do without a pane. A row ACT_PANE + NAME in
  * bindings.c opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
@@ -19,8 +19,8 @@
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 #undef PANE_ID
 
-/* What a pane did with a key.  PANE_ACTION: *out is an action for the application; its text is valid until the
- * pane's next call. PANE_CHOSEN: the palette closes, and the caller carries out the choice. */
+/* What a pane did with a key. PANE_ACTION: *out is a request to the application, whose text is valid until the
+ * pane's next call. PANE_CHOSEN: close the palette and run what was chosen in it. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
 struct hint {
 	const char *key, *does;
@@ -28,8 +28,8 @@ struct hint {
 
 /* State of a pane. */
 enum pane_state {
-	PANE_FIELD = 1,   /* a text field or question is open: the pane gets typed text, and all keys first */
-	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next */
+	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, also typed text */
+	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next one */
 };
 
 enum pane_flags {
@@ -41,13 +41,13 @@ enum pane_flags {
 /* First member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
-	int framed; /* 1: drawn inside a border with its title, so it needs no title row */
+	int framed; /* 1 = drawn inside a border that shows the title, so the pane draws none */
 };
 struct pane_ops {
 	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
 	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
-	/* keys of the open question, NULL = none; NULL function: never asks */
+	/* return the keys that answer the open question, NULL = none is open; may be NULL: the pane never asks */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode */
 	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands */
@@ -55,13 +55,14 @@ struct pane_ops {
 	/* PANE_USED or PANE_ACTION; NULL: reopens as it was closed */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
-	/* Clean text for the left and right of the upper border, about what was drawn last. */
+	/* Append the titles at the left and right of the upper border, which describe what was drawn last. No
+	 * control characters. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
-	/* Handle a key.  Offered: letters in browse mode and for a field; other keys also while the input line is
-	 * empty; PgUp, PgDn and Esc always. */
+	/* Handle a key. PgUp, PgDn and Esc are always passed; letters only in browse mode or to an open field;
+	 * other keys also while the input line is empty. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
-	/* Called when no key has come for TYPED_SECONDS: PANE_ACTION or PANE_NOT_MINE.  NULL: not used. */
+	/* Called when no key has come for TYPED_SECONDS. Returns PANE_ACTION or PANE_NOT_MINE. May be NULL. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);
 };
 #define PANE_OPS(name, ops) extern const struct pane_ops ops;
@@ -69,9 +70,9 @@ PANES(PANE_OPS)
 #undef PANE_OPS
 extern const struct pane_ops *const pane_ops[N_PANES]; /* [NO_PANE] is NULL; in panes.c */
 
-/* ---- the table of keys (bindings.c); ui_keys.c acts on it, help and manual print it ---- */
+/* ---- the table of keys (bindings.c): ui_keys.c runs its actions, help and manual print it ---- */
 
-/* What a key does.  bindings.c assigns acts to keys, ui_acts.c carries them out. */
+/* What a key does: bindings.c assigns these actions to keys, ui_acts.c runs them. */
 enum act {
 	ACT_NONE, /* the input line or the pane handles the key */
 	ACT_PANEL,
@@ -149,11 +150,11 @@ void sessions_pane_undo_over(struct pane *);
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Sources of the last answer, shaded by their share of attention. */
+/* Set the sources of the last answer, which are shaded by their share of its attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
-/* Help (pane_help.c): scroll to the words, preferring a command of that name; "": the beginning. */
+/* Scroll the help (pane_help.c) to these words; a command of that name comes first. "": to the beginning. */
 void help_pane_find(struct pane *, const char *words);
 
 /* Output of a command (pane_text.c). */
@@ -163,23 +164,24 @@ void text_pane_post(struct pane *, const char *title, const char *text, size_t n
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
-	const char *text; /* a command; if it ends with a blank, the input line waits for arguments */
-	int draft;        /* 1: put it into the input line in any case */
-	int act;          /* enum act */
-	int64_t id;       /* id of the session, or index of the document */
+	/* a command; one that ends with a blank goes to the input line, because it needs arguments */
+	const char *text;
+	int draft;  /* 1: put it into the input line in any case */
+	int act;    /* enum act */
+	int64_t id; /* id of the session, or index of the document */
 };
 void palette_pane_documents(struct pane *, const struct ui_document *, size_t n);
 void palette_pane_sessions(struct pane *, const struct ui_session *, size_t n);
 /* after PANE_CHOSEN; valid until the pane's next call */
 const struct palette_choice *palette_pane_chosen(const struct pane *);
 
-/* The cache (pane_cache.c).  The pane is its full form; bar and side panel are its small forms. */
+/* The cache (pane_cache.c). As a pane it covers the screen; bar and side panel are its small forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
 int cache_pane_rows(const struct pane *, int width);           /* rows wanted for the bar above the input line */
 void cache_pane_draw_bar(struct pane *, const struct area *);  /* the bar: summary and strip */
 void cache_pane_draw_side(struct pane *, const struct area *); /* beside the transcript, 40-48 columns */
 void cache_pane_layer(struct pane *, int layer);
-/* on: the heat map shows two layers a row, distinguished by colour. */
+/* on: 1 = the heat map shows two layers in one row, by two colours */
 void cache_pane_color(struct pane *, int on);
 int cache_pane_colored(const struct pane *);
 

@@ -1,7 +1,7 @@
-/* ui/transcript/code.c - a table-driven lexer for code colours.
+/* ui/transcript/code.c - splits lines of program code into coloured tokens.
  *
- * One row of the table describes a language's comments, strings and keywords; code_token() cuts a line into tokens by
- * it. Block comments, some strings and tags continue on the next line; struct code remembers them. */
+ * One row of a table describes the comments, strings and keywords of a language. Block comments, some strings and tags
+ * continue on the next line; struct code remembers which one is open. */
 #include "ui/transcript/code.h"
 #include "engine/base/utf8.h"
 
@@ -16,10 +16,10 @@ enum flag {
 	MARKUP = 8,          /* tags; the rest is text */
 	PREPROCESSOR = 16,   /* # at the start of a line */
 	LIFETIMES = 32,      /* 'a is a string only if it is closed at once */
-	SHELL = 64,          /* strings span lines, # begins a comment only after a blank, $names */
+	SHELL = 64,          /* shell syntax: strings span lines, # begins a comment only after a blank, $names */
 	LONG_BRACKETS = 128, /* [[ ... ]] */
-	DOUBLED = 256,       /* quotes inside strings are doubled; no backslashes */
-	DIFF = 512,          /* colour whole lines by their first character */
+	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
+	DIFF = 512,          /* diff: the first character colours the whole line */
 };
 
 enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
@@ -139,7 +139,7 @@ void code_start(struct code *c, const char *name, size_t n)
 			c->lang = (uint8_t)i;
 }
 
-/* 1 for characters of names, including everything beyond ASCII. */
+/* 1 if the byte may be part of a name; all bytes beyond ASCII may. */
 static int is_name(char ch)
 {
 	return byte_is_word(ch) || ch == '_';
@@ -167,7 +167,7 @@ static int is_keyword(const struct language *l, const char *s, size_t n)
 	return 0;
 }
 
-/* End of a multi-line token: after `close`, or the end of the line. */
+/* Return the end of a token that may span lines: after `close`, or the end of the line. */
 static size_t token_end(struct code *c, const char *line, size_t n, size_t at, const char *close)
 {
 	const char *p = memmem(line + at, n - at, close, strlen(close));

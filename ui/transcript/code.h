@@ -1,7 +1,6 @@
-/* ui/transcript/code.h (private to ui/) - colours for program text: comments, strings, numbers and keywords of some
- * languages.
+/* ui/transcript/code.h (private to ui/) - colours program code: comments, strings, numbers and keywords.
  *
- * Tables only, no grammar: an error is a wrong colour. Each token is found in time linear in its length. */
+ * It uses tables of keywords, no grammars, so it may choose a wrong colour. Time is linear in the length of a token. */
 #ifndef WEIR_CODE_H
 #define WEIR_CODE_H
 
@@ -10,13 +9,15 @@
 
 /* State of one text, from line to line. */
 struct code {
-	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is ST_CODE */
-	uint8_t in;   /* inside a comment, string or tag that continues on the next line (code.c) */
+	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is drawn in ST_CODE */
+	uint8_t in;   /* what is open from the line before: a comment, string or tag (an enum of code.c) */
 	char quote;   /* the quote that began it */
 };
-/* Begin a text.  name: first line of a fence, "c++ {.numberLines}"; its first word names the language. */
+/* Begin a code block. name: the text after its opening fence, such as "c++ {.numberLines}"; its first word names
+ * the language. */
 void code_start(struct code *, const char *name, size_t n);
-/* Find the token at line[at], at < n.  Returns its end (> at) and its style, one of ST_CODE... */
+/* Find the token that begins at line[at], where at < n. Returns its end (> at); *style: its style, ST_CODE or
+ * another. */
 size_t code_token(struct code *, const char *line, size_t n, size_t at, unsigned *style);
 /* End a line. */
 void code_newline(struct code *);

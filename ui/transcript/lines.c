@@ -1,7 +1,7 @@
-/* ui/transcript/lines.c - laid-out text: wrapping, lines of runs, plain text, drawing.
+/* ui/transcript/lines.c - lays out text: wraps it into lines, and draws lines.
  *
- * All shown text is stored once, in struct lines' text; runs refer to it. A growing text is laid out again from the
- * last point whose layout is final (struct growth): in plain text the last newline. */
+ * A line consists of runs (pieces with one style), which refer to the text in struct lines. Text that grows is laid out
+ * again from the last point whose layout cannot change (struct growth). In plain text that is the last newline. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -58,7 +58,7 @@ static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp
 	return len;
 }
 
-/* 0 for closing punctuation of scripts without blanks, which must not begin a line. */
+/* 0 for closing punctuation of Chinese and Japanese, which must not begin a line. */
 static int may_begin(int32_t cp)
 {
 	return !(cp == 0x3001 || cp == 0x3002 || cp == 0xff0c || cp == 0xff0e || cp == 0xff1a || cp == 0xff1b ||
@@ -68,7 +68,8 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	/* best: last place where the line may end; best_next > at: there is one */
+	/* best: where the line can end; best_next: where the next line begins then; best_next > at: such a place
+	 * was found */
 	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;

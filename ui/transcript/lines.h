@@ -1,7 +1,7 @@
-/* ui/transcript/lines.h (private to lines.c, markdown*.c and punycode.c) - building blocks of layout.
+/* ui/transcript/lines.h (private to lines.c, markdown*.c and punycode.c) - the steps of laying out a paragraph.
  *
- * A paragraph is a range of bytes at the end of struct lines' text, with spans that style it; a newline in it breaks
- * the line. wrap_next() cuts it into lines, lines_put() makes the runs of a line. */
+ * A paragraph is collected at the end of struct lines' text, with a list of spans (byte ranges that have one style).
+ * wrap_next() then cuts it into lines, and lines_put() makes a line's runs from the spans. */
 #ifndef WEIR_LINES_H
 #define WEIR_LINES_H
 
@@ -18,12 +18,13 @@ struct spans {
 	size_t n, cap;
 };
 
-/* Append styled text to a paragraph.  source: offset in the message (as filtered for the
- * terminal) at which `text` begins, or NO_SOURCE. */
+/* Append styled text to a paragraph. source: offset of the same text in the message, or NO_SOURCE if it is not in
+ * it. */
 void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, unsigned style, uint32_t source);
 
-/* Find the line of p[at..end), at < end, that fits `width` columns: p[at..*stop), *cols columns wide.  Returns the
- * start of the next line. Breaks between words, inside words longer than a line, and at newlines. */
+/* Find the longest line in p[at..end), at < end, that fits `width` columns: p[at..*stop), which is *cols columns
+ * wide. Returns where the next line begins. Lines break between words, at newlines, and inside words that are too
+ * long. */
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
 /* wrap_next(), but break between any two characters. */
 size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols);
@@ -31,15 +32,17 @@ size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, i
 /* Begin an empty line; the next functions append to it. */
 void lines_begin(struct lines *, uint32_t source);
 void lines_own(struct lines *, const char *text, size_t n, unsigned style); /* text that is not in the source */
-/* Append bytes [from, to) of l->text with their spans.  *at: first span that may contain them; moves on. */
+/* Append bytes [from, to) of l->text to the current line, in the styles of the spans. *at: span at which to begin
+ * looking; it is moved forward. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
-/* Lay out one line of plain text, text[from..to) without its newline, wrapped. */
+/* Lay out text[from..to), a line of plain text without its newline, wrapped. */
 void lines_plain_one(struct lines *, const char *text, size_t from, size_t to, int width, unsigned style);
 int lines_width(int width); /* clamp to the supported range */
 /* 1 if n more bytes of text fit: offsets have 32 bits. */
 int lines_room(const struct lines *, size_t n);
 
-/* Undo the provisional layout of a growing text.  The first call records where the text begins. */
+/* Remove the lines whose layout could still change, so that they can be laid out again. The first call records
+ * where the text begins. */
 void growth_begin(struct lines *, struct growth *);
 /* Make the layout up to text[done] final. */
 void growth_settle(const struct lines *, struct growth *, size_t done);
@@ -47,22 +50,23 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 /* ---- markdown_pieces.c ---- */
 
 #define PARSER_FLAGS (MD_FLAG_TABLES | MD_FLAG_STRIKETHROUGH | MD_FLAG_TASKLISTS | MD_FLAG_NOHTML)
-/* Stand-ins in md4c's copy for characters that it must not interpret; clean text never contains these bytes. */
+/* In the copy that md4c parses, these bytes replace characters that it must not interpret. The text itself never
+ * contains them. */
 #define PATCH_COLON  '\x01'
 #define PATCH_STAR   '\x02'
 
 /* Offset of the newline that ends the line at `at`, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
-/* Find the end of the piece at `from`.  *whole: later text cannot change it.  *fence: there is no piece, the line
- * at `from` opens a fence. scan: state of the last call for the same piece of a growing text, so that each line is
- * read once; NULL or zero: start at `from`. */
+/* Find the end of the piece (a part that can be parsed separately) that begins at `from`. *whole: 1 = later text
+ * cannot change it. *fence: 1 = a code fence begins here instead. scan: state of the last call for this piece, so
+ * that each line is read once while the text grows; NULL: none. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
-/* 1 if a piece has more marks, columns or levels than real text, and must not be given to md4c. */
+/* 1 if a piece has so many marks, columns or levels that it cannot be real text. It must not be given to md4c,
+ * whose time is not linear then. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy that md4c parses.  In it nothing is a link definition (no colon after a bracket), products are not
- * emphasis (2*3*4), and delimiter rows of tables have the dashes that md4c requires.  Zeros follow it, because
- * md4c 0.4.8 reads beyond its end (a bracket there closes "![a](b"); for the same reason every pointer that md4c
- * reports is checked. */
+/* The copy of a piece that md4c parses. Colons after brackets are replaced, so that there are no link definitions,
+ * and stars in products (2*3*4), so that these are not emphasis. Dashes that md4c requires are added to tables.
+ * md4c 0.4.8 reads beyond the end, so zeros follow, and every pointer that it reports is checked. */
 struct piece {
 	char *p;
 	size_t n;
@@ -74,14 +78,14 @@ struct piece {
 enum { PIECE_BEHIND = 16 };
 void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
-/* Offset in the text of byte p of the copy; SIZE_MAX: not from the text. */
+/* Return the offset in the text of byte p of the copy; SIZE_MAX = the byte was added. */
 size_t piece_source(const struct piece *, const char *p);
-/* md4c reports n bytes at p: return how many of them are text of the piece. *skip: how many bytes after those are
- * not. */
+/* md4c has reported n bytes at p of the copy. Return how many of them are in the text; *skip: how many bytes after
+ * those were added. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the stand-ins by the original characters. */
 void piece_unpatch(char *p, size_t n);
-/* Read the opening line text[at..end) of a fence; *info, *n: the text after it. */
+/* Parse the opening line text[at..end) of a code fence. *info, *n: offset and length of the text after the fence. */
 void fence_open(struct fence *, const char *text, size_t at, size_t end, size_t *info, size_t *n);
 int fence_closes(const struct fence *, const char *line, const char *end);
 
@@ -104,7 +108,7 @@ struct table {
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
 void table_free(struct table *);
 typedef void table_line_fn(void *ud, uint32_t source); /* begins a line, with bars and bullets before it */
-/* Lay out the rows at `width` columns; the first row is the head. */
+/* Lay out the table's rows at `width` columns. The first row is the table's head. */
 void table_lay_out(struct lines *, const struct table *, int width, table_line_fn *, void *ud);
 
 #endif

@@ -1,9 +1,9 @@
 /* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c,
  * and turns md4c's events into lines.
  *
- * Deliberate differences from CommonMark. Link definitions are ordinary text: they would reach across pieces, hide
- * text, and let a few bytes grow into many. Blank lines are shown where the text has them, so lists are never loose or
- * tight as a whole. A line break after a short line is kept, because answers mean it. HTML is text. */
+ * Deliberate differences from CommonMark. HTML is plain text. Link definitions are plain text, too: they would act across
+ * pieces, hide text, and let a few bytes expand to many. A blank line is shown exactly where the text has one. A line
+ * break after a short line is kept, because models mean it. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -269,7 +269,8 @@ static void code_until(struct build *b, size_t at)
 		b->l->code[b->l->n_code - 1].n = (uint32_t)(at - b->g->body);
 }
 
-/* Lay out fenced code from g->done up to the closing fence, or all of it with a last line that may still grow. */
+/* Lay out fenced code from g->done up to its closing fence. If that has not come yet, the last line is
+ * provisional. */
 static void fence_body(struct build *b, size_t n)
 {
 	struct growth *g = b->g;

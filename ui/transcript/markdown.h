@@ -1,13 +1,12 @@
-/* ui/transcript/markdown.h (private to ui/) - lays out text in lines: Markdown by md4c, code colours, wrapping at
- * a width. */
+/* ui/transcript/markdown.h (private to ui/) - lays out plain text and Markdown as styled lines of a given width. */
 #ifndef WEIR_MARKDOWN_H
 #define WEIR_MARKDOWN_H
 
 #include "ui/transcript/code.h"
 #include "ui/screen/grid.h"
 
-/* A part of a line with one style.  from, n: bytes of struct lines' text; source: offset of the same bytes in the
- * clean text, or NO_SOURCE for text that is not in it (bullets, bars, rules). */
+/* A part of a line in one style. from, n: its bytes in struct lines' text. source: offset of these bytes in the
+ * original text, or NO_SOURCE for added text (bullets, bars, rules). */
 #define NO_SOURCE UINT32_MAX
 struct run {
 	uint32_t from, n;
@@ -36,17 +35,18 @@ struct lines {
 };
 void lines_free(struct lines *);
 void lines_clear(struct lines *);
-/* Append clean text laid out at `width` columns (>= 4): plain text, wrapped between words. */
+/* Append plain text, wrapped between words at `width` columns (>= 4). It must be free of control characters. */
 void lines_plain(struct lines *, const char *text, size_t n, int width, unsigned style);
-/* Append Markdown: headings, lists, quotes, tables, rules, emphasis, coloured code.  Unfinished text (an open
- * fence, half a table) is shown as far as it goes.  Limits on nesting and table columns keep hostile input linear. */
+/* Append Markdown: headings, lists, quotes, tables, rules, emphasis, coloured code. Unfinished text (an open
+ * fence, half a table) is shown as far as possible. Nesting and table columns are limited, so that time is linear
+ * for any input. */
 void lines_markdown(struct lines *, const char *text, size_t n, int width);
 /* Draw line `line` at row y. */
 void lines_draw(const struct lines *, size_t line, const struct area *, int x, int y);
 
-/* State of laying out a growing text: lines that later text cannot change are kept, and only the rest is laid out again.
- * The result equals that of one call with all of the text.  Zero it at the start, and when the width or earlier
- * lines change. */
+/* State of the layout of a text that grows. Lines that later text cannot change are kept; the lines after them are
+ * laid out again. The result is the same as with all text at once. Set it to zero at the start, and when the width
+ * or earlier lines change. */
 struct growth {
 	size_t done;                  /* bytes of the text whose layout is final */
 	size_t text, run, line, code; /* sizes of struct lines' arrays at that point */
@@ -64,15 +64,15 @@ struct growth {
 void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t n, int width, unsigned style);
 void lines_grow_markdown(struct lines *, struct growth *, const char *text, size_t n, int width);
 
-/* Progress of scanning the piece at `from` of a growing text (markdown_pieces.c); at: first line that was
- * incomplete. */
+/* How far piece_end() has scanned the piece that begins at `from`, in a text that grows. at: the first incomplete
+ * line. */
 struct piece_scan {
 	size_t from, at;
 	int list, after_blank;
 };
 
-/* Append code block `which` (from 1) of a Markdown text as written (it may contain tabs), without its last
- * newline.  Returns the number of blocks. */
+/* Append the content of code block `which` (from 1) of a Markdown text, without the last newline. Tabs are kept.
+ * Returns the number of code blocks in the text. */
 size_t markdown_code(const char *text, size_t n, size_t which, struct str *out);
 
 #endif

@@ -1,6 +1,6 @@
-/* ui/transcript/markdown_blocks.c - lays out blocks: bars and bullets before the text, code, tables, rules.
+/* ui/transcript/markdown_blocks.c - lays out Markdown blocks: bars and bullets in front of the text, code, tables, rules.
  *
- * A blank line is drawn if the source has one between the end of the last shown text and the beginning of the block. */
+ * An empty line is drawn before a block if the source has one there. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -29,8 +29,8 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* Draw the bars and bullets of all levels.  all = 0: only bars of quotes that have begun.  Adjacent bars share one
- * run. */
+/* Draw the bars of open quotes and the bullets of open list items at the beginning of a line. all = 0: only bars
+ * of quotes that have text already. Adjacent bars share one run. */
 static void put_before(struct build *b, int all)
 {
 	const char *bar = b->l->ascii ? "| " : "\u2502 ";
@@ -65,7 +65,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line.  A line without source takes that of the text before it: sources never decrease. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE takes the offset of the text before it.
+ * Offsets never decrease from line to line. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
@@ -87,7 +88,7 @@ static void begin_table_line(void *ud, uint32_t source)
 	build_line(ud, source);
 }
 
-/* 1 if the text has an empty line between the last shown text and `source`. */
+/* 1 if the message has an empty line between the last shown text and offset `source`. */
 static int blank_before(const struct build *b, uint32_t source)
 {
 	int fresh = 0; /* 1: the line is empty so far */
@@ -166,7 +167,7 @@ void build_flush(struct build *b)
 	b->para.n = 0;
 }
 
-/* Spans of tokens are made first, then the line is cut to the width. */
+/* Lay out a line of code: colour its tokens first, then cut it to the width. */
 void build_code_line(struct build *b, size_t from, size_t to, uint32_t source)
 {
 	int indent = build_room(b) > CODE_INDENT + 4 ? CODE_INDENT : 0, cont = 0;
@@ -249,8 +250,8 @@ void build_code(struct build *b)
 		size_t to = nl ? (size_t)(nl - b->l->text.p) : end;
 		uint32_t source = NO_SOURCE;
 
-		/* The blanks that begin a line may be md4c's own, without a place in the source. So the line's place
-		 * is computed from its first span that has one. */
+		/* Blanks at the beginning may be md4c's own, without an offset in the text. Compute the line's
+		 * offset from its first span that has one. */
 		for (; look < b->para.n && (size_t)b->para.p[look].from + b->para.p[look].n <= from; look++)
 			;
 		for (size_t k = look; k < b->para.n && b->para.p[k].from < to; k++) {
@@ -279,7 +280,7 @@ void build_rule(struct build *b)
 	uint32_t source = NO_SOURCE;
 	int n = build_room(b);
 
-	/* md4c does not report a rule's place: find the next line that is a rule. */
+	/* md4c does not report where a rule is: search for the next line of the text that is one. */
 	if (b->g->shown < b->shift)
 		p = b->text + b->shift;
 	while (p < end && source == NO_SOURCE) {
@@ -301,7 +302,8 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Bullets without a column of their own get a line, unless a paragraph took them. */
+/* Draw bullets for which there is no room to indent the text. They get a separate line, unless a paragraph has
+ * drawn them. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)
@@ -356,7 +358,8 @@ void build_pop(struct build *b)
 
 void build_table(struct build *b)
 {
-	/* md4c fills short rows with empty cells: few bytes could become many. */
+	/* md4c fills short rows with empty cells, so a few bytes could become a huge table. Do not draw columns
+	 * then. */
 	b->table.sparse = b->table.n_cell > b->piece.n;
 	build_block(b, first_source(&b->table.spans, 0));
 	table_lay_out(b->l, &b->table, build_room(b), begin_table_line, b);

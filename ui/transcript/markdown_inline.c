@@ -1,7 +1,6 @@
-/* ui/transcript/markdown_inline.c - inline text of a paragraph, heading or cell: styles, links with their address,
- * entities.
+/* ui/transcript/markdown_inline.c - the text inside a paragraph, heading or table cell: styles, link addresses, entities.
  *
- * Text is collected at the end of the lines' text, as spans, until its block ends. */
+ * It is collected as spans (styled byte ranges); the lines are made when the block ends. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -37,7 +36,7 @@ unsigned build_style(const struct build *b)
 	return b->del ? style | STYLE_FAINT : style;
 }
 
-/* Bullets without a column of their own become part of the paragraph. */
+/* Begin a paragraph. Bullets for which there is no room to indent become part of its text. */
 void build_paragraph(struct build *b)
 {
 	b->para_from = b->l->text.n;
@@ -60,8 +59,8 @@ void build_add_as(struct build *b, const char *p, size_t n, unsigned style, uint
 		return;
 	if (!b->in_table && !b->para.n)
 		build_paragraph(b);
-	/* Text with a combining mark first: its base was not shown, so it gets a dotted circle instead of moving to
-	 * another character. */
+	/* The text begins with a combining mark whose base character was not shown. A dotted circle becomes its
+	 * base, so that it does not combine with other text. */
 	utf8_decode(p, n, &cp);
 	last = s->n ? &s->p[s->n - 1] : NULL;
 	if (cp >= 0x300 && char_width(cp) == 0 && !(last && source != NO_SOURCE && last->source + last->n == source))
@@ -111,7 +110,7 @@ void build_add_entity(struct build *b, const char *p, size_t n, unsigned style)
 	for (size_t i = 0; i < LEN(named); i++)
 		if (strlen(named[i].name) == n && !memcmp(named[i].name, p, n))
 			cp = named[i].cp;
-	/* An entity such as "&#7;" is left as written if clean text cannot contain its character. */
+	/* An entity of a control or invisible character, such as "&#7;", is shown as written. */
 	if (cp < 0x20 || cp > 0x10ffff || char_width(cp) < 1)
 		build_add(b, p, n, style);
 	else
@@ -139,8 +138,8 @@ static void add_attribute(struct build *b, const MD_ATTRIBUTE *a, unsigned style
 	}
 }
 
-/* If the address at l->text[from..] has letters beyond ASCII in its host, append it again with the host in ASCII:
- * letters of other scripts can look like Latin ones. */
+/* If the address at l->text[from..] has a host with non-ASCII letters, append it again with the host in ASCII
+ * (Punycode): letters of other scripts may look like Latin ones. */
 static void add_ascii(struct build *b, size_t from, const char *before, const char *behind)
 {
 	struct str s = { 0 };
@@ -153,7 +152,7 @@ static void add_ascii(struct build *b, size_t from, const char *before, const ch
 	str_free(&s);
 }
 
-/* Append the full address, unless the link's text is the address. */
+/* Append a link's address after its text, unless the text is the address. */
 void build_add_address(struct build *b, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from)
 {
 	const char *said = from < b->l->text.n ? b->l->text.p + from : "";

@@ -1,9 +1,9 @@
 /* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
  *
- * A text is cut where the rest cannot depend on the part before: at a blank line before an unindented line, and around
- * fenced code at the top level, which md4c never sees. So a growing text costs as much as its last piece, and hostile
- * text reaches the nonlinear parts of md4c only in pieces of PIECE_MOST bytes. A piece that is full of marks is shown
- * as plain text. Cuts depend on whole lines only, so they are the same however the text arrives. */
+ * A piece ends at a blank line before an unindented line, and at fenced code of the top level, which md4c never sees. So
+ * only the last piece of a text that grows is parsed again, and the parts of md4c that are not linear get at most
+ * PIECE_MOST bytes. A piece that is full of marks is shown as plain text. Cuts depend on whole lines only, so that they
+ * do not depend on the sizes in which the text arrives. */
 #include "ui/transcript/lines.h"
 #include "engine/base/utf8.h"
 
@@ -19,7 +19,7 @@ enum {
 
 /* ---- kinds of lines ---- */
 
-/* Length of the list item's mark at p, or 0.  *number: -1 for a bullet. */
+/* Return the length of the list item's mark at p ("-", "12."), or 0. *number: the item's number; -1 for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
 	size_t n = 0;
@@ -107,7 +107,7 @@ size_t line_end(const char *text, size_t n, size_t at)
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *scan, int *whole, int *fence)
 {
 	int goes_on = scan && scan->from == from && scan->at > from && scan->at <= n;
-	/* column where the text of the outermost open list item begins; -1 = none */
+	/* column in which the text of the outermost open list item begins; -1 = no list is open */
 	int list = goes_on ? scan->list : -1;
 	int after_blank = goes_on && scan->after_blank;
 	size_t at = goes_on ? scan->at : from;
@@ -120,7 +120,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		long number = -1;
 		size_t mark;
 
-		/* The last line may become anything, but an overlong piece ends before it. */
+		/* The last line is incomplete, so it cannot be judged yet. Only a piece that is too long ends
+		 * before it. */
 		if (end == text + n && at > from && n - from > PIECE_MOST)
 			return at;
 		if (end == text + n)
@@ -195,12 +196,12 @@ int piece_is_hostile(const char *p, size_t n)
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	/* Short rows in a wide table: md4c gives each as many cells as the widest. */
+	/* Short rows in a wide table: md4c would add cells to each until it has as many as the widest row. */
 	return rows * most > 2 * n;
 }
 
-/* Number of dashes missing in a cell of a delimiter row: md4c requires three characters, others one.  -1: not such
- * a cell. */
+/* A delimiter cell such as "--" needs three characters in md4c, but one elsewhere. Return the number of missing
+ * dashes; -1 = it is no such cell. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;
@@ -220,7 +221,7 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* Number of dashes missing in the row p[0..end); 0: nothing missing, or not a delimiter row. */
+/* Return the number of dashes missing in all cells of the row p[0..end); 0 = none, or it is no delimiter row. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;
@@ -437,7 +438,8 @@ static void piece_codes(struct codes *c, const char *p, size_t n)
 		piece_unpatch(c->out->p + from, c->out->n - from);
 }
 
-/* Read the fenced code that begins at `at`; returns the offset after it. */
+/* Count the fenced code block that begins at `at`, and append its content if it is the wanted one. Returns the
+ * offset after it. */
 static size_t fence_codes(struct codes *c, const char *text, size_t n, size_t at)
 {
 	struct fence f;

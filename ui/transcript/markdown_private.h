@@ -1,4 +1,4 @@
-/* ui/transcript/markdown_private.h (private to markdown*.c) - state of laying out one piece of Markdown.
+/* ui/transcript/markdown_private.h (private to markdown*.c) - the state of laying out Markdown.
  *
  *     markdown.c          pieces, fences, events of md4c
  *     markdown_inline.c   words, emphasis, links
@@ -57,7 +57,7 @@ struct build {
 
 /* ---- markdown_inline.c ---- */
 
-/* Offset in the text of byte p reported by md4c, or NO_SOURCE. */
+/* Return the offset in the text of a byte that md4c has reported, or NO_SOURCE. */
 uint32_t build_source(const struct build *, const char *p);
 unsigned build_style(const struct build *);                         /* current style of inline text */
 size_t build_attribute(const struct build *, const MD_ATTRIBUTE *); /* its length, limited to the piece */
@@ -65,7 +65,7 @@ void build_paragraph(struct build *);                               /* begin a p
 void build_add(struct build *, const char *p, size_t n, unsigned style);
 void build_add_as(struct build *, const char *p, size_t n, unsigned style, uint32_t source);
 void build_add_entity(struct build *, const char *p, size_t n, unsigned style);
-/* Append a link's address.  from: start of the link's text in l->text; SIZE_MAX: unknown. */
+/* Append a link's address. from: start of the link's text in l->text; SIZE_MAX = unknown. */
 void build_add_address(struct build *, const MD_ATTRIBUTE *href, const MD_ATTRIBUTE *title, size_t from);
 void build_soft_break(struct build *);
 
@@ -73,7 +73,7 @@ void build_soft_break(struct build *);
 
 int build_room(const struct build *);             /* columns left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
-/* begin a block at that source; a blank line if the text has one */
+/* begin a block whose text is at offset `source`, after an empty line if the text has one there */
 void build_block(struct build *, uint32_t source);
 void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
 void build_flush(struct build *);             /* lay out the collected inline text */

@@ -1,9 +1,7 @@
-/* ui/transcript/markdown_table.c - lays out Markdown tables: columns as wide as needed, narrower on narrow screens;
- * cells are wrapped.
+/* ui/transcript/markdown_table.c - lays out Markdown tables, with wrapped cells.
  *
- * The widest columns are narrowed first, down to their longest word (at most WORD_MOST columns). If even that does not
- * fit, the cells of a row are written below each other, all but the first indented. A row is as high as its highest
- * cell; the cost of a row is bounded by its text times TABLE_COLUMNS. */
+ * If a table is too wide, its widest columns are narrowed first, each down to its longest word (at most WORD_MOST columns).
+ * If that is not enough, the cells of a row are written below each other, all but the first indented. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 
@@ -35,7 +33,7 @@ static void put_blanks(struct lines *l, int n)
 		lines_own(l, blanks, n < (int)sizeof blanks - 1 ? (size_t)n : sizeof blanks - 1, ST_TEXT);
 }
 
-/* Width of a cell in one line; *word = width of its longest word. */
+/* Return the width that a cell has without wrapping; *word = the width of its longest word. */
 static int cell_cols(const struct lines *l, const struct table_cell *c, int *word)
 {
 	int most = 0, cols;
@@ -80,7 +78,7 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* Narrow all of the widest columns together, down to the next widest. */
+		/* Narrow all columns of the greatest width together, down to the next smaller width. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];

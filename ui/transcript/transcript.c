@@ -1,11 +1,10 @@
-/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors, long ones in parts.
+/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors. Long ones are split in parts.
  *
- * Only visible entries are laid out. Their lines are kept until the width changes or they use too much memory. Rows of
- * other entries are estimated, for percent and "lines below". Of a growing answer only the unfinished end is laid out
- * again (struct growth).
+ * Only visible entries are laid out. Their lines are kept until the width changes or they take too much memory. For
+ * other entries the number of rows is estimated, to show percentages and "lines below". While an answer grows, only its
+ * unfinished end is laid out again (struct growth).
  *
- * Rows of an entry: its text, a faint note, and an empty row, unless it is the last entry or continues in another
- * part. */
+ * Rows of an entry: its text, a faint note, and an empty row. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/text/text.h"
@@ -184,7 +183,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Move e->whole to the end of the Markdown blocks that later text cannot change. */
+/* Move e->whole to the end of the last Markdown block that later text cannot change. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;
@@ -232,7 +231,7 @@ static void cut_to(struct str *s, size_t n)
 	s->p[n] = 0;
 }
 
-/* A line has ended: start another part if the text can be cut here.  Returns the entry for further text. */
+/* Call at the end of a line: begin another part if the text can be cut here. Returns the entry for further text. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
 	struct str line = { 0 };
@@ -262,7 +261,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 	return e;
 }
 
-/* Place to cut a text without line ends: after a blank, or between characters. */
+/* Return where to cut a text without line ends: after a blank if there is one near, else between characters. */
 static size_t forced_cut(const struct transcript *t, const struct entry *e, const char *text, size_t n)
 {
 	size_t most = 2 * t->part_most, left = e->raw.n < most ? most - e->raw.n : 1, at;
@@ -285,7 +284,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* Fill the part, complete its last line, then go line by line until it can be cut. */
+		/* Fill the part and complete its last line. Then add line by line until the text can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);
@@ -371,7 +370,7 @@ void transcript_raw(struct transcript *t, int raw)
 	if (t->raw == !!raw)
 		return;
 	t->raw = !!raw;
-	/* Raw mode also shows hidden characters, so clean the texts again. */
+	/* Raw mode shows invisible characters, which are filtered out otherwise: filter all texts again. */
 	for (size_t i = 0; i < t->n; i++) {
 		struct entry *e = &t->entry[i];
 		str_clear(&e->clean);

@@ -1,5 +1,5 @@
-/* ui/transcript/transcript_copy.c - messages as text for the clipboard: raw, but without control characters, which
- * some programs obey when they are pasted. */
+/* ui/transcript/transcript_copy.c - copies messages for the clipboard. Control characters are removed, because
+ * some programs obey them when they are pasted. */
 #include "ui/transcript/transcript_private.h"
 
 static void add_copy(struct str *out, const struct str *raw)

@@ -1,7 +1,8 @@
-/* ui/transcript/transcript_draw.c - draws the transcript: text, matches, folds, notes. */
+/* ui/transcript/transcript_draw.c - draws the transcript: text, search matches, folded entries, notes. */
 #include "ui/transcript/transcript_private.h"
 
-#define LAID_MOST ((size_t)32 << 20) /* bytes of laid-out text above which lines far from the screen are freed */
+/* free the lines of entries far from the screen if the layout takes more than this many bytes */
+#define LAID_MOST ((size_t)32 << 20)
 
 static void draw_matches(const struct transcript *t, size_t i, const struct run *r, const struct area *a, int x, int y)
 {
@@ -21,7 +22,7 @@ static void draw_matches(const struct transcript *t, size_t i, const struct run 
 	}
 }
 
-/* Draw a bar for the cache part that holds the row's first word. */
+/* Draw a bar in the colour of the cache region that has the row's first word. */
 static void draw_gutter(const struct entry *e, size_t line, const struct area *a, int y)
 {
 	const struct text_line *l = &e->lines.line[line];
@@ -63,7 +64,8 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 	}
 }
 
-/* Draw the number of hidden lines after a fold's first line; estimated for parts that were never laid out. */
+/* After the first line of a folded entry, draw how many lines are hidden. The number is an estimate if the entry
+ * was never laid out. */
 static void draw_fold(const struct transcript *t, size_t i, const struct area *a, int y)
 {
 	const struct entry *e = &t->entry[i];

@@ -1,8 +1,8 @@
-/* ui/transcript/transcript_find.c - search in the transcript.
+/* ui/transcript/transcript_find.c - searches the transcript.
  *
- * The clean text of each entry is searched once, and new text when it comes. A blank in the pattern matches any white
- * space, including line breaks and bars of quotes; Markdown marks inside a match are skipped, so that visible words are
- * found. The parts of a long text are searched as one text: a match may begin in one part and end in another. */
+ * The text of each entry is searched once, and further text when it arrives. A blank in the pattern matches any white
+ * space, also line breaks and quote bars. Markdown marks inside a match are skipped, so that words are found as they look
+ * on the screen. A match may begin in one part of a long text and end in the next. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATTERN_MOST: bytes; MATCHES_MOST: further matches are not counted */
+/* PATTERN_MOST: bytes of a pattern; MATCHES_MOST: matches that are counted */
 enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };
 
 void find_reset(struct find *f)
@@ -27,7 +27,7 @@ void find_free(struct find *f)
 	*f = (struct find){ 0 };
 }
 
-/* Index of the first match that begins at or after (entry, from). */
+/* Return the index of the first match that begins at or after byte `from` of `entry`. */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
 	size_t lo = 0, hi = f->n;
@@ -42,7 +42,8 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* End of a match in bytes of `entry`, its own or a later part; 0 = it ends before. */
+/* Return where a match ends, as an offset in `entry`, which may be a part after the one where it begins; 0 = it
+ * ends before that part. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -60,7 +61,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* The match before may extend past the place; matches do not overlap. */
+	/* The previous match may extend beyond `from`. Matches do not overlap, so no other can. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -82,7 +83,7 @@ static int is_mark(char c)
 	return c == '*' || c == '`' || c == '~';
 }
 
-/* Length of the match at the start of s[n]; 0 = none; SIZE_MAX = needs more text. */
+/* Return the length of the match at the start of s; 0 = none; SIZE_MAX = more text is needed to tell. */
 static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 {
 	size_t i = 0, k = 0;
@@ -120,7 +121,8 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* match_at() across the ends of parts. SIZE_MAX: needs more text, and the last entry may grow. */
+/* As match_at(), for a match that may reach into the next parts. SIZE_MAX: more text is needed, and the last entry
+ * may still grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };
@@ -146,8 +148,8 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 	return found == SIZE_MAX && entry + 1 < t->n ? 0 : found;
 }
 
-/* Search an entry from byte i on.  Returns where to continue, in bytes of this entry: its end, or beyond it if a
- * match reaches into the next part. */
+/* Search an entry from byte i on. Returns where the search continues, as an offset in this entry: its end, or a
+ * later offset if a match reaches into the next part. */
 static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
@@ -187,7 +189,7 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* Follow text that has moved from the end of a part to a new part.  1: the place has moved. */
+/* Adjust a position whose text was moved to a new part. 1 if it was. */
 static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
@@ -281,7 +283,7 @@ static size_t line_with(const struct lines *l, uint32_t source)
 			if (l->run[k].source != NO_SOURCE && l->run[k].source <= source &&
 			    source < l->run[k].source + l->run[k].n)
 				return i;
-	/* Text that is not shown (the address of a picture): the nearest line. */
+	/* The text is not shown (such as a picture's address): take the nearest line before it. */
 	for (size_t i = 0; i < l->n_line; i++)
 		if (l->line[i].source > source)
 			return i ? i - 1 : 0;
@@ -320,7 +322,7 @@ static void show_match(struct transcript *t, const struct match *m)
 	t->find.has_shown = 1;
 }
 
-/* First byte of the text in row (entry, line), to compare with matches. */
+/* Return the offset in the entry's text at which a line begins, to compare with matches. */
 static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 {
 	struct entry *e = &t->entry[entry];
@@ -345,7 +347,7 @@ static size_t choose_match(struct transcript *t, int step)
 		}
 		if (e)
 			entry_lay_out(t, e);
-		/* Start from the shown match, unless the user has scrolled away. */
+		/* Start from the current match, unless the user has scrolled away from it. */
 		if (e && is_seen(t, f->shown.entry, e->folded ? 0 : line_with(&e->lines, f->shown.from))) {
 			i = index_at(f, f->shown.entry, (size_t)f->shown.from + (step > 0));
 			return step > 0 ? (i < f->n ? i : 0) : i ? i - 1 : f->n - 1;

@@ -1,4 +1,5 @@
-/* ui/transcript/transcript_layout.c - rows of entries: exact for visible entries, estimated for others. */
+/* ui/transcript/transcript_layout.c - the number of rows of each entry: exact for visible entries, estimated for
+ * others. */
 #include "ui/transcript/transcript_private.h"
 
 void transcript_anew(struct transcript *t)
@@ -71,8 +72,8 @@ size_t entry_open_rows(const struct transcript *t, const struct entry *e)
 	return e->newlines + 1 + e->clean.n / (size_t)(MAX(t->w, 4)) + (e->note.n > 0);
 }
 
-/* 1 if an empty row follows the entry.  None between a one-line notice and the next notice, unless that is an
- * echoed command; none after an answer without text. */
+/* 1 if an empty row follows the entry. There is none between notices of one line, except before an echoed command,
+ * and none after an answer without text. */
 static int has_gap(const struct transcript *t, size_t i)
 {
 	const struct entry *e = &t->entry[i], *next = e + 1;

@@ -1,12 +1,12 @@
-/* ui/transcript/transcript_lens.c - shows which words are still in the KV cache: evicted words are dimmed.
+/* ui/transcript/transcript_lens.c - dims the words that are no longer in the KV cache.
  *
- * Spans refer to raw text; they are mapped to the clean text when an entry is drawn. */
+ * The cache's report has byte ranges of the original texts. They are mapped to the filtered text when an entry is drawn. */
 #include "ui/transcript/transcript_private.h"
 
 #include <stdlib.h>
 
-/* Set the entry's lens from span[n], which covers a longer text in which the entry begins at byte `from`.  Returns
- * the index of the first span that extends beyond the entry. */
+/* Set the ranges of an entry from those of a longer text, in which the entry begins at byte `from`. Returns the
+ * index of the first range that extends beyond the entry. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
 {
 	size_t end = from + e->raw.n, first = 0, last;
@@ -99,7 +99,7 @@ void transcript_gutter(struct transcript *t, int on)
 	t->dirty = 1;
 }
 
-/* End of the word of raw text at `at`; a wide character is a word. */
+/* Return the end of the word at offset `at`. A wide (East Asian) character is a word. */
 static size_t word_end(const struct str *raw, size_t at)
 {
 	size_t from = at;
@@ -166,7 +166,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	str_free(&out);
 }
 
-/* Style of a run; evicted words show only that they are evicted. */
+/* Return the style of a run: words that are evicted have no other style; partly evicted ones are fainter. */
 static unsigned lens_style(const struct kept *k, const struct run *r)
 {
 	unsigned style = k->heat ? ST_HEAT + (k->heat < 3 ? 3u + k->heat : 7u) : (unsigned)r->style;

@@ -1,6 +1,6 @@
-/* ui/transcript/transcript_move.c - visible rows of the transcript: scrolling, questions, places, folds.
+/* ui/transcript/transcript_move.c - which rows of the transcript are visible: scrolling, jumping to questions, folding.
  *
- * A position is an entry and a byte of its text, so it survives resizing and new text. */
+ * A position is an entry and an offset in its text, so that it stays valid when the width changes or text is added. */
 #include "ui/transcript/transcript_private.h"
 
 #include <string.h>
@@ -164,7 +164,8 @@ void transcript_end_follow(struct transcript *t)
 	t->follow = t->dirty = 1;
 }
 
-/* Bits 33 and up: entry + 1; bit 32: behind; bits 0-31: source. */
+/* Encode the position: bits 33 and up: entry + 1; bit 32: `behind`; bits 0 to 31: `source` (see struct
+ * transcript). */
 uint64_t transcript_place(const struct transcript *t)
 {
 	if (t->follow || !t->n)
@@ -214,7 +215,7 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* First or last run of a line that shows text of the entry; NULL: none. */
+/* Return the first or last run of a line that shows text of the entry (no bullet or bar); NULL = none. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {
 	const struct run *found = NULL;
@@ -264,7 +265,7 @@ static size_t last_seen(const struct transcript *t)
 	if (t->follow || !t->n)
 		return t->n ? t->n - 1 : 0;
 	rows = (size_t)t->h + t->line;
-	/* An entry is not visible if only the empty row before it fits. */
+	/* If only the empty row before an entry fits, the entry is not visible. */
 	for (; i + 1 < t->n && rows > entry_rows(t, i); i++)
 		rows -= entry_rows(t, i);
 	return i;

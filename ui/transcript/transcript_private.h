@@ -1,7 +1,7 @@
 /* ui/transcript/transcript_private.h (private to transcript*.c) - the state of the transcript.
  *
- *     transcript.c         entries, long texts in parts
- *     transcript_layout.c  rows of entries
+ *     transcript.c         entries; splits long texts
+ *     transcript_layout.c  number of rows of each entry
  *     transcript_move.c    visible rows, scrolling
  *     transcript_draw.c    drawing
  *     transcript_lens.c    evicted words
@@ -15,7 +15,7 @@
 #include "ui/transcript/transcript.h"
 #include "ui/text/text.h"
 
-/* A range of the clean text that ends at `end`: how much of it the cache holds. */
+/* How much of a byte range is in the cache. The range ends at byte `end` of the entry's filtered text. */
 /* part: as in struct ui_span */
 struct kept {
 	uint32_t end;
@@ -23,8 +23,8 @@ struct kept {
 	uint8_t heat, part;
 };
 
-/* A text longer than PART_MOST bytes continues in further entries, cut where the layout has a line break anyway.
- * So layout, lens and memory are needed only for visible parts. */
+/* A text longer than PART_MOST bytes is split into several entries, at line breaks. So only its visible parts need
+ * a layout. */
 enum { PART_MOST = 32768 };
 
 struct entry {
@@ -41,8 +41,8 @@ struct entry {
 		struct code colours;
 	} from;
 	unsigned char gap; /* 1: an empty row before the next part */
-	/* Places to cut a long text: the end of its complete Markdown blocks (with the code open there), and its last
-	 * line. */
+	/* Where a long text can be cut. whole: the end of its complete Markdown blocks; open: code that is open
+	 * there; line: its last line. */
 	size_t whole;
 	struct open open;
 	struct piece_scan scan; /* scan of the block after it */
@@ -52,12 +52,12 @@ struct entry {
 		int behind_code;
 	} line;
 
-	/* The first laid_n bytes were laid out at transcript stamp `laid`; 0 = never. */
+	/* The layout of the first laid_n bytes. laid: the transcript's stamp at that time; 0 = never laid out. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Rows of text and note, counted at stamp `counted`; kept when the lines are freed. */
+	/* Number of rows, counted at stamp `counted`. Kept when the lines are freed. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
@@ -99,8 +99,9 @@ struct transcript {
 	int dirty;
 	uint64_t stamp; /* incremented when all lines must be laid out again */
 
-	/* The first visible row.  Lines move when the width changes, so the position is also stored as a byte of the
-	 * text (behind = 0) or as a number of rows after the text (behind = 1), in `source`. */
+	/* The first visible row: line `line` of entry `top`. Line numbers change with the width, so the position
+	 * is stored in `source`, too: as an offset in the text (behind = 0), or as a number of rows after the text
+	 * (behind = 1). */
 	int follow;
 	size_t top, line;
 	uint32_t source;
@@ -146,7 +147,8 @@ void find_reset(struct find *);        /* texts have changed */
 void find_update(struct transcript *); /* search new text */
 /* first match that ends after `from`, or NULL */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
-/* Range of the entry that the match covers: 1; 0: none, or m is past the last match. */
+/* Get the byte range of the entry that a match covers. 1; or 0 = the match is not in it, or m is past the last
+ * match. */
 int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

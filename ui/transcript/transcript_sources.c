@@ -1,12 +1,12 @@
-/* ui/transcript/transcript_sources.c - sources of answers: which turn has which, and which one a row of the screen
- * names (transcript.h). */
+/* ui/transcript/transcript_sources.c - stores the sources of each turn, and finds the source that a screen row
+ * names. */
 #include "ui/transcript/transcript_private.h"
 #include "engine/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Turn of an entry: 1 + index of the question at or before it. */
+/* Return the turn of an entry: 1 + the index of the last question at or before it. */
 static size_t turn_of(const struct transcript *t, size_t entry)
 {
 	for (size_t i = entry < t->n ? entry + 1 : t->n; i; i--)
@@ -28,7 +28,7 @@ size_t transcript_turn(const struct transcript *t)
 		return 0;
 	entry = transcript_focus(t);
 	turn = turn_of(t, entry);
-	/* If the last visible entry is a question, the visible answer belongs to the turn before. */
+	/* If the last visible entry is a question, the visible answer belongs to the previous turn. */
 	if (turn == entry + 1 && t->jumped >= t->n && !t->follow && entry > t->top && turn_of(t, entry - 1))
 		turn = turn_of(t, entry - 1);
 	return turn;
@@ -58,7 +58,7 @@ size_t transcript_turn_sources(const struct transcript *t, size_t turn, const st
 	return e ? e->n_source : 0;
 }
 
-/* Number in brackets at column x of a line, else the first one of the line; 0: none. */
+/* Return the number in brackets at column x of a line, else the first one in the line; 0 = none. */
 static size_t number_in(const struct lines *l, size_t line, int x)
 {
 	struct str s = { 0 };
