@@ -176,7 +176,8 @@ void ui_documents(struct ui *, const struct ui_document *, size_t n);
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
-	size_t document, from, to; /* bytes [from, to) of the posted text; document SIZE_MAX = it was removed, */
+	/* bytes [from, to) of the posted text of `document`, or document SIZE_MAX if it was removed, */
+	size_t document, from, to;
 	char name[UI_SOURCE_NAME]; /* so only the name is known */
 	int sent;                  /* 1: it was sent to the model */
 	float share;
@@ -272,9 +273,9 @@ struct ui_cache {
 	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
 	 * selection */
 	int32_t refreshed;
-	/* a selection is renewed if the query has changed: cosine similarity of the two; < -1 = unknown */
+	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
-	/* where a layer renewed its selection: share of attention on the old one; < 0 = unknown */
+	/* share of attention that the old selection still had when a layer made a new one; < 0 = unknown */
 	float recovered;
 	/* estimated share of attention on the selected entries; < 0 = unknown */
 	float estimated;
@@ -304,7 +305,8 @@ struct ui_span {
 	uint8_t kept, part;
 };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
-/* The same for a growing file. The first range begins at byte `from`; all text before it is evicted. */
+/* Post which parts of a growing file's text are in the cache. The first range begins at byte `from`; all text
+ * before it is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
 /* Post how surprising a growing file's sentences are to the model, from byte `from` on. Here `kept` is a level, 0
  * to 3. Ranges that were posted earlier stay. */

@@ -109,8 +109,8 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* messages that wait for the current work */
-	/* begun: 1 = a message was sent, and the application has not reported work on it yet; it gets until
-	 * begun_until */
+	/* begun: 1 = a message was sent, and the application has not reported work on it yet. After begun_until
+	 * the next message may be sent anyway. */
 	int begun;
 	double begun_until;
 	struct todo *todo;

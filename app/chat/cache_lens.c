@@ -70,7 +70,7 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 }
 
 /* Make the lens of a document or message: n bytes that begin `from` bytes after place->byte in the rendered
- * prompt. same: number of the prompt's first tokens that are equal in the cache; later tokens are not looked at. */
+ * prompt. same: how many tokens at the beginning of the prompt are in the cache, too; later tokens get no lens. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -112,7 +112,7 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Either no token is prefilled, or the lengths of the tokens do not add up to the text's. */
+	/* Give up: no token is prefilled, or the lengths of the tokens do not add up to the length of the text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;

@@ -103,8 +103,7 @@ static void regions_fill(struct cache_report *p, const struct timeline_stats *st
 		r->first = 0;
 		r->last = r->fill - 1;
 	}
-	/* Show the newest token's attention mass. Before the first token, show the mass that the entries have
-	 * accumulated. */
+	/* Show the attention mass of the newest token. Before the first token, show the mass accumulated so far. */
 	if (v->now_layers)
 		r->share = v->now[0];
 	else if (v->share[0] > 0)
@@ -226,7 +225,8 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	/* Tokens that at least one head keeps. If heads keep different tokens, these are more tokens than slots. */
+	/* Tokens that at least one head keeps. If heads keep different tokens, there can be more of these than
+	 * slots. */
 	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;

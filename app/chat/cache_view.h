@@ -14,7 +14,7 @@ struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* In tokens, by kind of event. An event in half of the layers and heads counts as half a token. */
+	/* Tokens counted for each kind of event. An event in half of the layers and heads counts as half a token. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;

@@ -384,8 +384,7 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		/* got->why names the number of tokens. */
 		str_adds(note, got->why);
 	}
-	/* A snapshot of another machine has other rounding errors, so later answers may differ from that
-	 * machine's. */
+	/* A snapshot that was computed on another machine has other rounding errors, so answers may differ. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
 		         got->by);
@@ -462,7 +461,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	/* so that emptying the conversation does not delete the previous session's messages */
+	/* stop logging: emptying the conversation must not change the previous session */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);
@@ -505,7 +504,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* Set the message after which a document stands, as it is stored. */
+/* Set after which message a document was added, as the session has stored it. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *conv = ud;

@@ -70,7 +70,7 @@ static void help_command(const struct options *o, struct str *out)
 	help_rows(o->more, o->command, out);
 }
 
-/* Append the help of the cache policies and their settings, two columns, the second one wrapped. */
+/* Append the help of the cache policies and their settings, as a table of two columns. */
 static void help_kv(struct str *out)
 {
 	struct str text = { 0 };

@@ -101,7 +101,7 @@ struct option_def {
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	/* offset of the value in struct options; for the rows `more`: in the struct that begins with it */
+	/* offset of the value in struct options, or in the larger struct of options_parse_more() */
 	size_t off;
 	double min, max; /* range of a number */
 };
@@ -120,7 +120,8 @@ struct options {
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	/* stop reading KV entries at this estimated share of the attention mass; 1 = read all (prefill) */
+	/* a prompt's token reads only the KV entries that have, by an estimate, this share of its attention; 1 =
+	 * all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
@@ -134,7 +135,7 @@ struct options {
 	const char *system; /* system prompt; NULL = the template's own */
 	const char *prompt; /* -p; NULL = a conversation */
 	const char *color;
-	const char *surprise;  /* color sentences that surprise the model, while a growing file is read: "on", "off" */
+	const char *surprise;  /* tint sentences that surprise the model, while a growing file is read: "on", "off" */
 	const char *think;     /* reasoning: "auto", "on", "show", "hide", "off" */
 	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
 	const char *speculate; /* speculative decoding: "on", "off" */

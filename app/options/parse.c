@@ -295,7 +295,8 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
 		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
-		/* Help for a first word alone ("weir models --help"): for all commands that begin with it. */
+		/* Help for the first word of several commands (`weir eval --help`): show all commands that begin
+		 * with it. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)
 				o->def = c;

@@ -44,8 +44,8 @@ static void plain_signals(posix_spawnattr_t *attr)
 	posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
-/* The shell script that runs the editor. If weir was killed meanwhile, the script deletes the draft. The trap
- * makes the shell survive the signals of a closed terminal, so that it can do so after the editor has ended. */
+/* The shell script that runs the editor. If weir was killed meanwhile, the script deletes the draft when the
+ * editor has ended. The trap keeps the script alive if the terminal is closed. */
 static const char edit_script[] =
 	"trap : HUP INT TERM; eval \"$1 \\\"\\$2/draft.md\\\"\"; status=$?; kill -0 \"$3\" 2>/dev/null || rm -rf -- \"$2\"; exit $status";
 

@@ -286,8 +286,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	struct worker *w = c->ud;
 	const struct conversation *conv = &c->conv;
 
-	/* Without a question, the last answer is replaced. With stale messages, the screen shows a question that
-	 * was edited: send all again. */
+	/* No question: the last answer is generated again, so remove it. If the question was edited, the screen
+	 * still shows the old question: send all messages again. */
 	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)

@@ -50,7 +50,7 @@ static void describe_cache(struct worker *w, struct worker_status *s)
 		s->seen = s->kept;
 		s->evicted = s->thinned = 0;
 	}
-	/* Likewise, before the first answer, it still has the previous conversation's speed. */
+	/* Before the first answer, the timeline still has the decode speed of the previous conversation. */
 	if (c->conv.n_msg < 2)
 		s->last_tps = 0;
 	else if (st.decode_tokens > 1 && st.decode_seconds > 0)

@@ -280,7 +280,7 @@ void build_rule(struct build *b)
 	uint32_t source = NO_SOURCE;
 	int n = build_room(b);
 
-	/* md4c does not report where a rule is: search for the next line of the text that is one. */
+	/* md4c does not report where a horizontal rule is: search for the next line of the text that is one. */
 	if (b->g->shown < b->shift)
 		p = b->text + b->shift;
 	while (p < end && source == NO_SOURCE) {

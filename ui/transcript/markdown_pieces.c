@@ -200,8 +200,8 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* A delimiter cell such as "--" needs three characters in md4c, but one elsewhere. Return the number of missing
- * dashes; -1 = it is no such cell. */
+/* A cell of a table's delimiter row, such as "--", needs three characters in md4c, but one in GitHub's Markdown.
+ * Return the number of missing dashes; -1 = it is no such cell. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;

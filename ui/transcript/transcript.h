@@ -30,7 +30,8 @@ void transcript_messages_end(struct transcript *, size_t n);
 /* Set which words of a message are evicted; they are dimmed. message: index among the messages. span: byte ranges
  * of its original text; n = 0: no word is. */
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
-/* The same for the text of a growing file. The ranges begin at its byte `from`; all earlier text is evicted. */
+/* Set which words of a growing file's text are evicted. The ranges begin at its byte `from`; all earlier text is
+ * evicted. */
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Add how surprising a growing file's text is to the model, from its byte `from` on, as levels 0 to 3. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);

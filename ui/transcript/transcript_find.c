@@ -61,7 +61,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* The previous match may extend beyond `from`. Matches do not overlap, so no other can. */
+	/* The previous match may extend beyond `from`. Only that one can, because matches do not overlap. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;

@@ -41,8 +41,8 @@ struct entry {
 		struct code colours;
 	} from;
 	unsigned char gap; /* 1: an empty row before the next part */
-	/* Where a long text can be cut. whole: the end of its complete Markdown blocks; open: code that is open
-	 * there; line: its last line. */
+	/* Where a long text can be cut. whole: the end of its complete Markdown blocks; open: the code block that
+	 * is open there; line: the beginning of its last line. */
 	size_t whole;
 	struct open open;
 	struct piece_scan scan; /* scan of the block after it */
