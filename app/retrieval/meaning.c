@@ -308,11 +308,16 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 {
 	struct meaning *m = &search_of(conv)->meaning;
 	struct sentence *at;
-	size_t n = sentences_cut(body + f->from, f->to - f->from, &at, NULL, NULL), kept = 0, preferred = SIZE_MAX,
-	       best;
-	struct encoder_string *text = xcalloc(n + 1, sizeof *text);
-	float *v = xcalloc((n + 1) * (size_t)encoder_dims(m->encoder), sizeof *v);
+	struct encoder_string *text;
+	size_t n, kept = 0, preferred = SIZE_MAX, best;
+	float *v;
 	int rc = 0;
+
+	if (!m->encoder) /* closed after an error */
+		return 0;
+	n = sentences_cut(body + f->from, f->to - f->from, &at, NULL, NULL);
+	text = xcalloc(n + 1, sizeof *text);
+	v = xcalloc((n + 1) * (size_t)encoder_dims(m->encoder), sizeof *v);
 
 	/* Headings are no answers. */
 	for (size_t i = 0; i < n && kept < SENTENCES_MOST; i++)
@@ -335,5 +340,5 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	free(at);
 	free(text);
 	free(v);
-	return rc;
+	return rc ? without_meaning(conv, e) : 0;
 }

@@ -81,9 +81,15 @@ static int in_list(const char *list, const char *word)
 	return strstr(list, padded) != NULL;
 }
 
+/* 1 for the first of the three bytes of typographic quotes, dashes and the like. */
+static int is_punctuation(char c)
+{
+	return (unsigned char)c == 0xe2;
+}
+
 static int is_word_byte(char c)
 {
-	return byte_is_alnum(c) || c == '_' || c == '-' || c == '.' || (unsigned char)c >= 0x80;
+	return byte_is_alnum(c) || c == '_' || c == '-' || c == '.' || ((unsigned char)c >= 0x80 && !is_punctuation(c));
 }
 
 /* Read the next word of a question into word[], in lower case, without full stops at its ends. Returns where it ends;
@@ -92,9 +98,9 @@ static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BY
 {
 	size_t len = 0;
 
-	while (at < n && (!is_word_byte(q[at]) || q[at] == '.' || !memcmp(q + at, "\xe2\x80\x99", MIN(n - at, 3u))))
-		at += (unsigned char)q[at] == 0xe2 && n - at >= 3 ? 3 : 1;
-	for (; at < n && is_word_byte(q[at]) && (unsigned char)q[at] != 0xe2; at++)
+	for (; at < n && (!is_word_byte(q[at]) || q[at] == '.'); at += is_punctuation(q[at]) && n - at >= 3 ? 3 : 1)
+		;
+	for (; at < n && is_word_byte(q[at]); at++)
 		if (len < SUBJECT_BYTES - 1)
 			word[len++] = (char)tolower((unsigned char)q[at]);
 	while (len && word[len - 1] == '.')

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXTS_CACHED "64" /* the cache keeps the vectors of the newest texts */
+#define CACHED_MOST "67108864" /* bytes of vectors in the cache; the newest texts stay */
 
 /* hash: SHA-256 of the text; sum: XXH3 of hash, encoder and data. */
 const char vector_tables[] = "CREATE TABLE vectors(hash BLOB NOT NULL, encoder INTEGER NOT NULL, sum INTEGER NOT NULL,"
@@ -56,10 +56,11 @@ int vectors_write(struct passage_index *x, const struct indexed_text *t, uint64_
 
 	if (text_hash(t->p, t->n, hash, e))
 		return -1;
-	if (x->vectors == &x->cache && db_run(x->vectors, e,
-	                                      "DELETE FROM vectors WHERE rowid NOT IN"
-	                                      " (SELECT rowid FROM vectors ORDER BY rowid DESC LIMIT " TEXTS_CACHED ")",
-	                                      ""))
+	if (x->vectors == &x->cache &&
+	    db_run(x->vectors, e,
+	           "DELETE FROM vectors WHERE rowid IN (SELECT rowid FROM (SELECT rowid, sum(length(data))"
+	           " OVER (ORDER BY rowid DESC) AS bytes FROM vectors) WHERE bytes>" CACHED_MOST ")",
+	           ""))
 		return -1;
 	return db_run(x->vectors, e, "INSERT OR REPLACE INTO vectors(hash, encoder, sum, data) VALUES(?1, ?2, ?3, ?4)",
 	              "biib", (const void *)hash, sizeof hash, (int64_t)encoder,

@@ -207,7 +207,7 @@ int passages_find(struct passage_index *, const struct indexed_text *text, size_
  * Vectors are stored under the SHA-256 of the text and the encoder's id, as bytes that the caller defines, and are
  * deleted with the last document that has the text. */
 
-/* Keep the vectors of an index in memory in a file of their own, for the newest 64 texts; a damaged file is deleted. If
+/* Keep the vectors of an index in memory in a file of their own, 64 MiB of them; a damaged file is deleted. If
  * the file cannot be used, they stay in memory. */
 void passage_index_cache(struct passage_index *, const char *path);
 /* Read the vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */

@@ -448,6 +448,10 @@ TEST(questions_for_who_or_what_something_is)
 	CHECK_STR(subject("whats the oracle"), "oracle");
 	CHECK_STR(subject("who's father mapple"), "father mapple");
 	CHECK_STR(subject("What\xe2\x80\x99s a dryad?"), "dryad");
+	CHECK_STR(subject("who is \xe2\x80\x9c"
+	                  "Ben Gunn\xe2\x80\x9d?"),
+	          "ben gunn");
+	CHECK_STR(subject("who is Ben \xe2"), "ben");
 	CHECK_STR(subject("mahbub ali who is he"), "mahbub ali");
 	CHECK_STR(subject("specious present meaning"), "specious present");
 	CHECK_STR(subject("ZSTD_e_flush?"), "zstd_e_flush");

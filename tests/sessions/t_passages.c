@@ -538,13 +538,17 @@ TEST(vectors_of_an_index_in_memory_may_be_cached)
 	passage_index_cache(x, path.p);
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
 	CHECK(out.n == 5 && !memcmp(out.p, "bytes", 5));
-	/* Older texts leave. */
-	for (int i = 0; i < 100; i++) {
+	/* The texts of a large folder stay together; above 64 MiB older texts leave. */
+	for (int i = 0; i < 1100; i++) {
+		for (int k = 0; i == 1000 && k < 1 << 17; k++)
+			str_adds(&in, "01234567");
 		snprintf(number, sizeof number, "%d", i);
 		CHECK_INT(vectors_write(x, &(struct indexed_text){ number, strlen(number) }, 7, &in, &err), 0);
+		if (i == 999)
+			CHECK_INT(vectors_read(x, &t, 7, &out, &err), 1);
 	}
 	CHECK_INT(vectors_read(x, &t, 7, &out, &err), 0);
-	CHECK_INT(vectors_read(x, &(struct indexed_text){ "99", 2 }, 7, &out, &err), 1);
+	CHECK_INT(vectors_read(x, &(struct indexed_text){ "1099", 4 }, 7, &out, &err), 1);
 	passage_index_close(x);
 	/* A damaged file is deleted, and the vectors stay in memory. */
 	CHECK_INT(truncate(path.p, 5000), 0);
