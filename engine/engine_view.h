@@ -46,7 +46,8 @@ struct cache_view {
 	int32_t n_tokens;      /* tokens of the sequence */
 	int32_t cols, per_col; /* column c is tokens c * per_col .. (c + 1) * per_col; the last may have fewer */
 	int32_t pinned;        /* first tokens, never evicted; 0 if the policy evicts nothing */
-	/* Share of the pairs that keep the column's tokens: 255 = all pairs keep all tokens, 0 = all are evicted.
+	/* Share of the pairs of layer and KV head that keep the column's tokens: 255 = all pairs keep all tokens, 0 =
+	 * all are evicted.
 	 * Under h2o, h2o+ and snapkv, which retain everything: share of the pairs that read the tokens until the next
 	 * prefill. */
 	uint8_t kept[VIEW_COLS];
@@ -84,8 +85,8 @@ struct cache_view {
 };
 /* Fill *out with `cols` columns, 1 .. VIEW_COLS. A short sequence gets fewer. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
-/* Fill out[n] with the share of the pairs that keep tokens first .. first + n, as cache_view.kept; 0 = no such
- * token. */
+/* Set out[i], for each i < n, to the share of the pairs of layer and KV head that keep token first + i, on the scale of
+ * cache_view.kept; 0 = no such token. */
 void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* ---- attention of one token (observe/observe_evidence.c) ---- */

@@ -426,7 +426,8 @@ struct query_drift_args {
 	const struct tensor *q; /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
 	struct tensor *flag; /* i32 [1][> col]; NULL = compute only `now` */
-	/* f32 [1][> col]: the cosine, 0 if one of the means is zero. Unused if flag is NULL. */
+	/* f32 [1][more than col columns]: column col gets the cosine of `now` and `then`; 0 if one of them is zero. Unused
+	 * if flag is NULL. */
 	struct tensor *cosine;
 	int32_t col;
 	/* f32 [> row][head_dim], not the same tensor as `now`: the means at the last selection. Unused if flag is

@@ -249,8 +249,8 @@ void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
 /* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer. On error
- * returns -1 and keeps the old policy; if its cache cannot be allocated again, no model is open. where: name of the
- * setting, for error messages. */
+ * returns -1 and keeps the old policy. To go back, the KV cache is allocated a second time; if that fails too, the
+ * conversation is left without an open model. where: name of the setting, for error messages. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
 /* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. On error

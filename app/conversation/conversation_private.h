@@ -116,7 +116,7 @@ void undo_keep_document(struct conversation *, size_t i);
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
 /* Note that the cache has no tokens of undone turns any more. Call after timeline_sync(). */
 void undo_uncached(struct conversation *);
-/* Move a version of document i to the redo stack, after its replacement was undone. */
+/* Move the newer version of document i to the redo stack, after undo has put the older version back. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */

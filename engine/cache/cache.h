@@ -146,7 +146,8 @@ struct retained_view {
 	int observed;              /* 1: the rings have sums of attention mass */
 };
 
-/* A retention. Its hooks are not called for layers with a window. */
+/* The functions of a retention policy, which decides which KV entries are stored and which are evicted. They are not
+ * called for layers with a sliding window. */
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */

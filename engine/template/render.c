@@ -215,8 +215,8 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Find the last cut of rendering r at or before byte `most` that remains a cut if the text after byte `most` changes.
- * next: the new text, which equals r up to byte `most`; NULL if it is not known. */
+/* Find the last cut (struct place) of r at or before byte `most`. The text after byte `most` may change, and the cut must
+ * still be one. next: the changed text, equal to r up to byte `most`; NULL = unknown. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {

@@ -7,7 +7,7 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* longer matches count as 14 tokens, so that a sum of 64 weights 4^14 fits 64 bits */
+	SAME_MOST = 14,   /* longer matches count as this many tokens; a match of n tokens has the weight 4^n */
 	PLACES_MOST = 64, /* places that vote on a guess at most */
 	NEWEST_LEAST = 1 << 10,
 	IDLE_MOST = 128, /* after this many steps without a draft, measured times are too old and dropped */

@@ -26,8 +26,8 @@ struct timeline {
 	int32_t begun_n;
 	struct str begun; /* name of these kernels */
 	int32_t loaded;   /* while a snapshot is loaded: tokens whose KV entries are loaded, without its head */
-	/* 1 = the cache has KV entries of an earlier policy, whose prefill its selector of entries did not observe.
-	 * The cache must be rewound before the next step. */
+	/* 1 = the policy was changed and the KV entries were kept: the new policy has seen nothing of the prefill. The
+	 * cache must be rewound before the next step. */
 	int adopted;
 	/* [chunk]: -ln p of the last step's tokens, for policies that need it (cache.wants_nll) */
 	float *nll;

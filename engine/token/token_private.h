@@ -77,13 +77,13 @@ enum vocab_kind {
 struct vocab {
 	struct vocab_info info;
 	enum vocab_kind kind;
-	int marks;        /* 1 = spaces are stored as space marks; 0 = byte-level BPE */
-	int merges;       /* 1 = the file lists the merges (pair[]); 0 = the score of its result ranks a merge */
-	char *text;       /* stored texts of all tokens, concatenated */
-	uint32_t *off;    /* [n + 1]: token i is text[off[i]..off[i + 1]) */
-	uint8_t *type;    /* [n]: enum token_type */
-	uint32_t longest; /* bytes of the longest normal token's stored text */
-	uint64_t seed[2]; /* random, so that a hostile file cannot contain hash collisions */
+	int marks; /* 1 = spaces are stored as space marks; 0 = byte-level BPE */
+	int merges; /* 1 = the file lists the merges (pair[]); 0 = a merge ranks by the score of the token that it makes */
+	char *text;                /* stored texts of all tokens, concatenated */
+	uint32_t *off;             /* [n + 1]: token i is text[off[i]..off[i + 1]) */
+	uint8_t *type;             /* [n]: enum token_type */
+	uint32_t longest;          /* bytes of the longest normal token's stored text */
+	uint64_t seed[2];          /* random, so that a hostile file cannot contain hash collisions */
 	struct text_slot *by_text; /* hash table text -> id */
 	uint32_t by_text_mask;     /* its number of entries - 1 */
 	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */

@@ -416,7 +416,8 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
-/* Run the inner loop of this level's products on values in the L1 cache. */
+/* Measure the machine's arithmetic (machine.h): multiply and add as the matrix products of plain C do, on values in the L1
+ * cache. */
 static uint64_t c_multiply(int32_t rounds)
 {
 	int16_t a[16] = { 1, 2, 3 };

@@ -42,7 +42,8 @@ struct snap_saved {
  * bytes of the caller, returned by snap_load().  ERR_FIT: no room; the older snapshot stays. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* Save the chunks computed so far, without a head.  For long prefills. */
+/* Save the KV entries computed so far, in the middle of a long prefill.  No message refers to them until snap_save() is
+ * called; a later load finds them by their tokens. */
 int snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
 struct snap_loaded {

@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* rows of the offset table after which it becomes coarse, so that hostile text cannot use up memory */
+/* Entries of the table of offsets. Later entries are at least 64 bytes apart, so that a hostile text cannot use up memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
