@@ -46,7 +46,7 @@ static const double LEAN = 0.15, LEAN_REFERS = 1.5;
 static const double LEAN_MOST = 0.75;
 
 /* A sentence is sure to be the one that is asked for if it has this share of the passage's bm25, and the passage this
- * share of the question's words. */
+ * share of the question's words. Not for "who is X": every sentence about X has all words of the question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
@@ -260,19 +260,18 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	struct source_search *s = search_of(conv);
 	struct passage_index *index = NULL;
 	struct found_passage *all;
+	struct subject x = question_subject(question, n);
 	int rc = s->search(p->text, p->n, question, n, &all, &c->n, &index, s->search_ud, e);
 
 	if (rc)
 		return -1;
+	c->asks_what = x.n > 0;
 	c->at = xcalloc(c->n + 1, sizeof *c->at);
 	for (size_t i = 0; i < c->n; i++)
 		c->at[i] = (struct passage_candidate){ .found = all[i], .words = all[i].score };
 	rc = candidates_compare(conv, p, index, asked, all, c, e);
-	if (!rc && c->by_meaning) {
-		struct subject x = question_subject(question, n);
-
+	if (!rc && c->by_meaning)
 		candidates_introduce(p, &x, c);
-	}
 	free(all);
 	return rc;
 }
@@ -447,7 +446,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.to = f->to,
 		.quote = f->quote,
 		.quote_end = f->quote_end,
-		.sure = f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
+		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
 		/* Passages that are not scored have no gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)

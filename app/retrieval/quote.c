@@ -26,7 +26,7 @@ static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is sm
 static const uint64_t QUOTES = 200000000;
 /* Most bytes of the quotation that such an answer begins with: the best sentence and its neighbours. With the passage
  * that answers, the answer is in the best sentence alone for 56 of 140 questions in people's own words, and for 101 in
- * the quotation (tests/results/2026-11-28-answers.md). */
+ * the quotation (tests/results.md). */
 enum { QUOTATION = 350 };
 
 static const char *body_of(const struct conversation *conv, const struct source *s)
@@ -245,8 +245,8 @@ static void quote_widened(const struct conversation *conv, const struct source *
 }
 
 /* Append the quotation of a source for use within double quotes: the sentence, for a small model with its neighbours
- * unless it is sure. Double quotes in it become single quotes. A list marker is dropped, because it distracts small
- * models. */
+ * unless the sentence alone has most words of the question. Double quotes in it become single quotes. A list marker
+ * is dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };

@@ -32,7 +32,7 @@ struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
-	int sure; /* 1: the sentence has nearly all words of the question that the passage has, and most of the question's */
+	int sure;                /* 1: the best sentence alone has most words of the question */
 	size_t title, title_end; /* byte range of the document's title, sent with the passage; 0, 0: no title */
 	double score;
 	/* 1 if the score is far below the best source's. A weak source is not shown to the user. It is sent to the

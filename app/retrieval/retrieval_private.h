@@ -66,6 +66,7 @@ struct candidates {
 	int n_judged;      /* number of passages that the model has scored: the first ones */
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
 	int found;         /* 1: a passage is good enough */
+	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
 	double introduced; /* points of a passage that introduces what the question asks about */
 	double nat;        /* points that one nat of query likelihood is worth */
 };
