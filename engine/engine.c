@@ -1,5 +1,5 @@
-/* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also
- * the small wrappers of engine.h. */
+/* engine/engine.c - opens a model: GGUF file, vocabulary, chat template, hyperparameters, device, weights. Also has
+ * the functions of engine.h that only call other files of the engine. */
 #include "engine/engine_private.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 
 /* ---- describing the file ---- */
 
-/* Return "210 Q4_1, 61 F32": tensors of each type, most frequent type first. main_type gets the type with most
- * bytes. */
+/* Return the number of tensors of each type as text, most frequent type first: "210 Q4_1, 61 F32". The caller frees
+ * it. Copy the name of the type that takes most bytes to main_type. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct {
@@ -132,7 +132,7 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	if (chat_find(&e->chat, e->gguf, wanted, wanted ? err : &why) < 0) {
 		if (wanted)
 			return -1;
-		/* Without a usable template a model still completes text; only engine_render() fails. */
+		/* An unusable template is no error here: the model can still complete plain text. */
 		snprintf(e->info.template_error, sizeof e->info.template_error,
 		         "%.340s; pass --chat-template NAME or FILE", why.msg);
 	} else if (!e->chat) {
@@ -148,8 +148,8 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Check that the weights fit the backend's memory, before they are copied there. be = NULL checks against system
- * memory. */
+/* Check that the weights fit into the backend's memory; be = NULL: into the system's memory. Called before they are
+ * loaded. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
@@ -166,7 +166,7 @@ static int weights_fit(const struct model *m, const struct backend *be, struct e
 	return -1;
 }
 
-/* Check that the device has every operation that the model needs, and room for the weights. */
+/* Check that the device has all operations that the model needs, and memory for the weights. */
 static int device_serves(const struct gguf *g, const struct model *m, const struct backend *be, struct err *err)
 {
 	const char *lacked = layer_specs_lacked(&m->hp, be->ops->lacks);
@@ -180,8 +180,8 @@ static int device_serves(const struct gguf *g, const struct model *m, const stru
 	return weights_fit(m, be, err);
 }
 
-/* Open the backend o->device. "auto" falls back to the CPU. If a GPU exists but is too small or lacks an
- * operation, info.device_note says so. If no GPU can be opened, there is no note; engine_gpu() returns the reason. */
+/* Open the backend that o->device names. "auto" tries the GPU, then the CPU. If a GPU was found but cannot run the
+ * model, info.device_note says why. */
 static int open_device(struct engine *e, const struct engine_options *o, struct err *err)
 {
 	struct backend_options bo = { .threads = o->threads };
@@ -213,8 +213,8 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 	return 0;
 }
 
-/* Return a nonzero hash that identifies the model across quantisations: of its sizes and F32 vectors (norms and
- * biases), which quantisation leaves unchanged. */
+/* Return a nonzero hash that is equal for all quantisations of a model: of its sizes and its F32 vectors (norms and
+ * biases), which quantisation does not change. */
 static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 {
 	const struct hparams *hp = &m->hp;
@@ -241,8 +241,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		e->model.hp.kv->n_vocab = e->model.hp.n_vocab;
 	if (o->check_weights && gguf_check_weights(e->gguf, err))
 		return -1;
-	/* Check all tensors without a backend first, so that errors are reported before the weights are loaded,
-	 * which may take minutes. */
+	/* First check all tensors without a backend. Errors in the file are then reported before the weights are
+	 * loaded, which may take minutes. */
 	if (model_bind(&e->model, e->gguf, NULL, NULL, err) ||
 	    (o->lora && lora_load(&e->model, o->lora, o->lora_scale, err)))
 		return -1;
@@ -255,7 +255,8 @@ static int open_weights(struct engine *e, const struct engine_options *o, struct
 		return 0;
 	watch.total = e->model.weight_bytes;
 	model_release(&e->model);
-	/* Drop each range of the mapped file once the backend has copied it, so that no weight is in memory twice. */
+	/* Drop the pages of each range of the mapped file once the backend has copied it: otherwise the weights would
+	 * be in memory twice. */
 	e->be->host_read = gguf_drop_pages;
 	e->be->host_read_ud = e->gguf;
 	failed = model_bind(&e->model, e->gguf, e->be, &watch, err);
@@ -276,7 +277,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
 	struct engine *e = xcalloc(1, sizeof *e);
 
 	pthread_mutex_init(&e->lock, NULL);
-	/* Check the architecture first: if it is unknown, most later errors would only be consequences. */
+	/* Read the hyperparameters before the vocabulary: if the architecture is unknown, that is the error to
+	 * report. */
 	if (gguf_open(&e->gguf, o->model_path, err) || (!o->vocab_only && hparams_read(&e->model.hp, e->gguf, err)) ||
 	    vocab_load(&e->vocab, e->gguf, o->pre, err) || open_template(e, o->chat_template, err) ||
 	    (!o->vocab_only && open_weights(e, o, err)) || gguf_check_there(e->gguf, err)) {

@@ -18,7 +18,7 @@ struct engine {
 	struct engine_info info;
 	struct sampling_choice sampling[2]; /* for answers without and with reasoning */
 	char *name, *types;
-	/* locked while the backend computes, so that timelines of several threads take turns */
+	/* locked while the backend computes: timelines of several threads take turns */
 	pthread_mutex_t lock;
 };
 

@@ -1,17 +1,16 @@
-/* engine/engine_snapshot.h - the door to a sequence as bytes: saving it, and continuing it bit for bit
- * (timeline/snapshot.c).
+/* engine/engine_snapshot.h - interface to save a token sequence with its KV cache, and to continue it later bit for
+ * bit (timeline/snapshot.c).
  *
- * A snapshot is fixed entries and a head.
- *     fixed entries   the KV entries of tokens 0 .. n that never move: token i stays in slot i until it is evicted.
- *                     Sequences with equal beginnings have equal fixed entries. They may be cut behind any token and
- *                     shared.
- *     head            everything else: token ids, KV entries that move (a bounded stream), the policy's state, the last
- *                     logits. Key sketches are recomputed after loading.
- * A timeline loaded from both has the same logits and generates the same tokens.
+ * A snapshot has two parts:
+ *     fixed entries   KV entries whose slots never change: token i is in slot i. They may be cut behind any token.
+ *                     Sequences that begin with equal tokens have equal fixed entries and can share them.
+ *     head            all other state: token ids, KV entries whose slots change (if the policy evicts), the policy's
+ *                     state, the last logits. Key sketches are not saved but recomputed.
+ * A timeline that has loaded both generates the same tokens as the saved one.
  *
- * Entries and heads fit only a timeline of equal identity. Whoever stores them compares the identities. One line may
- * differ, the engine's "kernels": entries of other kernels have the same layout and are equal up to rounding. Then
- * timeline_begun() has to name these kernels. */
+ * A snapshot can be loaded only into a timeline of equal identity (below). The caller stores and compares identities.
+ * One line of the engine's identity may differ, "kernels": entries of other CPU kernels have the same layout and are
+ * equal up to rounding. Then the caller names these kernels with timeline_begun(). */
 #ifndef WEIR_ENGINE_SNAPSHOT_H
 #define WEIR_ENGINE_SNAPSHOT_H
 
@@ -19,58 +18,60 @@
 
 /* ---- identities ---- */
 
-/* Append all that decides the bits of entries and logits, except the weights' bytes, as lines of text: format, byte
- * order, architecture, hyperparameters, tensors with types and shapes, tokenizer, instruction set. */
+/* Append lines of text with all that decides the bits of entries and logits, except the weights' values: format, byte
+ * order, architecture, hyperparameters, types and shapes of tensors, tokenizer, CPU kernels. */
 void engine_identity(const struct engine *, struct str *out);
-/* Append the timeline's part: cache policy, type, batch, and the context if the policy's shape depends on it. */
+/* Append the same for the timeline: cache policy, entry type, step size, and the context if the policy depends on
+ * it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append the part of timeline_identity() that decides the entries of tokens with MARK_READ. Prefill attends to
- * everything under every policy, so these entries are equal under all policies. */
+/* Append the lines of timeline_identity() on which the entries of prefilled tokens (MARK_READ) depend. The policy is
+ * not among them, because prefill attends to everything under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
-/* State that the entries of the first n tokens were computed by other kernels, named by by[0 .. n_by). While the
- * sequence has such tokens, both identities of the timeline have the line "begun by BY until N", because later
- * entries depend on them. */
+/* State that other CPU kernels, named by[0 .. n_by), computed the entries of the first n tokens. While the sequence
+ * has such tokens, the timeline's identities have the line "begun by BY until N": later entries depend on these. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
 
-/* Return the bytes of one token's fixed entries, in all layers and KV heads; windows 0: without the layers with a
+/* Return the bytes of one token's fixed entries in all layers and KV heads; windows = 0: without layers with a
  * sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
-/* Return n: timeline_entries_save() can save the fixed entries of tokens 0 .. n - 1. */
+/* Return n such that timeline_entries_save() can save the fixed entries of tokens 0 .. n - 1. */
 int32_t timeline_entries_ready(struct timeline *);
 /* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries
- * depend on the tokens alone: under such a policy, or on a backend that computes prompts as it generates
- * (attn_args.prompt). */
+ * depend on the tokens alone: if the policy reads everything, and the backend computes prompts with the same rounding
+ * as single tokens. */
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
 	MARK_READ_END =
-		2, /* the last token of a prefill; of each of its steps, if results depend on the cut into steps */
-	MARK_STREAM = 4, /* added: the first token behind a pinned prefix that generated tokens read by selection */
+		2, /* the last token of a prefill; of each prefill step, if results depend on the size of steps */
+	/* flag: the first token behind a pinned prefix of which generated tokens read only a selection */
+	MARK_STREAM = 4,
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
-/* Return the marks of tokens 0 .. *n, one byte each, valid until the next call. */
+/* Return the marks of the tokens, one byte each, valid until the next call. *n = their number. */
 const uint8_t *timeline_marks(struct timeline *, size_t *n);
-/* 1 if layers with a sliding window still hold an entry of tokens first .. first + n, or no layer has a window. */
+/* 1 if layers with a sliding window still hold an entry of tokens first .. first + n, or if no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
-/* Write the fixed entries of tokens first .. first + n, timeline_token_bytes() each: [n_layer][K, V][n_kv_head][n].
- * windows 0: without the layers with a sliding window, because they have evicted these entries, or will evict them
- * after loading. */
+/* Write the fixed entries of tokens first .. first + n to out: [n_layer][K, V][n_kv_head][n], timeline_token_bytes()
+ * for each token. windows = 0: without layers with a sliding window, because they have evicted these entries or will
+ * do so after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
-/* ---- loading: entries from token 0 on without gaps, then the head or timeline_adopt() ---- */
+/* ---- loading: first all entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load fixed entries. first = 0 empties the timeline, which has no tokens until timeline_head_load() or
- * timeline_adopt(). After -1 the timeline is empty. */
+/* Load fixed entries. first = 0 empties the timeline first. It has no tokens until timeline_head_load() or
+ * timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
-/* Load the head. ERR_FAIL: it is damaged, or of another shape than this timeline and the loaded entries. After -1 the
- * timeline is empty. */
+/* Load the head. ERR_FAIL: it is damaged, or does not fit this timeline and the loaded entries. After -1 the timeline
+ * is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
-/* Continue without a head: the loaded entries are those of id[0 .. n), computed as marks say. Return how many of
- * these tokens the policy can continue from, or -1 and an empty timeline. The next sync prefills the other tokens. */
+/* Continue without a head: state that the loaded entries are those of id[0 .. n), computed as marks say. Return how
+ * many of these tokens the policy can continue from; the next sync prefills the others. After -1 the timeline is
+ * empty. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 #endif
