@@ -120,7 +120,7 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 /* Shares of a generated token's attention (auto: of its attention on pinned tokens). Mean over the query heads of the
  * layers measured since the last prefill. */
 struct attention_read {
-	int known;     /* 0 = not measured, or the policy is not sift */
+	int known;     /* 0 = not measured, or the policy does not use sift */
 	float exact;   /* share on the selected entries, estimated by the key sketch */
 	float sampled; /* 1 - exact, if a sample stands for the entries not selected; 0 = those are not read */
 	float spread;  /* standard error of `sampled`, which the sample estimates */

@@ -7,25 +7,26 @@
 #include "engine/base/base.h"
 
 enum {
-	SAME_MOST = 14,   /* longer matches count as this many tokens; a match of n tokens has the weight 4^n */
-	PLACES_MOST = 64, /* places that vote on a guess at most */
+	SAME_MOST = 14,   /* matches are compared up to this many tokens; a match of n tokens has weight 4^n */
+	PLACES_MOST = 64, /* most earlier places that vote on a guess */
 	NEWEST_LEAST = 1 << 10,
-	IDLE_MOST = 128, /* after this many steps without a draft, measured times are too old and dropped */
+	IDLE_MOST = 128, /* after so many steps without a draft, measured times are discarded as too old */
 };
-/* Values used until something is measured. COST_EACH is the time of an additional token in a step, in units of a step
- * of one token. RIGHT is the share of right guesses in each class, counted in 80 answers of the default model
- * (tests/measure/speculate.py); half of these answers were at temperature 0. */
+/* Initial values, used until something is measured. COST_EACH: time of each further token in a step, relative to a
+ * step of one token. RIGHT: share of right guesses in each class (draft.h), counted in 80 answers of the default
+ * model, half of them at temperature 0 (tests/measure/speculate.py). */
 static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.27, 0.58, 0.40, 0.16 }, { 0.43, 0.83, 0.48, 0.27 }, { 0.66, 0.92, 0.86, 0.40 },
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
-static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* rates of the running means */
-static const double CHANCE_LEAST = 0.05; /* chance that all guesses are right, below which a draft ends */
-static const double PACE_LEAST = 1.02;   /* a longer draft must promise this gain: measured times are inexact */
+static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* weight of a new measurement in the running means */
+static const double CHANCE_LEAST = 0.05; /* a draft ends when the chance that all of it is right falls below this */
+/* a longer draft must promise this factor in speed, because measured times are inexact */
+static const double PACE_LEAST = 1.02;
 
 /* ---- the index ---- */
 
-/* Hash the `order` tokens that end at *last. */
+/* Hash the last `order` tokens up to *last (1 or 2). */
 static size_t key_of(const struct draft_index *x, const int32_t *last, int order)
 {
 	uint64_t tokens = (uint64_t)(uint32_t)last[0] | (order > 1 ? (uint64_t)(uint32_t)last[-1] << 32 : 0);
@@ -100,7 +101,7 @@ void draft_index_free(struct draft_index *x)
 
 /* ---- a guess ---- */
 
-/* The last tokens of the sequence, and the draft behind them. */
+/* The last tokens of the sequence, followed by the tokens guessed so far. */
 struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
@@ -122,8 +123,8 @@ static int32_t same_tokens(const struct ending *e, const int32_t *id, size_t at)
 	return same;
 }
 
-/* Collect votes for the next token: wherever the last `order` tokens occurred before, the token that followed gets a
- * vote. */
+/* Collect votes for the next token: at each earlier place with the same last `order` tokens, the token that followed
+ * there gets a vote. */
 static void collect_votes(const struct draft_index *x, const struct ending *e, int order, const int32_t *id, size_t n,
                           struct votes *v)
 {
@@ -134,7 +135,7 @@ static void collect_votes(const struct draft_index *x, const struct ending *e, i
 	for (int32_t tries = 0; at >= 0 && tries < PLACES_MOST; at = c->before[at], tries++) {
 		int32_t same = same_tokens(e, id, (size_t)at), i = 0;
 
-		/* Skip a hash collision, and the end of the sequence itself. */
+		/* Skip hash collisions, and the end of the sequence, which has no next token. */
 		if (same < order || (size_t)at + 1 >= n)
 			continue;
 		while (i < v->n && v->of[i].id != id[at + 1])
@@ -176,7 +177,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* Of equal weights the first wins: its place is the newest. */
+		/* Of equal weights the first wins: it is from the newest place. */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);
@@ -193,8 +194,8 @@ void draft_pace_reset(struct draft_pace *p)
 	memcpy(p->right, RIGHT, sizeof p->right);
 }
 
-/* Return the time of a step of n tokens, in units of a step of one token. If size n was not measured, scale linearly
- * from the nearest measured size. */
+/* Return the time of a step of n tokens, in units of a one-token step. If no time was measured for n tokens,
+ * extrapolate linearly from the nearest measured size. */
 static double cost_of(const struct draft_pace *p, int32_t n)
 {
 	double one = p->seconds[1];
@@ -229,7 +230,7 @@ int32_t draft_pace_length(struct draft_pace *p, const struct draft *d)
 		}
 	}
 	p->idle = length ? 0 : p->idle + 1;
-	/* Measure again: the machine's load may have changed. */
+	/* Discard the times of longer steps: the machine's load may have changed. */
 	if (p->idle >= IDLE_MOST) {
 		memset(p->seconds + 2, 0, sizeof p->seconds - 2 * sizeof *p->seconds);
 		p->idle = 0;
@@ -243,7 +244,7 @@ void draft_pace_took(struct draft_pace *p, int32_t n, double seconds)
 
 	if (n < 1 || n > DRAFT_MOST + 1)
 		return;
-	/* Limit outliers: another program had the processor. */
+	/* Limit outliers, which happen when another program uses the processor. */
 	if (*mean > 0 && seconds > 3 * *mean)
 		seconds = 3 * *mean;
 	*mean = *mean > 0 ? *mean + COST_RATE * (seconds - *mean) : seconds;

@@ -1,7 +1,7 @@
 /* engine/timeline/sampler.c - chooses the next token, greedily or at random.
  *
  * The random generator is xoshiro256** (Blackman and Vigna 2018), seeded by splitmix64. Unlike the C library's
- * generator, it gives the same tokens for a seed on every system, and its state can be saved. Of equal logits the
+ * generator it gives the same numbers on every system, and its state can be saved. Of tokens with equal logits the
  * lower id wins. */
 #include "engine/timeline/sampler.h"
 
@@ -47,15 +47,14 @@ static double draw(struct sampling *p)
 	return (double)(r >> 11) * 0x1p-53;
 }
 
-/* ---- loops over the whole vocabulary: vectors of four floats, and four accumulators so that additions overlap
- * ---- */
+/* ---- loops over the whole vocabulary ---- */
 
 typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
-	BLOCKS = 1024, /* most blocks into which candidates() cuts the vocabulary */
-	ROUND = 16,    /* values per step of a pass; block sizes are multiples */
+	BLOCKS = 1024, /* most blocks into which candidates() divides the vocabulary */
+	ROUND = 16,    /* floats per loop iteration; block sizes are multiples of it */
 };
 
 static four load4(const float *x)
@@ -89,7 +88,7 @@ static four max4(four a, four b)
 	return (four)(((four_bits)a & more) | ((four_bits)b & ~more));
 }
 
-/* Return the largest value, NaN ignored; -infinity for n = 0. */
+/* Return the largest value; NaN is ignored; -infinity for n = 0. */
 static float largest(const float *x, int32_t n)
 {
 	const four least = { -INFINITY, -INFINITY, -INFINITY, -INFINITY };
@@ -116,10 +115,10 @@ static int penalises(const struct sampling *p)
 	return p->repeat_penalty != 1 || p->presence_penalty != 0 || p->frequency_penalty != 0;
 }
 
-/* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = all). A positive logit
- * is divided by repeat_penalty, a negative one multiplied (Keskar et al. 2019). Then subtract presence_penalty once,
- * and frequency_penalty for each occurrence. The prompt does not count, because an answer has to use its words.
- * count: [n_vocab] scratch, need not be zeroed. */
+/* Lower the logits of tokens that occur among the last repeat_last tokens of the answer (-1 = all its tokens). Tokens
+ * of the prompt are not penalised, because an answer has to use its words. A positive logit is divided by
+ * repeat_penalty, a negative one multiplied (Keskar et al. 2019). Then presence_penalty is subtracted once,
+ * frequency_penalty for each occurrence. count: [n_vocab] scratch, need not be zeroed. */
 static void penalise(const struct sampling *p, float *logit, int32_t *count, int32_t n_vocab, const int32_t *history,
                      size_t n)
 {
@@ -162,7 +161,7 @@ static int by_value(const void *a, const void *b, void *value)
 	return better(value, y, x) - better(value, x, y);
 }
 
-/* Move id[at] down to its place in the heap id[0..k). The top of the heap is the worst of the k. */
+/* Restore the heap id[0..k) after id[at] has changed. The top of the heap is the token with the smallest value. */
 static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 {
 	for (int32_t child; (child = 2 * at + 1) < k; at = child) {
@@ -176,7 +175,8 @@ static void sift_down(const float *value, int32_t *id, int32_t k, int32_t at)
 	}
 }
 
-/* Move the k best of id[0..n) to the front, as a heap with the worst of the k at the top. */
+/* Move the k ids with the largest values to the front of id[0..n), as a heap with the smallest of these values at the
+ * top. */
 static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 {
 	for (int32_t i = k / 2 - 1; i >= 0; i--)
@@ -189,8 +189,8 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 }
 
 /* Write the ids of the k largest logits (k = 0: all), largest first, and return their number. Skip logits more than
- * `far` below the largest. To sort less, a bound is found first: the vocabulary is divided into blocks, and the k-th
- * largest of their maxima is a bound that at least k logits reach. */
+ * `far` below the largest. To sort less: the vocabulary is divided into blocks, and only logits that reach the k-th
+ * largest block maximum are sorted. At least k logits do. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;
@@ -249,7 +249,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* Ignore tokens 50 nats below the best: one would be drawn once in 10^21 times. */
+	/* Ignore tokens 50 nats below the best: such a token would be drawn once in 10^21 times. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

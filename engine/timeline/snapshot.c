@@ -1,14 +1,14 @@
-/* engine/timeline/snapshot.c - snapshots: a computed sequence as bytes, from which a timeline continues with the same
- * bits (engine_snapshot.h).
+/* engine/timeline/snapshot.c - saves a computed sequence as bytes, and loads it so that a timeline continues with the
+ * same bits (engine_snapshot.h).
  *
- *     fixed entries   KV entries of tokens 0..n, as they are in the cache's memory
- *     head            magic, version, length, hash; then model and settings that must be the same, tokens, how each
+ *     fixed entries   KV entries that never change their slots, as they are in the cache's memory
+ *     head            magic, version, length, hash; then model and settings that must be equal, tokens, how each token
  *                     was computed, logits, the cache policy's state
  *
- * The same functions save and load the head (serialize.h). The hash detects damage. A head with a right hash may
- * still be hostile, so every number is checked; a wrong one empties the timeline.
+ * One function per part of the head both saves and loads it (serialize.h). The hash detects damage. A head with a
+ * correct hash may still be hostile, so every loaded number is checked.
  *
- * Model and settings are written as lines of text. These can be hashed, and shown to the user if they differ. */
+ * Model and settings are compared as lines of text, which can be hashed, or shown to the user if they differ. */
 #include "engine/timeline/timeline.h"
 #include "engine/policies/policy.h"
 
@@ -21,16 +21,16 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it when equal inputs begin to give other bits: when a kernel's arithmetic, selection or retention
-	 * changes. */
+	/* Raise it whenever equal inputs begin to give other bits: after a change of a kernel's arithmetic, of
+	 * selection or of retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
 
 /* ---- identities ---- */
 
-/* Hash results of the C library's functions that KV entries depend on, because another library may round
- * differently. */
+/* Hash results of mathematical functions of the C library. KV entries depend on these functions, and another library
+ * may round differently. */
 static uint64_t math_hash(void)
 {
 	double v[5 * 64];
@@ -50,7 +50,7 @@ static uint64_t math_hash(void)
 	return hash64(hash64(0, v, sizeof v), f, sizeof f);
 }
 
-/* Hash the file's metadata of tokenizer and template. */
+/* Hash the model file's keys of tokenizer and template. */
 static uint64_t tokenizer_hash(const struct gguf *g)
 {
 	static const char prefix[] = "tokenizer.";
@@ -100,7 +100,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	str_addf(out, "byte order %s\n", low ? "little" : "big");
 	if (e->be)
 		e->be->ops->describe(e->be, text, sizeof text);
-	/* without the number of threads: results do not depend on it */
+	/* cut off the number of threads, on which results do not depend */
 	str_addf(out, "kernels %.*s\n", (int)strcspn(text, ","), text);
 	str_addf(out, "mathematics %016" PRIx64 "\n", math_hash());
 	if (e->model.hp.arch)
@@ -112,7 +112,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
 		const struct gguf_tensor *t = &g->tensor[i];
 
-		/* Different names may be equal after escaping, so add a hash of the name. */
+		/* Two names may be equal after escaping, so add a hash of the name. */
 		text_escape(text, sizeof text, t->name.p, t->name.n);
 		str_addf(out, "tensor %s %08x %s", text, (unsigned)hash64(0, t->name.p, t->name.n),
 		         dtype_info(t->type)->name);
@@ -122,7 +122,7 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-/* Append what KV entries depend on: the cache policy, the type of the entries, the size of steps, and earlier
+/* Append the lines on which KV entries depend because of the policy: policy, entry type, size of steps, and earlier
  * policies under which some entries were computed. */
 static void policy_lines(const struct timeline *tl, struct str *out)
 {
@@ -131,22 +131,22 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 	str_adds(out, "cache ");
 	policy_identity(&c->policy, out);
 	str_addf(out, "\nrows %s\n", dtype_info(c->type)->name);
-	/* Under policy `full`, which keeps all entries, results do not depend on the size of prefill steps. */
+	/* If all entries are kept and read, results do not depend on the size of prefill steps. */
 	if (!cache_keeps_all(c) || c->selecting)
 		str_addf(out, "calls %d\n", c->chunk);
 	if (c->sel.ops && c->sel.ops->identity)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* This line keeps old snapshots from fitting: in them the policy cascade evicted entries also from layers
-	 * with a window. */
+	/* Because of this line, snapshots of older versions do not fit: there the policy evicted entries also from
+	 * layers with a sliding window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
-/* Append the lines that decide all entries beside the policy. */
+/* Append the lines on which KV entries depend whatever the policy is. */
 static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
 	if (tl->cache.read_share > 0)
@@ -174,7 +174,7 @@ void timeline_begun(struct timeline *tl, const char *by, size_t n_by, int32_t n)
 	struct str text = { 0 };
 
 	timeline_settle(tl, &(struct err){ 0 });
-	/* Copied first, because `by` may point into tl->begun. */
+	/* Copy it first, because `by` may point into tl->begun. */
 	str_add(&text, by, n_by);
 	str_free(&tl->begun);
 	tl->begun = text;
@@ -207,8 +207,8 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 	return (const uint8_t *)tl->marks.p;
 }
 
-/* 1 if the sequence can be saved. If an observer of engine/lab is open, return 0 with an error: the observer must see
- * all tokens. */
+/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open, which must see all
+ * tokens. */
 static int can_be_saved(const struct timeline *tl, struct err *err)
 {
 	if (!tl->lab)
@@ -217,7 +217,7 @@ static int can_be_saved(const struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Wait for the backend and release the engine's lock. Return -1 if the backend's work failed. */
+/* Wait for the backend and unlock the engine. Return -1 if the work failed. */
 static int backend_done(struct timeline *tl, struct err *err)
 {
 	int failed = timeline_backend_sync(tl, err);
@@ -240,7 +240,7 @@ int timeline_entries_save(struct timeline *tl, int32_t first, int32_t n, int win
 	return backend_done(tl, err);
 }
 
-/* Empty the timeline. The lock is held. */
+/* Remove all tokens. The caller has the engine's lock. */
 static void timeline_empty(struct timeline *tl)
 {
 	timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
@@ -282,18 +282,18 @@ int timeline_entries_load(struct timeline *tl, int32_t first, int32_t n, int win
 
 struct frame {
 	uint64_t magic, version;
-	uint64_t bytes, hash; /* length and hash of the bytes behind the frame */
+	uint64_t bytes, hash; /* length and hash of the bytes behind this struct */
 };
 
-/* Save or check what must be the same in the saving and the loading timeline. */
+/* Save, or check when loading, what must be equal in both timelines. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* A snapshot with entries of an earlier policy cannot be loaded: here the loading timeline, which is empty,
-	 * expects none. */
+	/* A snapshot with entries of an earlier cache policy cannot be loaded, so only -1 (no such entries) is
+	 * valid. */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");
@@ -302,8 +302,8 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	serialize_expect(a, (uint64_t)hp->n_vocab << 32 | (uint32_t)hp->head_dim, "the vocabulary");
 }
 
-/* Save or load tokens, their marks and the logits. *past: the number of tokens with KV entries. To load, the timeline
- * must be empty. */
+/* Save or load the tokens, how each was computed (marks), and the logits. *past: number of tokens with KV entries. To
+ * load, the timeline must be empty. */
 static void tokens_archive(struct timeline *tl, struct serializer *a, int32_t *past)
 {
 	int32_t limit = tl->cache.limit, n_vocab = tl->cache.hp->n_vocab, waits = tl->tokens.n > (size_t)tl->n_past;
@@ -363,7 +363,7 @@ static void points_archive(struct timeline *tl, struct serializer *a)
 	tl->kept_at = kept;
 }
 
-/* Save or load all of the head behind its frame. */
+/* Save or load the whole head, except its struct frame. */
 static void head_archive(struct timeline *tl, struct serializer *a)
 {
 	int32_t past = tl->n_past, ready = serialize_loading(a) ? tl->loaded : timeline_entries_ready(tl),
@@ -424,8 +424,7 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	return 0;
 }
 
-/* Return the bytes after the header (magic, version, length, hash). If the head is damaged, return NULL with an
- * error. */
+/* Return the bytes after the struct frame. If the head is damaged, return NULL with an error. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;

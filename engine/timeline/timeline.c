@@ -1,8 +1,7 @@
-/* engine/timeline/timeline.c - a timeline is one token sequence with its KV cache: sync, extend, cancel, and their
- * steps.
+/* engine/timeline/timeline.c - computes a timeline, a token sequence with its KV cache: prefill, rollback, cancel.
  *
  * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled one.
- * Its entry is computed only when the next token is wanted, so the pending token reaches the screen earlier.
+ * Its entry is computed when the next token is wanted, so that the caller gets the pending token without waiting.
  *
  * n_past changes only after a complete step. So after an error or a cancel the sequence is as before the step. */
 #include "engine/timeline/timeline.h"
@@ -28,7 +27,8 @@ int timeline_backend_sync(struct timeline *tl, struct err *err)
 	return gguf_check_there(tl->e->gguf, err) || kv_check_there(&tl->cache.kv, err) ? -1 : 0;
 }
 
-/* Wait for the backend. Return -1 if its work failed or was cancelled. The caller has the engine's lock. */
+/* Wait for the backend and detach the cancel flag. Return -1 if the work failed or was cancelled. The caller has the
+ * engine's lock. */
 static int backend_result(struct timeline *tl, struct err *err)
 {
 	int failed = timeline_backend_sync(tl, err);
@@ -45,8 +45,8 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p of token i of the step, where p comes from the logits after the token before. Compute head_rows
- * tokens at a time. */
+/* Set nll[i] = -ln p of token i of the step, by the logits after the token before it. Compute `most` rows of logits
+ * at a time, to limit memory. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -93,7 +93,7 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	str_clear(&tl->mixed);
 }
 
-/* Append the marks of the tokens of a committed step: how each was computed (enum token_mark). Call it before n_past
+/* Append the marks (enum token_mark) of a committed step's tokens: how each was computed. Call it before n_past
  * changes. */
 static void marks_add(struct timeline *tl, const struct step *st)
 {
@@ -131,7 +131,8 @@ int timeline_step_keep(struct timeline *tl, const struct step *st, int32_t n, st
 	cache_commit(&tl->cache, n, tl->cache.wants_nll ? tl->nll : NULL);
 	tl->in_cache += now_seconds() - start;
 	if (timeline_backend_sync(tl, err)) {
-		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL)); /* the KV entries are lost: some have moved */
+		/* some KV entries have already moved: drop all */
+		timeline_forget(tl, cache_rewind(&tl->cache, 0, NULL));
 		return -1;
 	}
 	if (tl->forward.clock)
@@ -161,7 +162,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL; /* -ln p of the next step's first token needs the last logits */
+		want = WANT_ALL; /* the next step needs the last logits for -ln p of its first token */
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
 	if (c->wants_nll && !atomic_load(&tl->cancel))
@@ -169,7 +170,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	if (step_generates(&st))
 		timeline_keep_read_logits(tl);
 	if (want) {
-		tl->logits_at = -1; /* a cancel may leave them half written */
+		tl->logits_at = -1; /* a cancel may leave tl->logits half written */
 		forward_logits(&tl->forward, n - 1, 1, tl->logits);
 	}
 	if (!failed)
@@ -189,7 +190,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	return 0;
 }
 
-/* Compute the logits [n][n_vocab] after tokens row..row + n of the last step. */
+/* Compute the logits out[n][n_vocab] after tokens row..row + n of the last step. */
 static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, struct err *err)
 {
 	timeline_backend_take(tl);
@@ -197,8 +198,8 @@ static int run_logits(struct timeline *tl, int32_t row, int32_t n, float *out, s
 	return timeline_backend_give(tl, err);
 }
 
-/* Return the size of the next prefill step; `left` tokens remain. All tokens that the policy observes (the last
- * cache.tail) must be in the last step. */
+/* Return the size of the next prefill step, when `left` tokens remain. The policy observes the last cache.tail tokens
+ * of a prefill, so these should all be in the last step. */
 static int32_t chunk_of(const struct timeline *tl, int32_t left)
 {
 	const struct cache *c = &tl->cache;
@@ -208,11 +209,11 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 }; /* last messages at whose ends recurrent states are kept */
+enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of this many last messages */
 
-/* Shorten the next prefill step (m tokens, prefill up to token n) in models with recurrent layers, and return its
- * size. The step then ends where a recent message ends, so that the states there can be kept for a rollback. If
- * results depend on the size of steps (steps_matter), return m. */
+/* Return the size of the next prefill step, at most m. Prefill goes up to token n. In models with recurrent layers
+ * the step ends at the end of a recent message: the recurrent states there are kept, so that a rollback can return
+ * there. If results depend on the size of steps (steps_matter), return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;
@@ -231,7 +232,7 @@ static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 
 int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, size_t at, struct err *err)
 {
-	/* The suggested -c includes an answer of 256 tokens. */
+	/* The suggested context has room for an answer of 256 tokens. */
 	if (at + n > (size_t)tl->cache.limit)
 		return err_set(err, ERR_FIT, "%zu tokens do not fit the context of %d; start with -c %zu or more",
 		               at + n, tl->cache.limit, (at + n + 511) / 256 * 256);
@@ -242,8 +243,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n; if the cache cannot rewind to n, drop more. Return how many of the next tokens
- * were generated. If the new sequence continues with these tokens, they must be decoded again one by one. */
+/* Drop the tokens after the first n, or more if the cache cannot rewind to n. Return how many of the next dropped
+ * tokens had been generated: if the new sequence continues with these tokens, they must be decoded again one by
+ * one. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;
@@ -268,7 +270,7 @@ static int32_t tokens_in_common(const struct timeline *tl, const int32_t *want, 
 	return same;
 }
 
-/* If the sequence was rolled back to the end of the last prefill, restore the logits that were kept there. */
+/* If the sequence was rolled back to the end of the last prefill, restore the logits from kept_logits. */
 static void restore_read_logits(struct timeline *tl)
 {
 	float *logits = tl->logits;
@@ -281,7 +283,7 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past..n of tl->tokens: decode the first `replay` of them one by one, and prefill the others. */
+/* Compute tokens n_past..n of tl->tokens: decode the first `replay` tokens one by one, and prefill the others. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {
@@ -315,7 +317,7 @@ int32_t timeline_sync(struct timeline *tl, const int32_t *want, size_t n, timeli
 	if (timeline_settle(tl, err) || timeline_check_ids(tl, want, n, 0, err))
 		return -1;
 	common = tokens_in_common(tl, want, n);
-	/* If the logits after the last token are not known, the last token must be computed again. */
+	/* If the logits after the last token are unknown, compute that token again. */
 	needs = n && (size_t)common == n && tl->logits_at != common && tl->kept_at != common;
 	replay = truncate_to(tl, common - needs);
 	if ((size_t)tl->n_past == n)

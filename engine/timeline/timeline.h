@@ -1,5 +1,5 @@
-/* engine/timeline/timeline.h (private to engine/timeline and engine/lab) - a timeline (one token sequence with its KV
- * cache), and its steps. */
+/* engine/timeline/timeline.h (private to engine/timeline and engine/lab) - struct timeline: one token sequence with
+ * its KV cache. Also the functions that compute its steps. */
 #ifndef WEIR_TIMELINE_H
 #define WEIR_TIMELINE_H
 
@@ -16,48 +16,50 @@ struct timeline {
 	struct cache cache;
 	struct forward forward;
 	struct tokens tokens;
-	int32_t n_past;   /* tokens whose KV entries are committed */
+	int32_t n_past;   /* number of tokens with committed KV entries */
 	struct str marks; /* [n_past] how each token was computed: enum token_mark */
-	/* after a change of policy: */
 	/* first generated token whose KV entry was computed under an earlier cache policy; -1 = none */
 	int32_t mixed_from;
 	struct str mixed; /* names of these earlier policies */
-	/* number of first tokens whose KV entries were computed by other kernels (timeline_begun) */
+	/* the KV entries of this many first tokens were computed by other CPU kernels (timeline_begun) */
 	int32_t begun_n;
 	struct str begun; /* name of these kernels */
-	int32_t loaded;   /* while a snapshot is loaded: tokens whose KV entries are loaded, without its head */
-	/* 1 = the policy was changed and the KV entries were kept: the new policy has seen nothing of the prefill. The
-	 * cache must be rewound before the next step. */
+	/* while a snapshot is being loaded: number of tokens whose KV entries are loaded already */
+	int32_t loaded;
+	/* 1 = KV entries were kept in a change of policy, and the new policy has not observed their prefill. Then
+	 * truncate_to() rewinds the cache before the next step. */
 	int adopted;
-	/* [chunk]: -ln p of the last step's tokens, for policies that need it (cache.wants_nll) */
+	/* [chunk] -ln p of each token of the last step, computed only if cache.wants_nll */
 	float *nll;
 	float *logits;             /* [n_vocab] after the first logits_at tokens */
 	int32_t logits_at;         /* -1 = none */
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
-	/* The logits after the last prefill are kept. Then a rollback to its end needs no computation. */
-	int32_t read_end;   /* tokens when the last prefill ended; -1 = unknown */
+	/* A copy of the logits after the last prefill, so that a rollback to its end needs no computation. */
+	int32_t read_end;   /* length of the sequence when the last prefill ended; -1 = unknown */
 	float *kept_logits; /* [n_vocab] after the first kept_at tokens */
-	int32_t kept_at;    /* read_end, or -1 = none */
-	/* the open VERIFY step (timeline_step.c): */
-	struct tokens draft; /* the newest token, if not yet computed, and the drafted tokens; n = 0: no step is open */
-	/* [1 + VERIFY_MOST][n_vocab]: the logits before the first drafted token and after each */
+	int32_t kept_at;    /* read_end, or -1 = there is no copy */
+	/* the open VERIFY step (speculative decoding, timeline_step.c): */
+	/* the newest sampled token, if it has no KV entry yet, then the guessed tokens; n = 0: no step is open */
+	struct tokens draft;
+	/* [1 + VERIFY_MOST][n_vocab] the logits before the first guessed token and after each */
 	float *draft_logits;
 	/* speculative decoding: */
-	int speculates;     /* 1: on (timeline_speculate) */
-	int ahead;          /* 1: timeline_step() opened the step, and samples from it */
-	int viewed;         /* 1: the panel measures the next token that is decoded alone */
-	struct draft guess; /* guesses from token guess_at on; the open step computes the first of them */
+	int speculates; /* 1: on (timeline_speculate) */
+	int ahead;      /* 1: timeline_step() opened the VERIFY step and takes its logits from it */
+	int viewed;     /* 1: the cache view measures the next token, which must be decoded alone */
+	/* guesses for the tokens from index guess_at on; the open step computes the first of them */
+	struct draft guess;
 	size_t guess_at;
 	struct draft_index drafts; /* index of the first drafts.n tokens */
 	struct draft_pace pace;
 	int measure;                       /* 1: timeline_measure() is on */
 	double in_cache;                   /* seconds of the running step in the cache */
-	double in_attention;               /* part of in_cache: attention and storing */
+	double in_attention;               /* part of in_cache spent in attention and in storing entries */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
-	/* An observer of engine/lab and the function that closes it; NULL = none. It must see every token in a step
-	 * of its own. So while it is open there are no drafts and no snapshots. */
+	/* An observer of engine/lab and the function that closes it; NULL = none. It must see every token decoded
+	 * alone: while it is open, tokens are not drafted and snapshots are refused. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
@@ -65,48 +67,49 @@ struct timeline {
 
 /* ---- timeline_open.c ---- */
 
-/* If an observer of engine/lab is open, close it. The caller has the engine's lock. */
+/* Close the observer of engine/lab, if there is one. The caller has the engine's lock. */
 void timeline_lab_close(struct timeline *);
 
 /* ---- timeline_step.c ---- */
 
-/* Decode the pending token (sampled, but without a KV entry). Then n_past == tokens.n, and the logits are those after
- * it. */
+/* Compute the pending token: the last sampled one, which has no KV entry yet. Then n_past == tokens.n, and the logits
+ * are those after it. */
 int timeline_decode_pending(struct timeline *, struct err *);
-/* Compute the pending token and drafted tokens id[0..n) in one VERIFY step, each with the bits that decoding it alone
- * gives. Nothing is committed yet. Return how many of the n were computed (the policy limits the number), or -1.
- * *logits becomes [returned + 1][n_vocab]: before id[0], after id[0], ...; valid until the next call. */
+/* Compute the pending token and the drafted tokens id[0..n) in one VERIFY step, each with the bits that decoding it
+ * alone would give. Nothing is committed. Return how many drafted tokens were computed (the policy may allow fewer
+ * than n), or -1. *logits becomes [returned + 1][n_vocab]: before id[0], after id[0], ...; valid until the next
+ * call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
-/* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
- * same bits as after decoding these tokens one by one. Any other call drops all of them. */
+/* Commit the first n of the drafted tokens that timeline_verify() computed: sequence, cache and logits then have the
+ * same bits as if these tokens had been decoded one by one. Any other call drops all drafted tokens. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */
 
 /* The logits that a step computes: none, after its last token, or after every token. */
 enum want { WANT_NONE, WANT_LAST, WANT_ALL };
-/* Take the engine's lock. Until timeline_backend_give() the backend works for this timeline only. */
+/* Lock the engine for this timeline and use its cancel flag in the backend. */
 void timeline_backend_take(struct timeline *);
-/* Wait for the backend and release the lock. Return -1 if the work failed or was cancelled. */
+/* Wait for the backend and unlock the engine. Return -1 if the work failed or was cancelled. */
 int timeline_backend_give(struct timeline *, struct err *);
-/* Wait for the backend. Return -1 if its work failed or a mapped file was truncated (mapped.h). The caller has the
+/* Wait for the backend. Return -1 if its work failed or a mapped file was truncated. The caller has the engine's
  * lock. */
 int timeline_backend_sync(struct timeline *, struct err *);
-/* Compute tokens id[0..st->n) without committing them: tokens and logits of the timeline do not change. The caller
- * has the lock. */
+/* Compute tokens id[0..st->n) without committing them: the timeline's tokens and logits do not change. The caller has
+ * the engine's lock. */
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
-/* Commit the first n tokens of the step, whose results have arrived; n_past grows by n. The caller has the lock. */
+/* Commit the first n tokens of a step that has been computed; n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Run id[0..n) as one step and commit it. On error n_past does not change. last: 1 = the step ends a prefill. With
- * WANT_ALL, forward_logits() can return the logits after each token until the next step. */
+/* Compute id[0..n) as one step and commit it. last: 1 = the step ends a prefill. On error n_past does not change.
+ * After WANT_ALL, forward_logits() can compute the logits after each of these tokens until the next step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
-/* If the newest logits are those after the prefill, keep a copy. Called before the first generated token. */
+/* If the newest logits are those after the prefill, move them to kept_logits. Called before the first generated
+ * token. */
 void timeline_keep_read_logits(struct timeline *);
-/* Check that the ids id[0..n) are in the vocabulary, and that the context has room for n tokens after the first
- * `at`. */
+/* Check that the ids are in the vocabulary, and that `at` + n tokens fit the context. */
 int timeline_check_ids(const struct timeline *, const int32_t *id, size_t n, size_t at, struct err *);
-/* Drop all tokens after the first n. The cache must already be rewound to n. */
+/* Drop all tokens after the first n. The caller has already rewound the cache to n tokens. */
 void timeline_forget(struct timeline *, int32_t n);
 
 #endif

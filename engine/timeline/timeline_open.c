@@ -39,8 +39,7 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* If less than everything is to be read in prefill (read share below 1), check that policy and backend can do
- * that. */
+/* If prompt tokens shall read only a part of the cache (read_share), check that policy and backend support that. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -56,7 +55,7 @@ static int share_check(const struct cache *c, const struct policy *policy, struc
 	return 0;
 }
 
-/* Set the cache's settings; nothing is opened yet. */
+/* Set the cache's settings without opening it. */
 static int cache_describe(struct timeline *tl, const struct engine *e, const struct timeline_options *o, int32_t ctx,
                           struct err *err)
 {
@@ -76,9 +75,8 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once. They fill whole tiles of the matrix product and have about
- * HEAD_FLOATS values, so that logits do not need more memory than activations. They are never fewer than the tokens
- * of a VERIFY step. */
+/* Return how many rows of logits are computed at once: about HEAD_FLOATS values, so that logits do not need more
+ * memory than activations; a multiple of the matrix product's tile; at least as many as a VERIFY step has tokens. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;
@@ -86,8 +84,8 @@ static int32_t head_rows(const struct hparams *hp)
 	return rows < VERIFY_MOST ? VERIFY_MOST : MIN(rows, HEAD_ROWS_MOST);
 }
 
-/* Return the bytes needed beside the cache. On the host: activations, logits, candidates for sampling. On a device:
- * activations and what the backend reserves. */
+/* Return the bytes of memory needed beside the cache. On the CPU: activations, logits, candidates for sampling. On a
+ * device: activations, and what the backend reserves there. */
 static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const struct memory_budget *budget)
 {
 	uint64_t buffers = forward_bytes(hp, batch, head_rows(hp));
@@ -97,7 +95,7 @@ static uint64_t scratch_bytes(const struct hparams *hp, int32_t batch, const str
 	return buffers + (uint64_t)hp->n_vocab * ((uint64_t)head_rows(hp) * 4 + 4 + sizeof(struct candidate));
 }
 
-/* Set the context; return the bytes of memory of the cache. */
+/* Set the context to ctx tokens, and return the bytes of memory that the cache then takes. */
 static uint64_t bytes_with(struct timeline *tl, int32_t ctx)
 {
 	tl->cache.ctx = ctx;
@@ -109,7 +107,7 @@ static int ctx_fits(struct timeline *tl, uint64_t bytes, int32_t ctx)
 	return bytes_with(tl, ctx) <= bytes && cache_size(&tl->cache).least <= tl->cache.memory;
 }
 
-/* Return the largest context, at most `most`, whose cache fits into `bytes` and into kv_memory; 0 if none does. */
+/* Return the largest context, at most `most`, whose cache fits into `bytes` and kv_memory; 0 = none fits. */
 static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 {
 	int32_t lo = 0, hi = most;
@@ -125,14 +123,14 @@ static int32_t ctx_that_fits(struct timeline *tl, uint64_t bytes, int32_t most)
 	return lo;
 }
 
-/* Implement timeline_need(). The caller has the lock, because the device is asked for its free memory. tl is
- * scratch. */
+/* Implement timeline_need(). tl is scratch. The caller has the engine's lock, because the device is asked for its
+ * free memory. */
 static int need_locked(struct timeline *tl, const struct engine *e, const struct timeline_options *o,
                        struct timeline_need *need, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
 	struct memory_budget budget;
-	int32_t most = INT32_MAX / most_kv_heads(hp); /* slots of a plane are counted in 31 bits */
+	int32_t most = INT32_MAX / most_kv_heads(hp); /* slots * heads must fit 31 bits */
 	uint64_t beside;
 
 	if (most > CTX_MAX)
@@ -144,10 +142,10 @@ static int need_locked(struct timeline *tl, const struct engine *e, const struct
 	need->scratch_bytes = scratch_bytes(hp, tl->cache.batch, &budget);
 	need->free_bytes = budget.available;
 	need->device_bytes = budget.total;
-	/* Memory that the cache cannot use: for buffers, and for weights that are not loaded yet. */
+	/* Memory that the cache cannot use: buffers, and weights that are not loaded yet. */
 	beside = need->scratch_bytes + (e->plan_only ? e->model.weight_bytes : 0);
 	need->ctx_fits = need->free_bytes <= beside ? 0 : ctx_that_fits(tl, need->free_bytes - beside, most);
-	/* By default the context is the trained one, but at most CTX_DEFAULT_MAX and at most half of what fits. */
+	/* The default context is the trained one, at most CTX_DEFAULT_MAX, and at most half of what fits. */
 	if (!o->ctx && need->ctx > need->ctx_fits / 2 && need->ctx_fits >= 512)
 		need->ctx = need->ctx_fits / 2 / 256 * 256;
 	need->kv_bytes = bytes_with(tl, need->ctx);
@@ -179,7 +177,7 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If the cache's memory is limited (kv_memory), check that the policy, the host's memory and the limit allow it. */
+/* If the cache's memory is limited (kv_memory), check that policy, host memory and the limit itself allow that. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);
@@ -205,7 +203,7 @@ static int limit_check(const struct cache *c, struct err *err)
 		c->ctx, c->policy.def->name, (double)(least + 52428) / (1 << 20), (double)c->memory / (1 << 20));
 }
 
-/* Check that cache and buffers fit the free memory. */
+/* Check that cache and buffers fit into the free memory. */
 static int fit_check(const struct timeline_need *n, struct err *err)
 {
 	struct memory_budget budget = { .available = n->free_bytes, .total = n->device_bytes };
@@ -225,7 +223,7 @@ static int fit_check(const struct timeline_need *n, struct err *err)
 	return -1;
 }
 
-/* Fill the statistics that depend only on the cache's settings. */
+/* Set the statistics that depend only on the cache's settings. */
 static void stats_of_cache(struct timeline *tl)
 {
 	struct cache *c = &tl->cache;
@@ -261,7 +259,8 @@ int timeline_open(struct timeline **out, struct engine *e, const struct timeline
 	         cache_open(&tl->cache, err) ||
 	         !(tl->nll = try_alloc((size_t)tl->cache.chunk, sizeof *tl->nll, "surprise", err)) ||
 	         forward_init(&tl->forward, &e->model, &tl->cache, tl->cache.chunk, head_rows(&e->model.hp), err);
-	e->be->ops->sync(e->be); /* clear the failure, which is already in err, so that other timelines can continue */
+	/* clear the backend's failure (it is in err), so that other timelines can continue */
+	e->be->ops->sync(e->be);
 	pthread_mutex_unlock(&e->lock);
 	if (failed) {
 		timeline_close(tl);
@@ -284,7 +283,7 @@ void timeline_lab_close(struct timeline *tl)
 	tl->lab = NULL;
 }
 
-/* Close all observers of the cache; call it before closing the cache. The caller has the engine's lock. */
+/* Close all observers. Call it before closing the cache, with the engine's lock. */
 static void observers_close(struct timeline *tl)
 {
 	observe_panel_close(tl->panel);
@@ -319,7 +318,7 @@ void timeline_close(struct timeline *tl)
 
 /* ---- another cache policy ---- */
 
-/* Open tl->cache under the new policy, and the buffers whose size depends on it. The caller has a copy of the old
+/* Open tl->cache under the new policy, and buffers whose size depends on the policy. The caller has a copy of the old
  * cache. */
 static int switch_open(struct timeline *tl, struct forward *forward, float **nll, struct err *err)
 {
@@ -362,7 +361,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 		return -1;
 	old = *c;
 	pthread_mutex_lock(&tl->e->lock);
-	/* Open the new cache in its final place, because parts of a cache have pointers to the struct. */
+	/* Open the new cache in tl->cache itself, because parts of a cache point to its struct. */
 	*c = (struct cache){ .policy = policy,
 		             .hp = old.hp,
 		             .model = old.model,

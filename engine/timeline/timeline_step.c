@@ -1,13 +1,13 @@
-/* engine/timeline/timeline_step.c - generates tokens: one per call, and with speculative decoding several per step.
+/* engine/timeline/timeline_step.c - generates tokens, with speculative decoding if it is on.
  *
- * A VERIFY step computes the pending token (the last sampled one) and a draft of the next tokens (draft.h) together.
- * Each result has the bits that decoding the token alone gives. Each timeline_step() then samples one token from
- * these logits. While the sampled tokens equal the drafted ones, nothing has to be computed. The first different
- * token ends the step: KV entries before it are committed, entries after it are dropped. So the result is the same as
- * without drafts.
+ * A VERIFY step computes the pending token (the last sampled one) together with a draft: guesses of the next tokens
+ * (draft.h). Each result has the bits that decoding the token alone would give. Each timeline_step() samples one
+ * token from these logits, and computes nothing as long as the sampled tokens equal the drafted ones. The first
+ * different token ends the step: entries of the tokens before it are committed, the others are dropped. So drafts
+ * change only the speed.
  *
- * While a step is open, `tokens` has the tokens sampled so far, but no entry of the step is committed. Every function
- * that reads the cache first calls timeline_settle(), which ends the step. */
+ * While a VERIFY step is open, `tokens` has the tokens sampled so far, but their entries are not committed. Every
+ * function that reads the cache first calls timeline_settle(), which ends the step. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@
 
 /* ---- a VERIFY step ---- */
 
-/* 1 if draft_logits is allocated. */
+/* Allocate draft_logits on first use; 0 = no memory. */
 static int logits_ready(struct timeline *tl, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -29,8 +29,8 @@ static int logits_ready(struct timeline *tl, struct err *err)
 	return tl->draft_logits != NULL;
 }
 
-/* Compute the pending token (the last sampled one), if there is one, and up to n tokens of id[]. They are then in
- * tl->draft. Set *tried to their number; 0 = there is nothing to compute. */
+/* Compute the pending token (the last sampled one), if there is one, and up to n guesses id[]. Copy the computed
+ * tokens to tl->draft, and their number to *tried; 0 = there is nothing to compute. */
 static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t *tried, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -39,7 +39,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	int failed = 0;
 
 	*tried = 0;
-	/* An observer of the laboratory sums a step as one token. */
+	/* An observer of engine/lab counts a step as one token. */
 	most = tl->lab ? 1 : cache_verify_most(&tl->cache, tl->n_past);
 	st.n = pending + n < most ? pending + n : most;
 	if (!pending)
@@ -52,8 +52,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 		tokens_add(&tl->draft, tl->tokens.id[tl->n_past]);
 	tokens_append(&tl->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
-	/* Compute logits one by one if the backend rounds a product of several rows differently from a product of one
-	 * row. */
+	/* Some backends round a product of several rows differently from that of a single row: there compute one row
+	 * at a time. */
 	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
@@ -66,7 +66,7 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 	return 0;
 }
 
-/* Set nll[i] = -ln p of token i of the draft, for i < n. pending: 1 = the first one was sampled before the draft. */
+/* Set nll[i] = -ln p of token i of the draft, for i < n. pending: 1 = token 0 is the pending token. */
 static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -80,8 +80,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step and drop the others. n_past grows by `keep`, and tl->logits
- * become those after the last committed token. pending: 1 = the step began with a token that was already sampled. */
+/* Commit the first `keep` tokens of the VERIFY step and drop the others. tl->logits become those after the last
+ * committed token. pending: 1 = the step began with the pending token. */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -141,7 +141,7 @@ void timeline_speculate(struct timeline *tl, int on)
 
 	if (on == tl->speculates)
 		return;
-	timeline_settle(tl, &none); /* ignore a failure of the backend: the next call reports it again */
+	timeline_settle(tl, &none); /* ignore an error of the backend: the next call reports it again */
 	tl->speculates = on;
 	draft_index_free(&tl->drafts);
 	draft_pace_reset(&tl->pace);
@@ -160,8 +160,8 @@ int timeline_settle(struct timeline *tl, struct err *err)
 	return tl->ahead ? ahead_end(tl, (int32_t)tl->tokens.n - 1 - tl->n_past, err) : 0;
 }
 
-/* If a draft of the next tokens is likely to be right, compute it together with the last sampled token. Return 1 if a
- * step is now open, 0 if not, -1 on error. */
+/* If the next tokens can probably be guessed, open a VERIFY step that computes the guesses together with the last
+ * sampled token. Return 1 if a step is open now, 0 if not, -1 on error. */
 static int ahead_begin(struct timeline *tl, struct err *err)
 {
 	int32_t most, n, tried;
@@ -188,7 +188,7 @@ static int ahead_begin(struct timeline *tl, struct err *err)
 	return 1;
 }
 
-/* Record whether the newest token was guessed right, even if no step computed the guess. */
+/* Count whether the newest token was guessed right, even if the guess was not computed. */
 static void guess_learn(struct timeline *tl)
 {
 	size_t at = tl->tokens.n - 1 - tl->guess_at;
@@ -202,7 +202,7 @@ static void guess_learn(struct timeline *tl)
 		tl->guess.n = 0;
 }
 
-/* Leave the step open if the newest token equals the drafted one. Otherwise end the step. */
+/* End the step if the newest token differs from the drafted one. */
 static int ahead_go_on(struct timeline *tl, struct err *err)
 {
 	int32_t at = (int32_t)tl->tokens.n - 1 - tl->n_past;
@@ -230,8 +230,8 @@ int timeline_decode_pending(struct timeline *tl, struct err *err)
 	return 0;
 }
 
-/* Return the next token of the answer: from s->given if that has one, otherwise sampled from the logits. Return -1 if
- * the logits are invalid. */
+/* Return the next token of the answer: given by the caller (s->given) or sampled. Return -1 if the logits are
+ * invalid. */
 static int32_t next_token(struct timeline *tl, struct sampling *s, const float *logits)
 {
 	size_t n = tl->tokens.n, first = s->answer > 0 ? (size_t)s->answer : 0;

@@ -1,5 +1,5 @@
-/* engine/timeline/view.c - which tokens a cache keeps and which were attended to, summed in a few columns, for a
- * panel on the screen (engine_view.h).
+/* engine/timeline/view.c - the cache view (engine_view.h): which tokens a cache keeps and which were attended to,
+ * summed in columns of tokens, for display.
  *
  * The numbers come from the ring buffers of the cache and from an observer of attention (observe_panel.c). */
 #include "engine/timeline/view.h"
@@ -11,8 +11,8 @@
 
 /* ---- columns ---- */
 
-/* Set the number of tokens per column, and factor and shift for dividing fast: token / per_col = token * factor >>
- * shift. This is exact for tokens of 31 bits, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
+/* Set the number of tokens per column, and factor and shift for a fast division: token / per_col = token * factor >>
+ * shift. It is exact for 31-bit tokens, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;
@@ -64,7 +64,7 @@ double *view_heat_row(struct view_work *w, int32_t layer)
 	return w->heat + (size_t)layer * VIEW_COLS;
 }
 
-/* Map part / whole to a byte: 0 = nothing, 255 = all, 1 to 254 = between. */
+/* Map part / whole to a byte. 0 only if part is 0, 255 only if part is whole. */
 static uint8_t part_byte(int64_t part, int64_t whole)
 {
 	int64_t b = whole > 0 ? (255 * part + whole / 2) / whole : 0;
@@ -81,12 +81,12 @@ uint8_t view_heat_byte(double x, double most)
 	if (!(x > 0) || !(most > 0))
 		return 0;
 	b = 255 + 32 * log2(x / most);
-	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* not a number: 1 */
+	return b >= 254.5 ? 255 : b >= 1.5 ? (uint8_t)(b + 0.5) : 1; /* 1 also for NaN */
 }
 
 /* ---- the view ---- */
 
-/* Set the parts of the timeline that a view reads. */
+/* Set the fields of w that come from the timeline. */
 static void work_set(struct view_work *w, const struct timeline *tl)
 {
 	const struct retention_ops *r = tl->cache.policy.def->retention;
@@ -99,7 +99,7 @@ static void work_set(struct view_work *w, const struct timeline *tl)
 		r->view(&tl->cache, &w->in);
 }
 
-/* Set kept[] and where[] from the counts. */
+/* Set out->kept[] and out->where[] from the counts. */
 static void view_kept(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -138,7 +138,7 @@ static void view_make(struct timeline *tl, struct view_work *w)
 		view_measured_heat(w);
 }
 
-/* The backend failed: mark attention and selection as unknown. */
+/* Mark attention and selection as unknown, because the backend failed. */
 static void view_blank(struct cache_view *v)
 {
 	memset(v->heat, 0, sizeof v->heat);
@@ -189,8 +189,8 @@ void timeline_view(struct timeline *tl, int32_t cols, struct cache_view *out)
 
 /* ---- how much of attention is read ---- */
 
-/* 1 if the policy selects entries for each token by a scan; only then is it known which share of attention they
- * have. */
+/* 1 if the share of attention on the selected entries can be measured: the policy selects for each token by a
+ * scan. */
 static int tells_read(const struct timeline *tl)
 {
 	const struct selector_ops *ops = tl->cache.selecting ? tl->cache.sel.ops : NULL;
@@ -224,8 +224,7 @@ void timeline_attention_read(const struct timeline *tl, struct attention_read *o
 
 /* ---- token by token ---- */
 
-/* For n tokens from `first` on, add to count[i] the number of pairs (layer, KV head) that keep token first + i for
- * generated tokens to read. */
+/* Add to count[i], i < n, the number of pairs (layer, KV head) in which generated tokens read token first + i. */
 static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *count)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -250,7 +249,7 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
-/* Return timeline_kept()'s byte for a token that may be in the ring buffers of the cache. */
+/* Return the result of timeline_kept() for a token, under a policy with ring buffers. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

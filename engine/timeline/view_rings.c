@@ -1,9 +1,9 @@
-/* engine/timeline/view_rings.c - which tokens the ring buffers of a cache keep, and their attention mass, by column
- * (view.h).
+/* engine/timeline/view_rings.c - counts by column which tokens the ring buffers of a cache keep, and sums their
+ * attention mass (view.h).
  *
- * With 8,000 slots and 90 pairs (layer, KV head) there are 700,000 token numbers and as many sums of mass, so the
- * time of a view depends on memory access. Both arrays are [slot][head]. They are read head by head, in blocks of
- * slots that fit the L1 or L2 cache, and neighbouring slots of a column are summed before the column is written. */
+ * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read, so memory
+ * access decides the speed. Both arrays are [slot][head]. They are read head by head, in blocks of slots that fit the
+ * L1 or L2 cache. Neighbouring slots of the same column are summed before the column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -11,13 +11,13 @@
 
 enum { BLOCK = 128 }; /* slots */
 
-/* Return the layer of a head. A "head" of the ring buffers is a pair (layer, KV head), or a whole layer. */
+/* Return the layer of a head. Here a head is a pair (layer, KV head), or a whole layer if layers decide evictions. */
 static int32_t layer_of(const struct view_work *w, int32_t head)
 {
 	return w->p->kv.full[w->heads == w->p->kv.n_full ? head : head / w->p->hp->n_kv_head];
 }
 
-/* Sum n floats that are `apart` floats from each other. Four partial sums let additions overlap. */
+/* Sum n floats at a distance of `apart`. Four partial sums let additions overlap. */
 static double sum_of(const float *x, int32_t n, int32_t apart)
 {
 	float s[4] = { 0 };
@@ -31,7 +31,7 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 	return (double)(s[0] + s[1]) + (double)(s[2] + s[3]);
 }
 
-/* Count the tokens in one head's slots slot..end of ring buffer i, and sum their attention mass. times: the number of
+/* Count the tokens in one head's slots slot..end of ring buffer i, and sum their attention mass. times: number of
  * heads that keep the same tokens. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
@@ -60,8 +60,8 @@ static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot,
 	w->ring[1 + i] += all;
 }
 
-/* Count the tokens in slots slot..end of ring buffer i, for all heads. If attention mass is not summed, all heads
- * keep the same tokens, and one head is enough. */
+/* Count the tokens in slots slot..end of ring buffer i, for all heads. Without attention mass all heads keep the same
+ * tokens, so one head is counted for all. */
 static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 {
 	int32_t heads = w->in.observed ? w->heads : 1;
@@ -71,7 +71,7 @@ static void add_ring(struct view_work *w, int32_t i, int32_t slot, int32_t end)
 			add_head(w, i, h, at, at + BLOCK < end ? at + BLOCK : end, w->heads / heads);
 }
 
-/* Count tokens first..end as kept in ring buffer i, while the buffers are not yet full. Slot s then has token sinks +
+/* Count tokens first..end as kept in ring buffer i, while the buffers are not full yet. Then slot s has token sinks +
  * s. */
 static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t end)
 {
@@ -92,7 +92,7 @@ static void add_filling(struct view_work *w, int32_t i, int32_t first, int32_t e
 	}
 }
 
-/* Add the newest tokens, which are not in a ring buffer yet, to the newest buffer, because they will enter it. */
+/* Count the newest tokens, which have not been inserted in a ring buffer yet, as tokens of the newest buffer. */
 static void add_waiting(struct view_work *w)
 {
 	const struct rings *r = w->in.rings;
@@ -132,8 +132,7 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest heat (attention mass, or entries read, of a layer and column) after the first VIEW_SINKS tokens.
- * If that is 0, return the largest heat of all tokens. */
+/* Return the largest value of w->heat after the first VIEW_SINKS tokens; if that is 0, the largest of all. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;
@@ -149,8 +148,8 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Fill v->heat from the sums and return the largest sum. with_evicted = 0: a column whose tokens are all evicted gets
- * 0, because its sum may be older than the eviction. */
+/* Set v->heat from w->heat, and return the largest value of w->heat. with_evicted = 0: columns whose tokens are all
+ * evicted get 0, because their values may be from before the eviction. */
 static double heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;

@@ -1,4 +1,4 @@
-/* engine/timeline/view_selected.c - which KV entries generated tokens read, by column (view.h). */
+/* engine/timeline/view_selected.c - counts by column which KV entries generated tokens read (view.h). */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -21,8 +21,8 @@ int32_t view_list_read(struct view_work *w, const struct attn_part *part, int32_
 	return n;
 }
 
-/* Add to to[col] how many entries of a part (a range or lists of slots) the KV heads of a layer read. Only the first
- * `limit` slots count. */
+/* Add to to[col] how many entries of a part (a range or lists of slots) the KV heads of a layer read. Slots from
+ * `limit` on are ignored. */
 static void add_part(struct view_work *w, const struct attn_part *part, int32_t limit, double *to)
 {
 	int32_t heads = w->p->hp->n_kv_head;
@@ -50,7 +50,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* the entries that the next token will read, except its own */
+	if (window) { /* what the next token will read before its own entry */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };
@@ -63,8 +63,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries were read. *region: number of slots with entries that can be selected; becomes their
- * number at the time of the selection. */
+/* 1 if it is known which entries were read. *region: number of slots that can be selected now; set to their number
+ * when the last token selected. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;
@@ -79,8 +79,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add to heat[] the entries that each layer reads: selected ones, or those of its window. Return the number read per
- * KV head, summed over the layers without a window. */
+/* Add the entries that each layer reads, selected or in its sliding window, to heat[]. Return the number of entries
+ * read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -104,8 +104,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] what a generated token reads from the ring buffers: everything kept there, in layers without a
- * window. Each layer gets the mean of these layers. */
+/* Add to heat[] what a generated token reads from the ring buffers: all entries there. Each layer without a window
+ * gets the mean over these layers. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;
@@ -120,7 +120,7 @@ static void add_stream_read(struct view_work *w)
 	}
 }
 
-/* Set the first VIEW_SINKS tokens' share of the attention mass that the selector summed. */
+/* Set out->sink: the share of the first VIEW_SINKS tokens in the attention mass that the selector has summed. */
 static void view_sums(struct view_work *w)
 {
 	const struct selector *s = w->sel;
@@ -185,7 +185,7 @@ void view_selected(struct view_work *w)
 	}
 	if (s->ops->sums)
 		view_sums(w);
-	/* The next token reads the pending token. */
+	/* The pending token is kept: the next token will read it. */
 	if (s->ops->holds)
 		view_keep_range(w, 0, w->past, v->n_tokens);
 }
