@@ -375,7 +375,7 @@ static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
-enum topk_order { SLOT_ORDER, BEST_FIRST, FORCED_FIRST };
+enum topk_order { SLOT_ORDER, BEST_FIRST };
 /* Selects the k slots with the highest scores in each KV head. Ties: the slot with the higher score before pooling
  * wins, then the slot with the higher number. NaN ranks lowest. */
 struct topk_args {
@@ -385,10 +385,8 @@ struct topk_args {
 	/* Odd. Each score is first replaced by the largest of the `pool` scores around it, its own included. 1 =
 	 * no pooling. */
 	int32_t pool;
-	int32_t first, last; /* number of slots at the beginning and at the end that are always selected ("forced") */
-	/* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores. FORCED_FIRST: the forced slots, then
-	 * the other slots, each of these two groups by descending score. */
-	enum topk_order order;
+	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
+	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
 	struct predicate when; /* if false, the outputs are unchanged */
 	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention. The
 	 * sample is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. 0 = no sample.

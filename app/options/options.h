@@ -140,7 +140,7 @@ struct options {
 	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
 	const char *speculate; /* speculative decoding: "on", "off" */
 	const char *recall;    /* add evicted turns that a question asks about to the prompt again: "on", "off" */
-	const char *loops;     /* an answer that repeats itself: "auto", "stop", "go" */
+	const char *loops;     /* an answer that repeats itself: "stop", "go" */
 	const char *theme;     /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", or a file */

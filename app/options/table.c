@@ -137,7 +137,7 @@ const struct option_def option_defs[] = {
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 
-	{"loops", 0, OPT_CHOICE, "auto|stop|go", NULL, "an answer that only repeats itself is stopped, or goes on (auto: stop)",
+	{"loops", 0, OPT_CHOICE, "stop|go", NULL, "an answer that only repeats itself is stopped, or goes on",
 		CHAT, OPT_CONFIG | OPT_SET, AT(loops), 0, 0},
 	{"speculate", 0, OPT_CHOICE, "on|off", NULL, "compute several guessed tokens in one step: the same answers, sooner (default on)",
 		CHAT, OPT_CONFIG | OPT_SET, AT(speculate), 0, 0},
@@ -246,7 +246,7 @@ void options_default(struct options *o)
 		.mouse = "on",
 		.panel = "off",
 		.answers = "formatted",
-		.loops = "auto",
+		.loops = "stop",
 		.recall = "on",
 		.speculate = "on",
 		.passages = -1,

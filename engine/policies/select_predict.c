@@ -14,8 +14,8 @@
  * head has one history and its heads read the same entries. The newest entries begin at the border of a block, so
  * they are up to a block more. The rows of the prefill see no later tokens.
  *
- * by= replaces the network by a simple guess, for comparison: the last row, the mean of the rows, or 0.3 times the
- * last row plus 0.7 times the mean.
+ * by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times the mean of the
+ * rows.
  *
  * The history is on the host, where a token adds k numbers for each KV head. The network runs on a CPU backend's
  * threads. */
@@ -30,7 +30,7 @@
 #include "engine/policies/predictor.h"
 #include "engine/cache/serialize.h"
 
-enum { BY_NET, BY_LAST, BY_MEAN, BY_MIXED };
+enum { BY_NET, BY_MIXED };
 struct predict_params {
 	struct entry_count k;
 	int32_t block, rows, calibrate, first, last, dense;
@@ -207,19 +207,19 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* Predict columns from .. from + n without the network, as `by` says. */
-static void row_guess(const struct attn_image *m, int by, int32_t rows, int32_t from, int32_t n, float *out)
+/* Predict columns from .. from + n without the network: by=mixed. */
+static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
 
 	for (int32_t x = 0; x < n; x++)
 		out[x] = 0;
-	for (int32_t t = m->rows - rows; by != BY_LAST && t < m->rows; t++)
+	for (int32_t t = m->rows - rows; t < m->rows; t++)
 		for (int32_t x = 0; x < n; x++)
 			out[x] += attn_image_row(m, t)[from + x];
 	for (int32_t x = 0; x < n; x++) {
 		out[x] /= (float)rows;
-		out[x] = by == BY_LAST ? last[x] : by == BY_MIXED ? 0.3f * last[x] + 0.7f * out[x] : out[x];
+		out[x] = 0.3f * last[x] + 0.7f * out[x];
 	}
 }
 
@@ -241,7 +241,7 @@ static void select_head(void *arg, int task)
 	if (par->by == BY_NET)
 		predictor_run(&f->net, w->s->kv->be, &f->image[task], w->plan.from, w->plan.to, score);
 	else
-		row_guess(&f->image[task], par->by, f->n, w->plan.from, n, score);
+		row_guess(&f->image[task], f->n, w->plan.from, n, score);
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
 }
 
@@ -501,8 +501,8 @@ static const struct param predict_params[] = {
 	{ "first", PARAM_INT, AT(first), 0, 1e6, NULL, "64", "first entries that are always read" },
 	{ "last", PARAM_INT, AT(last), 0, 1e6, NULL, "64", "newest entries that are always read" },
 	PARAM_DENSE(struct predict_params, "2"),
-	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|last|mean|mixed", "net",
-	  "what predicts: the network; to compare with: the last row, the mean of the rows, 0.3 and 0.7 of these" },
+	{ "by", PARAM_CHOICE, AT(by), 0, 0, "net|mixed", "net",
+	  "what predicts: the network; to compare with: 0.3 of the last row and 0.7 of the rows' mean" },
 	{ .key = NULL },
 };
 const struct policy_def policy_predict = {

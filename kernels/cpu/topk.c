@@ -31,7 +31,7 @@ struct topk_mem {
 	float *sum;
 	int32_t *tie;                   /* [n]: indices in `slot` of the candidates that equal the threshold */
 	float *tie_score;               /* [n]: scores of the ties before pooling */
-	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST and FORCED_FIRST */
+	struct order *order[2], *spare; /* [k] each; only for BEST_FIRST */
 };
 
 static void *array_cut(char *base, size_t *at, size_t n, size_t size)
@@ -266,20 +266,6 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Move the forced slots (below i0, and from i1 on) to the front. Forced and other slots each keep their order. */
-static void forced_first(const struct topk_mem *m, int32_t *slot, int32_t k, int32_t i0, int32_t i1)
-{
-	int32_t n = 0, others = 0;
-
-	for (int32_t i = 0; i < k; i++)
-		if (slot[i] < i0 || slot[i] >= i1)
-			slot[n++] = slot[i];
-		else
-			m->order[0][others++].slot = slot[i];
-	for (int32_t i = 0; i < others; i++)
-		slot[n + i] = m->order[0][i].slot;
-}
-
 /* Append a sample of the slots that are not among the k selected ones, which ascend. The slots' probabilities of
  * being taken are added up slot by slot; a slot is taken if the rounded sum increases there. So the sample is
  * spread over the sequence, and a repeated call takes the same slots. */
@@ -379,8 +365,6 @@ void topk_head(const struct topk_job *j, int32_t head, int worker)
 	}
 	if (a->order)
 		best_first(&m, out, a->k, score, j->half ? m.pooled : NULL);
-	if (a->order == FORCED_FIRST)
-		forced_first(&m, out, a->k, first, i1);
 	if (a->sample)
 		sample_rest(j, &m, score, out, (float *)a->bias->data + (size_t)head * (size_t)a->bias->cols);
 }

@@ -419,7 +419,6 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 		a->list = (uint2 *)(base + list);
 	}
 	if (t->order) {
-		j->forced_first = t->order == FORCED_FIRST;
 		j->out = a->slots;
 		j->out_cols = a->slots_cols;
 		a->slots = (int32_t *)(base + order);

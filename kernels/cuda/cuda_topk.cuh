@@ -107,7 +107,6 @@ struct topk_job {
 	struct topk_launch a;
 	int32_t *out; /* destination of ordered slots; NULL = a.slots is the destination */
 	int64_t out_cols;
-	int32_t forced_first;
 	int32_t sample; /* slots of the sample, or 0 */
 	float *bias;    /* [n_kv_head][bias_cols], biases of the selected slots and the sample */
 	int64_t bias_cols;

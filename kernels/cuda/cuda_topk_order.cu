@@ -70,7 +70,6 @@ struct topk_order_args {
 	struct topk_launch a;
 	int32_t *out;
 	int64_t out_cols;
-	int32_t forced_first;
 };
 enum { ORDER_THREADS = 256 };
 
@@ -79,13 +78,12 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
 	SHARED(uint32_t, raw, [ORDER_THREADS]);
-	SHARED(uint32_t, rank, [ORDER_THREADS]);
 	const struct topk_launch &a = args.a;
 	int32_t head = (int32_t)blockIdx.y, thread = (int32_t)threadIdx.x,
 		i = (int32_t)blockIdx.x * ORDER_THREADS + thread, better = 0;
 	const int32_t *slots = a.slots + head * a.slots_cols;
 	const float *score = a.score + head * a.score_cols;
-	int32_t slot, own_rank;
+	int32_t slot;
 	uint32_t own, own_raw;
 
 	if ((int32_t)blockIdx.x * ORDER_THREADS >= a.k || !predicate_holds(a.when))
@@ -93,7 +91,6 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 	slot = i < a.k ? slots[i] : 0;
 	own = pooled_order(a, head, slot);
 	own_raw = order_of(score[slot]);
-	own_rank = args.forced_first && (slot < a.i0 || slot >= a.i1);
 	for (int32_t j0 = 0; j0 < a.k; j0 += ORDER_THREADS) {
 		int32_t n = min(a.k - j0, (int32_t)ORDER_THREADS);
 
@@ -103,18 +100,12 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 
 			order[thread] = pooled_order(a, head, r);
 			raw[thread] = order_of(score[r]);
-			rank[thread] = args.forced_first && (r < a.i0 || r >= a.i1);
 		}
 		__syncthreads();
 		/* Slots ascend, so of equal scores the later index ranks first. */
-		for (int32_t j = 0; j < n; j++) {
-			int32_t above = (int32_t)rank[j] - own_rank;
-
-			better += above > 0 ||
-			          (above == 0 &&
-			           (order[j] > own ||
-			            (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)))));
-		}
+		for (int32_t j = 0; j < n; j++)
+			better += order[j] > own ||
+			          (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)));
 	}
 	if (i < a.k)
 		args.out[head * args.out_cols + better] = slot;
@@ -130,7 +121,7 @@ struct topk_sort_args {
 	struct ranked *from, *to; /* [n_kv_head][k] */
 	int32_t *out;             /* destination of the last merge; NULL = this is not the last merge */
 	int64_t out_cols;
-	int32_t run, forced_first; /* run: number of consecutive slots that are already in order */
+	int32_t run; /* number of consecutive slots that are already in order */
 };
 
 /* Sort TILE slots of a block in shared memory (bitonic sort). */
@@ -150,8 +141,7 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		if (k0 + i < a.k) {
 			int32_t slot = slots[k0 + i];
 
-			r.high = (uint64_t)(args.forced_first && (slot < a.i0 || slot >= a.i1)) << 32 |
-			         pooled_order(a, head, slot);
+			r.high = pooled_order(a, head, slot);
 			r.low = (uint64_t)order_of(score[slot]) << 32 | (uint32_t)slot;
 		}
 		tile[i] = r;
@@ -212,7 +202,6 @@ static void sort_slots(struct cuda *c, const struct topk_job *j, int32_t heads)
 
 	s.a = j->a;
 	s.to = j->sort[0];
-	s.forced_first = j->forced_first;
 	cuda_launch(c, topk_sort, all / TILE, (unsigned)heads, 1, TAKE_THREADS, 0, s);
 	for (s.run = TILE; s.run < s.a.k; s.run *= 2) {
 		s.from = s.to;
@@ -234,7 +223,6 @@ void topk_order_slots(struct cuda *c, const struct topk_job *j, int32_t heads)
 	o.a = j->a;
 	o.out = j->out;
 	o.out_cols = j->out_cols;
-	o.forced_first = j->forced_first;
 	cuda_launch(c, topk_order, cuda_blocks(cuda_power(j->a.k), ORDER_THREADS), (unsigned)heads, 1, ORDER_THREADS, 0,
 	            o);
 }

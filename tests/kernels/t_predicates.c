@@ -1,5 +1,5 @@
 /* tests/kernels/t_predicates.c - predicates that a backend evaluates (struct predicate), the operation that sets their
- * flags (query_drift), and the order that keeps forced slots in front. */
+ * flags (query_drift). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,32 +181,6 @@ TEST(scans_and_selections_wait_for_their_condition)
 		CHECK_INT(rows[7] > 0, is);
 	}
 	drop_all(be, all, 5);
-}
-
-TEST(forced_slots_come_first)
-{
-	struct backend *be = open_level("c", 1);
-	const float score[10] = { 1, 9, 2, 8, 3, 7, 4, 6, 5, 0 };
-	const int32_t best[7] = { 1, 3, 5, 7, 8, 0, 9 }, forced[7] = { 1, 8, 0, 9, 3, 5, 7 };
-	int32_t rows[7];
-	struct tensor s = tensor_new(be, DT_F32, 1, 10, score), list = ints(be, 1, 7, NULL);
-	struct tensor *all[] = { &s, &list };
-
-	for (int way = 0; way < 2; way++) {
-		be->ops->topk(be, &(struct topk_args){ .slots = &list,
-		                                       .score = &s,
-		                                       .n_kv_head = 1,
-		                                       .n = 10,
-		                                       .k = 7,
-		                                       .pool = 1,
-		                                       .first = 2,
-		                                       .last = 2,
-		                                       .order = way ? FORCED_FIRST : BEST_FIRST });
-		be->ops->read(be, &list, 0, rows, sizeof rows);
-		CHECK_INT(be->ops->sync(be), 0);
-		CHECK(!memcmp(rows, way ? forced : best, sizeof rows));
-	}
-	drop_all(be, all, 2);
 }
 
 TEST(query_drift_matches_double)

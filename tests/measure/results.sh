@@ -175,7 +175,7 @@ recovery() {
 			measure recovery "$k/$b" eval recovery "$(book "$b")" --offset 20000 --tokens $((l * windows)) --window "$l" --last "$score" \
 				--samples "$windows" --entries "$k" $(policies "$k" | sed "s/ --kv full//; s/ --kv sift:k=$((k / 2)).*//") \
 				$([ "$smoke" = 1 ] || kvs "sift:k=$k,sample=$((k / 4))" "quest:k=$k,page=8" "quest:k=$k,page=32" "recycled:k=$k,stride=10,pool=15" \
-					"predict:k=$k,by=last" "predict:k=$k,by=mixed" "predict:k=$k,block=4" "predict:k=$k,block=4,by=mixed" "predict:k=$k,block=1" \
+					"predict:k=$k,by=mixed" "predict:k=$k,block=4" "predict:k=$k,block=4,by=mixed" "predict:k=$k,block=1" \
 					"predict:k=$k,block=1,by=mixed")
 		done
 	done
