@@ -1,11 +1,12 @@
-/* engine/policies/policy.c - the table of cache policies: found by name, listed with their settings. */
+/* engine/policies/policy.c - the table of all cache policies. Finds and parses a policy by its text
+ * "NAME:key=value,...", and lists policies for help. */
 #include "engine/cache/cache.h"
 #include "engine/policies/policy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Every policy, in the order in which help lists them, the default first. X(sift) stands for policy_sift. */
+/* All policies in the order of the help text; the first is the default. X(sift) stands for policy_sift. */
 #define POLICIES(X)                                                                                                    \
 	X(auto)                                                                                                        \
 	X(full)                                                                                                        \
@@ -34,7 +35,7 @@ static int unknown_policy(const char *name, size_t len, struct err *err)
 	return err_set(err, ERR_USAGE, "unknown cache policy '%.*s'; there are %s", (int)(MIN(len, 40)), name, known);
 }
 
-/* Return the setting named by key, which may be a removed one, or NULL if the policy never had it. */
+/* Return the setting named key, even if it was removed in a later version; NULL if the policy never had it. */
 static const struct param *param_find(const struct policy_def *d, const char *key, size_t len)
 {
 	for (const struct param *p = d->params; p->key; p++)
@@ -136,7 +137,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 	char shortest[256];
 	int rc;
 
-	/* If a setting appears twice, policy_parse() uses the later value. */
+	/* Append the setting. If it appears twice, policy_parse() uses the later value. */
 	str_addf(&s, "%s%c%s=%s", text, strchr(text, ':') ? ',' : ':', key, value);
 	rc = policy_parse(&par, s.p, err);
 	str_free(&s);

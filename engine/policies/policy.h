@@ -1,5 +1,4 @@
-/* engine/policies/policy.h (private to engine/) - the registry of cache policies: their names, and their settings in
- * text.
+/* engine/policies/policy.h (private to engine/) - cache policies by name, and their settings as text.
  *
  * engine/cache/policy_def.h defines what a policy is. To add one: write a file with its struct policy_def, and add
  * its name to the table in policy.c. */
@@ -8,10 +7,11 @@
 
 #include "engine/cache/policy_def.h"
 
-extern const struct policy_def policy_sift, policy_refresh; /* `auto` composes them */
-extern const struct policy_def *const policies[];           /* terminated by NULL; the default first */
+extern const struct policy_def policy_sift, policy_refresh; /* `auto` uses their selectors */
+extern const struct policy_def *const policies[];           /* terminated by NULL; the first is the default */
 
-/* Parse "NAME[:key=value,...]"; NULL or "" = the default. On error: ERR_USAGE with the valid names or keys. */
+/* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. On error: ERR_USAGE, and
+ * the message lists the valid names or keys. */
 int policy_parse(struct policy *, const char *text, struct err *);
 
 /* ---- policy_settings.c: one policy, without the table ---- */
@@ -20,16 +20,17 @@ int policy_parse(struct policy *, const char *text, struct err *);
 void policy_preset(struct policy *, const struct policy_def *);
 /* Set one setting from text[0..len). Return 0, or -1 if the text is not a valid value. */
 int param_set(struct policy *, const struct param *, const char *text, size_t len);
-/* Write what a setting accepts, for messages and help. */
+/* Write which values a setting accepts, for messages and help. */
 void param_range(const struct param *, char *out, size_t cap);
-/* Copy the settings with these keys ("k|bits") from one policy to another that has the same keys. */
+/* Copy the settings with these keys ("k|bits") from one policy to another policy that has settings of the same
+ * names. */
 void policy_inherit(struct policy *to, const struct policy *from, const char *keys);
-/* Write the canonical text: the name and every setting that differs from its default. */
+/* Write the policy's text: its name, and every setting that differs from its default. */
 void policy_text(const struct policy *, char *out, size_t cap);
-/* Append the name and all settings, whatever their defaults are. Sessions store this text. */
+/* Append the name and all settings, even default ones. Sessions store this text, because defaults may change. */
 void policy_whole(const struct policy *, struct str *out);
-/* Append the name and all settings as numbers; equal texts mean equal settings. Snapshots are looked up by this
- * text, so a change of its format makes all existing ones unusable. */
+/* Append the name and all settings as numbers: equal texts mean equal settings. Saved snapshots are found by this
+ * text, so a change of its format makes them unusable. */
 void policy_identity(const struct policy *, struct str *out);
 
 #endif

@@ -1,5 +1,5 @@
-/* engine/policies/policy_cascade.c - the policies with bounded retention: `sink`, `cascade`, and `auto`, which reads a
- * pinned prefix through a selector. */
+/* engine/policies/policy_cascade.c - the settings of policies that evict: `sink`, `cascade` and `auto`. Under `auto`
+ * generated tokens read the pinned prefix (system prompt, documents) by selection. */
 #include "engine/cache/cascade_shape.h"
 #include "engine/policies/policy.h"
 
@@ -92,7 +92,7 @@ const struct policy_def policy_cascade = {
 
 enum { PREFIX_SIFT, PREFIX_REFRESH, PREFIX_FULL };
 struct auto_params {
-	struct cascade_params stream; /* must be the first member: retain_cascade.c reads it */
+	struct cascade_params stream; /* must be the first member, because retain_cascade.c reads it */
 	struct entry_count k;
 	double s;
 	int32_t bits, sample, qc, pool;

@@ -1,7 +1,7 @@
-/* engine/policies/policy_settings.c - the settings of one cache policy, to and from text.
+/* engine/policies/policy_settings.c - the settings of one cache policy: to and from text.
  *
- * Selectors, and policies that compose others, use these functions. The table of policies (policy.c) names selectors
- * and policies in turn, so nothing in this file uses the table. */
+ * Nothing in this file uses the table of policies (policy.c): that table refers to the policies, and these use this
+ * file. */
 #include "engine/policies/policy.h"
 
 #include <ctype.h>
@@ -96,7 +96,7 @@ int param_set(struct policy *par, const struct param *p, const char *text, size_
 	return -1;
 }
 
-/* Write the shortest text that reads as x again. */
+/* Write the shortest text that parses to exactly x. */
 static void number_text(double x, char out[32])
 {
 	for (int digits = 6; digits <= 17; digits++) {

@@ -1,4 +1,4 @@
-/* engine/policies/predictor.c - the forward pass of the predictor; see predictor.h. */
+/* engine/policies/predictor.c - runs the predictor network of the policy `predict` (predictor.h). */
 #include "engine/policies/predictor.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ float *attn_image_push(struct attn_image *m)
 
 /* ---- one row ---- */
 
-enum { STRIP = 32 }; /* pixels computed at a time; small, so that their buffers and the weights fit the CPU cache */
+enum { STRIP = 32 }; /* columns computed at a time; few, so that buffers and weights fit the CPU's cache */
 
 static void relu(float *x, int32_t n)
 {
@@ -36,13 +36,13 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Return row `at` of the image, or NULL outside of it. */
+/* Return row `at` of the image; NULL if there is no such row. */
 static const float *row_or_null(const struct attn_image *m, int32_t at)
 {
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* out[n + 4] = pixels x - 2 .. x + n + 2 of the row, zeros outside of columns from .. to. */
+/* Copy columns x - 2 .. x + n + 2 of the row to out[n + 4], with zeros outside of columns from .. to. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -52,7 +52,7 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute r for pixels x .. x + n of row t; n is at most STRIP. The image has columns from .. to. */
+/* Compute m->r in row t for columns x .. x + n, at most STRIP of them. The image has columns from .. to. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -102,7 +102,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* Compute r for columns x0 .. to of row t. */
+/* Compute m->r in row t for columns x0 .. to. */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {
@@ -112,7 +112,8 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* 1 if rows added since the last run changed r of row t: it is near an edge, or its neighbours are new. */
+/* 1 if rows added since the last run change m->r in row t: the row is near an edge of the image, or next to a new
+ * row. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
@@ -121,7 +122,7 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Only the last two columns of the old image have new neighbours. */
+	/* Of the columns computed before, only the last two have new neighbours. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

@@ -1,10 +1,10 @@
-/* engine/policies/predictor_file.c - files of networks of `predict`, one for each model, block and number of rows:
- * $XDG_DATA_HOME/weir/predict/NAME of the user, else share/weir/predict/NAME, installed for the default model. NAME is
- * the model's fingerprint in hexadecimal, block and rows: "291be31757f20c57-block16-rows64".
+/* engine/policies/predictor_file.c - files of networks for the policy `predict`. The user's are in
+ * $XDG_DATA_HOME/weir/predict; those for the default model are installed in share/weir/predict. A name is the model's
+ * fingerprint in hexadecimal, the block size and the number of rows: "291be31757f20c57-block16-rows64".
  *
- * A file is 64 bytes and the weights as f32, little-endian: "WEIRPRED", u32 version, u32 block, u32 rows, u32 number of
- * weights, u64 fingerprint of the model, u64 hash of the weights, zeros. A file is used only if all of this agrees and
- * every weight is finite. Files of older versions with a perceptron or an LSTM have 1 or 2 behind the hash. */
+ * A file is a header of 64 bytes, then the weights as f32, little-endian. Header: "WEIRPRED", u32 version, u32 block,
+ * u32 rows, u32 number of weights, u64 fingerprint of the model, u64 hash of the weights, zeros. Files of older
+ * versions may have a perceptron (1) or an LSTM (2) as u32 behind the hash; they are refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static void add_name(struct str *out, const struct predictor_key *k)
 	str_addf(out, "predict/%016" PRIx64 "-block%d-rows%d", k->fingerprint, k->block, k->rows);
 }
 
-/* Append the path of the user's file. Return 0, or -1 if there is no home directory. */
+/* Append the path of the user's file. Return -1 if there is no home directory. */
 static int user_file(struct str *out, const struct predictor_key *k, struct err *err)
 {
 	struct str name = { 0 };
@@ -85,7 +85,7 @@ int predictor_parse(struct predictor *out, const struct predictor_key *k, const 
 	return 0;
 }
 
-/* Read a file: 1; 0 = no such file; -1. */
+/* Return 1 if the file was read, 0 if there is no such file, -1 on error. */
 static int file_read(struct predictor *out, const struct predictor_key *k, const char *path, struct err *err)
 {
 	uint8_t bytes[FILE_BYTES + 1];
@@ -159,7 +159,7 @@ int predictor_save(const struct predictor *p, const struct predictor_key *k, str
 	str_addf(&next, "%s.new", path->p + at);
 	rc = folders_make(path->p + at, err);
 	fd = rc ? -1 : open(next.p, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-	/* predictor_parse() finds a file that was cut short. */
+	/* A file that a crash cuts short is later refused by predictor_parse(). */
 	if (!rc && (fd < 0 || write(fd, bytes, sizeof bytes) != (ssize_t)sizeof bytes || fsync(fd)))
 		rc = err_set(err, ERR_FAIL, "cannot write '%s': %s", next.p, strerror(errno));
 	if (fd >= 0 && close(fd) && !rc)

@@ -1,19 +1,16 @@
-/* engine/policies/select_h2o.c - `h2o`, `h2o+`: decoded tokens read the entries with the largest attention mass, and
- * the newest entries.
+/* engine/policies/select_h2o.c - the policies `h2o` and `h2o+`: decoded tokens read k entries, half with the largest
+ * attention mass, half the newest.
  *
- *     h2o      half of k are *heavy* entries, those with the largest attention mass of all tokens so far; half are
- *              the newest. With each decoded token the newest half moves by one. The entry that drops out of it
- *              replaces the lightest heavy entry if its mass is at least as large.
- *     h2o+     as h2o, but with the mass of the last 64 tokens alone, a window that moves with each decoded token;
- *              the first layers read everything
+ *     h2o      "Heavy" entries are those with the largest sum of attention from all tokens so far. With each decoded
+ *              token the newest half moves on by one. The entry that drops out of it replaces the heavy entry with the
+ *              least mass, unless its own mass is smaller.
+ *     h2o+     The same, but only attention from the last 64 tokens counts. The first layers read everything.
  *
- * The published method evicts entries that are not selected. Here all entries stay and only decoded tokens read the
- * selected ones, which allows comparison with other selections. The next prefill attends to everything and selects
- * anew.
+ * The published method (H2O) evicts the other entries. Here they stay, but decoded tokens do not read them, which
+ * allows comparison with other policies. The next prefill attends to everything and selects anew.
  *
- * Mass is summed on the host: a step adds k numbers per KV head. h2o+ keeps what each token of its window attended
- * to, and subtracts it when the token leaves the window. For the tokens of a prefill, their queries scan the keys
- * once more. */
+ * Mass is summed on the host, k numbers per token and KV head. For the last tokens of a prefill, h2o+ scans the keys
+ * once more with their queries. */
 #include "engine/policies/select_mass.h"
 
 #include <math.h>
@@ -31,13 +28,14 @@ struct h2o_params {
 };
 
 struct h2o {
-	struct step_mass mass;     /* mass.slots: the heavy entries */
-	int selected;              /* 0: everything is read */
-	int32_t recent;            /* newest slots that are read beside the heavy ones */
-	int32_t *heavy;            /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
-	float *sum;                /* [n_layer][n_kv_head][cap]: attention mass, of all tokens or of the window */
-	struct mass_window window; /* h2o+: the tokens that sum[] covers, by layer and KV head */
-	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of a prefill's last tokens */
+	struct step_mass mass; /* mass.slots: the heavy entries */
+	int selected;          /* 1: entries are selected; 0: decoded tokens read everything */
+	int32_t recent;        /* number of newest slots that are read, too */
+	int32_t *heavy;        /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
+	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
+	float *sum;
+	struct mass_window window; /* h2o+: attention of the tokens that sum[] covers */
+	/* h2o+: f32 [n_layer * WINDOW_TOKENS][n_head * head_dim]: queries of the last tokens of a prefill */
 	struct tensor query;
 	struct tensor one_query; /* f32 [1][n_head * head_dim]: one of these queries */
 };
@@ -101,7 +99,7 @@ static void h2o_release(struct selector *s)
 	free(f->heavy);
 }
 
-/* Describe the heavy slots and the newest n_tail slots. */
+/* Describe what a token reads: the heavy slots and the newest n_tail slots. */
 static int h2o_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_tail, int32_t n_slots,
                      struct attn_part part[SELECT_PARTS])
 {
@@ -124,7 +122,7 @@ static int h2o_select(struct selector *s, const struct step *st, int32_t layer, 
 
 /* ---- attention mass ---- */
 
-/* Return how many tokens at the end of the step have their attention counted. */
+/* Return how many last tokens of the step have their attention counted. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (!par_of(s)->rolling || step_generates(st))
@@ -152,7 +150,7 @@ static float *sums_of(const struct selector *s, int32_t layer, int32_t head)
 	return f->sum + ((size_t)layer * (size_t)s->kv->hp->n_kv_head + (size_t)head) * (size_t)s->kv->cap;
 }
 
-/* The heavy slots of a layer on the host: [n_kv_head][mass.most]. */
+/* Return the host's copy of a layer's heavy slots: [n_kv_head][mass.most]. */
 static int32_t *heavy_of(const struct selector *s, int32_t layer)
 {
 	const struct h2o *f = s->state;
@@ -160,13 +158,13 @@ static int32_t *heavy_of(const struct selector *s, int32_t layer)
 	return f->heavy + (size_t)layer * (size_t)s->kv->hp->n_kv_head * (size_t)f->mass.most;
 }
 
-/* Bytes of the heavy slots of one layer. */
+/* Return the bytes of one layer's heavy slots. */
 static size_t heavy_size(const struct selector *s)
 {
 	return (size_t)s->kv->hp->n_kv_head * (size_t)((const struct h2o *)s->state)->mass.most * sizeof(int32_t);
 }
 
-/* Select the heavy entries of a layer. */
+/* Select the heavy entries of a layer from the sums. */
 static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -177,8 +175,8 @@ static void heavy_select(struct selector *s, int32_t layer, int32_t n_slots)
 	s->kv->be->ops->read(s->kv->be, &f->mass.slots[layer], 0, heavy_of(s, layer), heavy_size(s));
 }
 
-/* A slot has just become too old for the newest half. It replaces the heavy slot of the least mass, if its own
- * mass is not smaller. */
+/* Let a slot that has just dropped out of the newest half replace the heavy slot of the least mass, if its own mass
+ * is not smaller. */
 static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t slot)
 {
 	int32_t lightest = 0;
@@ -203,8 +201,8 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: add the token with kept query i to the window in one layer. It attends to n slots; heads of a group are
- * reduced to the largest probability. */
+/* h2o+: compute the attention of the token with kept query i to the first n slots of a layer, and add it to the
+ * window. Of the query heads that share a KV head, the largest probability counts. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {
 	struct h2o *f = s->state;
@@ -234,7 +232,7 @@ static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 	}
 }
 
-/* h2o+: make the last n tokens of a prefill the window. */
+/* h2o+: fill the window with the last n tokens of a prefill. */
 static void window_restart(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -258,7 +256,7 @@ static void mass_add(float *sum, float *row, int32_t slot, float x)
 		row[slot] = x;
 }
 
-/* Add the attention of this step's tokens to the sums. */
+/* Add the attention of this step's tokens to the sums of a layer. */
 static void heavy_add(struct selector *s, const struct step *st, int32_t layer, int32_t n_slots)
 {
 	struct h2o *f = s->state;
@@ -316,12 +314,11 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* The attention sums include the removed tokens and cannot be corrected, so ask for a new prefill of
-	 * everything. */
+	/* The sums include the removed tokens and cannot be corrected, so let everything be prefilled again. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 
-/* Only one: each token may change what the next one reads. */
+/* Drafts are not verified together, because each token may change what the next one reads. */
 static int32_t h2o_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;

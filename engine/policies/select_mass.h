@@ -1,5 +1,5 @@
-/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass: the backend
- * sums each slot's share of attention while the tokens of a step attend; the slots with the largest sums are
+/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass: while the
+ * tokens of a step attend, the backend sums the attention that each slot gets; the slots with the largest sums are
  * selected. */
 #ifndef WEIR_SELECT_MASS_H
 #define WEIR_SELECT_MASS_H
@@ -9,9 +9,9 @@
 struct step_mass {
 	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: attention mass from this step's tokens */
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	int32_t n, most;      /* slots selected in each layer and KV head; columns of slots[] */
+	int32_t n, most;      /* slots selected in each layer and KV head; room for so many in slots[] */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] weight of each token's attention */
+	float *weight; /* [weight_cap] 1 for tokens of the step that count, else 0 */
 	int32_t weight_cap;
 	float *buf; /* [cap] mass of one head, on the host */
 };
@@ -20,19 +20,19 @@ uint64_t step_mass_bytes(const struct hparams *, struct entry_count k, int32_t c
 int step_mass_init(struct step_mass *, const struct selector *, struct entry_count k, struct err *);
 /* Release everything, also after a failed step_mass_init(). */
 void step_mass_release(struct step_mass *, const struct selector *);
-/* Return a probe that observes the attention of the step's last `counted` tokens in `cols` columns of a layer. Clears
- * the layer's mass. */
+/* Return a probe that sums the attention of the step's last `counted` tokens on the first `cols` slots that they read
+ * in a layer. The layer's sums start at 0. */
 const struct attn_probe *step_mass_probe(struct step_mass *, const struct selector *, const struct step *,
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
-/* Read the mass of the first n columns of one KV head to the host. The result is valid until the next call. */
+/* Copy the first n sums of one KV head to the host. The result is valid until the next call. */
 const float *step_mass_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, int32_t n);
-/* Replace the mass of the first n columns of one KV head by x. */
+/* Set the first n sums of one KV head to x. */
 void step_mass_set_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, const float *x,
                         int32_t n);
-/* slots[layer] = the m->n of the first `columns` columns with the largest mass. A column counts as the largest of its
- * `pool` neighbours. */
+/* Set slots[layer] to the m->n slots with the largest sums among the first `columns`. Each sum is first replaced by
+ * the largest of its `pool` neighbours (max pooling). */
 void step_mass_select(struct step_mass *, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
-/* Pass the selected slots of one layer, in a region of n_slots, to the serializer. */
+/* Save or load the selected slots of one layer, for a cache of n_slots slots. */
 void step_mass_archive(struct step_mass *, const struct selector *, struct serializer *, int32_t layer,
                        int32_t n_slots);
 

@@ -1,24 +1,21 @@
-/* engine/policies/select_predict.c - `predict`: each decoded token reads the blocks that a small network expects it
- * to attend to (AttentionPredictor, arXiv 2502.04077).
+/* engine/policies/select_predict.c - the policy `predict`: each decoded token reads the blocks of KV entries that a
+ * small network expects it to attend to (AttentionPredictor, arXiv 2502.04077). The first and the newest entries are
+ * always read.
  *
- * In each layer and KV head a token reads the first entries of the region, the newest entries, and between these the
- * blocks with the largest predicted attention.
+ * The network (predictor.h) sees the history of a KV head: a row for each of the last tokens, a column for each
+ * block, and in it the largest probability that the token gave to an entry of the block. The history starts with the
+ * last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did not read
+ * count as 0. To correct that, each `calibrate`-th token scans all keys for its row. It does not read more entries
+ * than other tokens.
  *
- * The network (predictor.h) sees the *history*: a row for each of the last tokens, starting with the last ones of the
- * prefill, and a column for each block, with the largest probability that the token gave to an entry of the block. A
- * token's own row is added after it has attended; entries that it did not read count as 0. To correct for that, the
- * row of every `calibrate`-th token is that of attention to everything, by a scan of the keys; such a token still
- * reads only what others read.
+ * Differences from the published method: query heads that share a KV head have one history, of their largest
+ * probabilities. The newest entries begin at a block's border, so they can be one block more. Rows of prefill tokens
+ * do not include later tokens.
  *
- * Differences from the published method: probabilities of a group's heads are reduced to the largest, so that each KV
- * head has one history and its heads read the same entries. The newest entries begin at the border of a block, so
- * they are up to a block more. The rows of the prefill see no later tokens.
+ * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
+ * the mean of the rows.
  *
- * by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times the mean of the
- * rows.
- *
- * The history is on the host, where a token adds k numbers for each KV head. The network runs on a CPU backend's
- * threads. */
+ * The history is on the host. The network runs on the threads of a CPU backend. */
 #include "engine/policies/select_mass.h"
 
 #include <inttypes.h>
@@ -39,23 +36,25 @@ struct predict_params {
 
 struct predict {
 	struct predictor net;
-	struct step_mass mass;    /* mass.slots: slots of the selected blocks */
-	struct tensor query;      /* f32 [n_layer * rows][n_head * head_dim]: queries of a prefill's last tokens */
+	struct step_mass mass; /* mass.slots: slots of the selected blocks */
+	/* f32 [n_layer * rows][n_head * head_dim]: queries of the last tokens of a prefill */
+	struct tensor query;
 	struct tensor one_query;  /* f32 [1][n_head * head_dim]: one of these queries */
 	struct attn_image *image; /* [n_layer * n_kv_head] histories */
 	float *a, *r;             /* [n_layer * n_kv_head][rows][cols]: memory of the histories */
 	float *score;             /* [n_layer * n_kv_head][cols] predictions */
 	int32_t *list;            /* [n_layer * n_kv_head][mass.most] selected slots */
 	int32_t cols;             /* blocks of the whole context */
-	int32_t n;                /* rows in use of each history; 0: no history */
+	int32_t n;                /* rows in use of each history; 0: there is no history */
 	int32_t start;            /* length of the sequence at the end of the last prefill */
-	int32_t selected_for;     /* slots of the region for which mass.slots were selected; 0: not selected */
+	/* number of slots for which mass.slots were selected; 0: not selected for this token */
+	int32_t selected_for;
 };
 
-/* The blocks of a region that a token reads. */
+/* Which blocks a token reads. */
 struct plan {
-	int32_t from, to; /* columns to select from, between those that are always read */
-	int32_t n;        /* columns that are selected */
+	int32_t from, to; /* blocks to select from: those between the first and the newest, which are always read */
+	int32_t n;        /* number of blocks to select */
 };
 
 static const struct predict_params *par_of(const struct selector *s)
@@ -68,7 +67,7 @@ static int32_t blocks_of(const struct predict_params *par, int32_t slots)
 	return slots / par->block + (slots % par->block != 0);
 }
 
-/* Decide which parts of a region of n_slots are read. Return 0 if the whole region is read. */
+/* Decide what a token reads of n_slots slots. Return 0 if it reads everything. */
 static int plan_of(const struct predict_params *par, int own, int32_t n_slots, struct plan *out)
 {
 	int32_t k = entry_count_of(par->k, n_slots), last = MAX(par->last, own);
@@ -87,7 +86,7 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* The k in effect: at least one block. */
+/* Return k, but at least one block. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -150,7 +149,7 @@ static void predict_release(struct selector *s)
 	free(f->list);
 }
 
-/* 1 if the layer has a history. */
+/* 1 if tokens select in this layer, so that it has histories. */
 static int has_history(const struct selector *s, int32_t layer)
 {
 	return layer >= par_of(s)->dense && select_serves(s, layer);
@@ -165,7 +164,7 @@ static struct attn_image *image_of(const struct selector *s, int32_t layer, int3
 
 /* ---- selection ---- */
 
-/* Map scores to integers of the same order; a NaN is lowest. */
+/* Map scores to integers of the same order; NaN is lowest. */
 static uint32_t rank_of(float score)
 {
 	uint32_t bits;
@@ -176,14 +175,14 @@ static uint32_t rank_of(float score)
 	return bits >> 31 ? ~bits : bits | 0x80000000u;
 }
 
-/* Write the slots of the n highest-scoring columns in ascending order. On a tie, the later column wins. */
+/* Write the slots of the n blocks with the highest scores, in ascending order. On a tie the later block wins. */
 static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t from, int32_t block, int32_t *slots)
 {
 	uint32_t rank = 0, mask = 0;
 	int32_t left = n, equal = 0, at = 0;
 
-	/* Find the rank of the last selected column, byte by byte. `left`: how many columns of exactly this rank are
-	 * selected. */
+	/* Find the lowest selected rank, byte by byte (radix select). `left`: how many blocks of exactly this rank
+	 * are selected. */
 	for (int shift = 24; shift >= 0; shift -= 8) {
 		int32_t count[256] = { 0 };
 		int digit = 255;
@@ -207,7 +206,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* Predict columns from .. from + n without the network: by=mixed. */
+/* Guess columns from .. from + n without the network (by=mixed). */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -245,7 +244,7 @@ static void select_head(void *arg, int task)
 	best_blocks(score, n, w->plan.n, w->plan.from, par->block, f->list + (size_t)task * (size_t)f->mass.most);
 }
 
-/* Select in all layers at once, because no selection depends on the token that is about to attend. */
+/* Select in all layers at once. This is possible because no selection depends on the token's own queries. */
 static void select_all(struct selector *s, const struct plan *plan, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -285,7 +284,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 
 /* ---- the history ---- */
 
-/* 1 if the history gets this token's attention to everything. */
+/* 1 if this token's row is its attention to all entries (calibration). */
 static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;
@@ -303,7 +302,8 @@ static const struct attn_probe *predict_probe(struct selector *s, const struct s
 	               : NULL;
 }
 
-/* mass.score = logarithms of the probabilities of all slots, the largest of each group. */
+/* Set mass.score to the logarithms of the query's probabilities on all slots; of query heads that share a KV head,
+ * the largest counts. */
 static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -324,7 +324,7 @@ static void keys_scan(struct selector *s, int32_t layer, const struct tensor *q,
 					    });
 }
 
-/* Number of tokens, at the end of a prefill, that are observed. */
+/* Return how many last tokens of a prefill step are observed. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	return !st->last ? 0 : MIN(st->n, s->tail);
@@ -351,8 +351,8 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each head of a layer, from mass.score. logarithms = 1: logarithms of all probabilities
- * in a region of n_slots; 0: probabilities of the entries that were read. */
+/* Add a row to the history of each KV head of a layer, from mass.score. logarithms = 1: it has logarithms of the
+ * probabilities of all n_slots slots; 0: probabilities of the slots that were read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
@@ -388,7 +388,7 @@ static void history_clear(struct selector *s)
 	f->n = 0;
 }
 
-/* Start the history with the last n tokens of a prefill. */
+/* Restart the history with the last n tokens of a prefill. */
 static void history_begin(struct selector *s, int32_t n, int32_t n_slots)
 {
 	struct predict *f = s->state;
@@ -421,7 +421,7 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* The history covers the last tokens of a prefill and all tokens since, so these tokens are prefilled again. */
+/* Forget the history. Return n less the tokens that must be prefilled again to start a new one. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;
@@ -430,7 +430,7 @@ static int32_t predict_rewind(struct selector *s, int32_t n)
 	return n < s->tail ? 0 : n - s->tail;
 }
 
-/* Only one: each token may change what the next one reads. */
+/* Drafts are not verified together, because each token may change what the next one reads. */
 static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	return 1;
@@ -445,7 +445,7 @@ static int32_t predict_entries(const struct selector *s, int32_t n_slots)
 
 static uint64_t predict_read_bytes(const struct selector *s, int32_t n_slots)
 {
-	/* The scan of a calibration reads the keys, which are half of the entries' bytes. */
+	/* A calibration scans the keys, which are half of the entries' bytes. */
 	double k = entries_of(par_of(s), s->own, n_slots) + n_slots / 2.0 / par_of(s)->calibrate;
 
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

@@ -1,15 +1,16 @@
-/* engine/policies/select_quest.c - `quest`: each decoded token reads the pages whose keys could score highest.
+/* engine/policies/select_quest.c - the policy `quest`: each decoded token reads the pages of KV entries whose keys
+ * could have the highest scores.
  *
- * A *page* is `page` slots, 16 as published. The smallest and the largest key value, per KV head and channel, bound
- * the score of each of its keys with a query. The k / page pages with the best bounds are read whole.
+ * A page is `page` consecutive slots. For each page the smallest and the largest key value per KV head and channel
+ * are stored. From these follows an upper bound of the scores of the page's keys with a query. The k / page pages
+ * with the largest bounds are read whole. The last page is always among them.
  *
- * bound=raw is the published form: pages are compared by the largest bound of the group's heads; the last page is
- * always selected; unless `dense` says otherwise, the first two layers read everything. bound=soft turns each head's
- * bounds into probabilities before the heads of a group are compared, because heads with large scores would decide
- * for all others; the first page and the pages of the newest SOFT_RECENT slots are always selected.
+ *     bound=raw    as published: of the query heads that share a KV head, the largest bound counts. Unless `dense` says
+ *                  otherwise, the first two layers read everything.
+ *     bound=soft   the softmax of each query head's bounds is compared instead, because otherwise heads with large scores
+ *                  would decide for the others. The first page and the newest SOFT_RECENT slots are always read.
  *
- * All heads select the last page, which may be partly filled, so all heads read equally many entries. The backend
- * turns pages into slots (page_slots), so the host waits for nothing during a step. */
+ * The backend turns pages into slots (page_slots), so that the host does not wait during a step. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -26,9 +27,10 @@ struct quest_params {
 };
 
 struct quest {
-	/* [n_layer] f32 [n_kv_head * pages][2 * head_dim]: bounds; without data for sliding-window layers */
+	/* [n_layer] f32 [n_kv_head * pages][2 * head_dim]: smallest and largest key values; no data for
+	 * sliding-window layers */
 	struct tensor *bounds;
-	struct tensor score; /* f32 [n_kv_head][pages]: scores by bounds */
+	struct tensor score; /* f32 [n_kv_head][pages]: bounds of the pages' scores */
 	struct tensor page;  /* i32 [n_kv_head][pages]: selected pages */
 	struct tensor slots; /* i32 [n_kv_head][pages * page]: slots of the selected pages */
 	int32_t pages;
@@ -49,14 +51,15 @@ static int32_t pages_of(const struct quest_params *par, int32_t slots)
 	return slots / par->page + (slots % par->page != 0);
 }
 
-/* soft: number of last pages that hold the newest SOFT_RECENT slots, however full the last page is. */
+/* bound=soft: return how many last pages always have the newest SOFT_RECENT slots, even if the last page has one
+ * entry. */
 static int32_t soft_last(const struct quest_params *par)
 {
 	return 1 + pages_of(par, SOFT_RECENT - 1);
 }
 
-/* Number of pages that a token reads if it does not read everything. soft: at least the pages that are always
- * selected, and one more. */
+/* Return the number of pages that a token reads if it does not read everything. bound=soft: at least the pages that
+ * are always read, and one more. */
 static int32_t quest_most(const struct quest_params *par, int32_t n_slots)
 {
 	int32_t n = entry_count_of(par->k, n_slots) / par->page,
@@ -147,7 +150,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 				  .first = soft,
 				  .last = soft ? soft_last(par_of(s)) : 1,
 			  });
-	/* Selected pages ascend, so the last one is the region's last page, the only page that may be partly
+	/* Selected pages are in ascending order, so the last one is the newest page. Only that page may be partly
 	 * filled. */
 	n = (k - 1) * page + n_slots - (pages - 1) * page;
 	be->ops->page_slots(be, &f->slots, &f->page, hp->n_kv_head, page, n);
@@ -155,7 +158,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	return 1;
 }
 
-/* Recompute the bounds of the last page from its remaining keys. */
+/* Recompute the bounds of the last page from the keys that it still has. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	int32_t rest = n % par_of(s)->page;

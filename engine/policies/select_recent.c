@@ -1,5 +1,5 @@
-/* engine/policies/select_recent.c - `streaming++`: a decoded token reads the sinks and the newest entries; every
- * stride-th token reads everything. */
+/* engine/policies/select_recent.c - the policy `streaming++`: decoded tokens read the first entries (attention sinks)
+ * and the newest ones. Every stride-th token reads everything. */
 #include "engine/cache/select.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct recent_params {
 _Static_assert(sizeof(struct recent_params) <= POLICY_VALUES, "settings do not fit");
 
 struct recent {
-	int32_t start; /* length of the sequence at the end of the last prefill; strides count from there */
+	int32_t start; /* length of the sequence after the last prefill; strides are counted from there */
 };
 
 static const struct recent_params *par_of(const struct selector *s)
@@ -53,8 +53,8 @@ static void recent_end(struct selector *s, const struct step *st, int32_t n_slot
 		f->start = st->pos + st->n;
 }
 
-/* A rollback to before the end of the last prefill (after a cancelled prefill) prefills the last token again, so that
- * strides count from it. */
+/* After a rollback to before the end of the last prefill, the last token must be prefilled again, so that strides
+ * count from a known end of prefill. */
 static int32_t recent_rewind(struct selector *s, int32_t n)
 {
 	struct recent *f = s->state;

@@ -1,17 +1,21 @@
-/* engine/policies/select_refresh.c - `refresh`: a set of k entries per KV head serves decoded tokens until it is
- * selected anew from the whole cache. `recycled`: the same at a fixed stride.
+/* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves
+ * many decoded tokens, until a new set is selected from the whole cache.
  *
- * A set is selected by the probabilities of one token (the last of a prefill, or the decoded one): reduced over the
- * heads of a group, max-pooled, the k best. The following tokens read the set and the tokens since. For each of these
- * tokens the entry with the lowest score leaves the set. A set is stored best entry first, so leaving shortens its
- * list.
+ * What: one token selects a set by its attention probabilities. They are reduced over the query heads that share the
+ * KV head, max-pooled over neighbours, and the k largest are taken. Later tokens read the set and all tokens since.
+ * For each later token the set's entry with the lowest score is dropped. A set is stored best entry first, so that
+ * dropping shortens the list.
  *
- * When: every `stride` tokens; or (qc) each layer by itself: every qc tokens its query, averaged over the heads, is
- * compared with the query of its last selection; a cosine of s or less selects anew. How: scan=kv attends to
- * everything at such a step, as published; scan=k reads the keys alone and attends to the new set.
+ * When: `recycled` selects anew every `stride` tokens. `refresh` decides in each layer by itself: every qc tokens it
+ * compares the query, averaged over the heads, with the query of the layer's last selection. At a cosine of s or less
+ * it selects anew.
  *
- * With qc the backend compares the queries and sets a flag (struct predicate). The flag decides whether the scan, the
- * selection and the parts of the new set run, or the parts of the old set. The host reads it after the step. */
+ * How: with scan=kv the selecting token attends to everything, as published. With scan=k it scans only the keys, and
+ * attends to the new set.
+ *
+ * In `refresh` the backend itself compares and sets a flag (struct predicate), so that the host need not wait.
+ * Operations for both outcomes are queued, and the flag decides which of them run. The host reads the flag after the
+ * step. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -37,17 +41,18 @@ struct refresh {
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim]: mean over heads of the query that selected picks.slot[layer][0], [1] */
+	/* f32 [n_layer][head_dim]: query, averaged over the heads, that selected the set picks.slot[layer][0] or
+	 * [1] */
 	struct tensor mean[2];
-	struct tensor turned; /* i32 [1][n_layer]: 1 = the query has drifted, so the layer selects anew */
+	struct tensor turned; /* i32 [1][n_layer]: flag: 1 = the layer selects anew */
 	struct tensor cosine; /* f32 [1][n_layer]: cosine of the last comparison */
-	int32_t *flag;        /* [n_layer]: `turned` on the host */
-	float *same;          /* [n_layer]: `cosine` on the host */
-	uint8_t *compared;    /* [n_layer]: 1: the backend decides in the running step */
-	uint8_t *due;         /* [n_layer]: 1: the running step may replace an older set */
-	uint8_t *knows;       /* [n_layer]: 1: the last step set same[] */
-	int32_t start;        /* length of the sequence at the end of the last prefill; steps count from there */
-	/* asked: uses of a set, counted per decoded token and layer; chose: those uses that selected a new set */
+	int32_t *flag;        /* [n_layer]: the host's copy of `turned` */
+	float *same;          /* [n_layer]: the host's copy of `cosine` */
+	uint8_t *compared;    /* [n_layer]: 1: in the running step the backend decides whether to select */
+	uint8_t *due;         /* [n_layer]: 1: the running step may replace a set */
+	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
+	int32_t start;        /* length of the sequence after the last prefill; tokens are counted from there */
+	/* number of times that a layer used a set for a token (asked), and of these, selected a new set (chose) */
 	int64_t asked, chose;
 };
 
@@ -108,8 +113,8 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* Store the mean over the heads of the step's unrotated query i for the set being selected. compare: also decide
- * whether it has drifted from the mean of the set in use. */
+/* Store the step's unrotated query i, averaged over the heads, as the query of the set being selected. compare = 1:
+ * also set the layer's flag if it has drifted from the query of the set in use. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -131,12 +136,12 @@ static void query_drift(struct selector *s, int32_t layer, const struct tensor *
 					       });
 }
 
-/* Copy the query of each group's first head to r->first. */
+/* Copy the queries of the first head of each group (query heads that share a KV head) to r->first. */
 static const struct tensor *first_heads(struct selector *s, const struct tensor *q, int32_t i)
 {
 	struct refresh *r = s->state;
 	const struct hparams *hp = s->kv->hp;
-	struct tensor from = *q, to = r->first; /* seen as tensors with a row for every head */
+	struct tensor from = *q, to = r->first; /* the same data as tensors with one row per head */
 
 	from.rows *= hp->n_head;
 	to.rows = hp->n_kv_head;
@@ -148,7 +153,7 @@ static const struct tensor *first_heads(struct selector *s, const struct tensor 
 
 /* ---- selection ---- */
 
-/* A scan of all keys by the queries of all heads. */
+/* Return a scan of all keys with the queries of all heads. */
 static struct scan_args region_scan(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots)
 {
 	struct refresh *r = s->state;
@@ -169,8 +174,8 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 	};
 }
 
-/* Fill a set with the top k entries by the probabilities of the step's query i (of n_q) over the region, if `when` is
- * true. */
+/* Select the set `new` from the first new->at slots by the probabilities of query i (of n_q queries). The backend
+ * does it only if the predicate `when` is true. */
 static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
                      int32_t n_q, struct predicate when)
 {
@@ -205,7 +210,7 @@ static void set_pick(struct selector *s, struct pick *new, int32_t layer, const 
 			  });
 }
 
-/* Select a new set of this layer now. */
+/* Select a new set for this layer now, and return it. */
 static struct pick *pick_now(struct selector *s, int32_t layer, const struct tensor *q, const struct tensor *raw,
                              int32_t i, int32_t n_q, int32_t n_slots)
 {
@@ -218,7 +223,7 @@ static struct pick *pick_now(struct selector *s, int32_t layer, const struct ten
 	return new;
 }
 
-/* Describe the set without the entries that have left it, and the tokens since its selection. */
+/* Describe what a token reads: the set without its dropped entries, and the tokens since the selection. */
 static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_slots, struct attn_part *part)
 {
 	int32_t since = n_slots - set->at, left = since > 1 ? since - 1 : 0, n = 0;
@@ -232,7 +237,8 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* Describe the parts of both outcomes, because the backend decides whether this layer selects anew. */
+/* Describe what a token reads in either outcome, because the backend decides whether this layer selects anew. Only
+ * the parts of the actual outcome are read. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -297,7 +303,7 @@ static void refresh_seen(struct selector *s, const struct step *st, int32_t laye
 		pick_now(s, layer, q, raw, st->n - 1, st->n, n_slots);
 }
 
-/* Number of layers that have sets. */
+/* Return the number of layers that have sets. */
 static int32_t choosing_layers(const struct selector *s)
 {
 	int32_t n = 0;
@@ -307,7 +313,7 @@ static int32_t choosing_layers(const struct selector *s)
 	return n;
 }
 
-/* Read the backend's decisions of this step. */
+/* Read which layers the backend let select in this step. */
 static void learn_turns(struct selector *s)
 {
 	struct refresh *r = s->state;
@@ -351,9 +357,8 @@ static void refresh_end(struct selector *s, const struct step *st, int32_t n_slo
 	picks_commit(&r->picks, st);
 }
 
-/* Forget all sets. Returns n - 1 if the last token must be prefilled again, so that it selects as the end of a
- * prefill: over the whole cache, and if the end of the last prefill is forgotten too, because steps count from that
- * end. Otherwise returns n, and the next decoded token selects. */
+/* Forget all sets. Return n - 1 if the last token must be prefilled again to select a set as the end of a prefill
+ * does. Otherwise return n: the next decoded token selects. */
 static int32_t refresh_rewind(struct selector *s, int32_t n)
 {
 	struct refresh *r = s->state;
@@ -366,7 +371,7 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects, or may select, must be the last of its step. */
+/* A token that selects, or may select, must be the last of a VERIFY step. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;
@@ -408,7 +413,7 @@ static uint64_t refresh_read_bytes(const struct selector *s, int32_t n_slots)
 		often = 1.0 / par_of(s)->stride;
 	if (k >= n_slots)
 		return select_entry_bytes(s, n_slots);
-	/* A selecting step scans the keys (half of the entries' bytes) and attends to the new set or to
+	/* A selecting token scans the keys (half of the entries' bytes), and attends to the new set or to
 	 * everything. */
 	k += often * (n_slots / 2.0 + (par_of(s)->scan == SCAN_KV ? n_slots - k : 0));
 	return select_entry_bytes(s, select_mean(s, par_of(s)->dense, k, n_slots));

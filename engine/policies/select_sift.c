@@ -1,12 +1,13 @@
-/* engine/policies/select_sift.c - `sift`: each decoded token selects by a low-bit sketch of the keys.
+/* engine/policies/select_sift.c - the policy `sift`: each decoded token selects what it reads, by a scan of a low-bit
+ * copy of the keys (key sketch).
  *
- * The *key sketch* stores each key with a few bits a value. Every decoded token scans the sketch with its own query
- * and selects the k highest scores per KV head. It attends to the exact KV entries that it selected. Attention of
- * small models jumps from token to token, so selecting for each token recovers more than more precise scores
- * would.
+ * The key sketch stores each key value in 2, 4 or 8 bits. Each decoded token scores all entries with its own query
+ * and the sketch. It attends to the k entries per KV head with the highest scores, in full precision. In small models
+ * attention changes from token to token, so a new selection for each token recovers more attention than rarer but
+ * more precise ones.
  *
- * split=need: layers differ in how widely their attention spreads. For each layer the last tokens of a prefill show
- * how many entries have 95 % of the probability; n_layer * k entries are shared in that proportion. */
+ * split=need: in some layers attention spreads more widely than in others. The last tokens of a prefill show how many
+ * entries have 95 % of the probability in each layer. The n_layer * k entries are shared in this proportion. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -28,27 +29,29 @@ struct sift_params {
 _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit");
 
 struct sift {
-	struct tensor *sketch; /* [n_layer] u8; without data in sliding-window layers, and with 16 bits */
-	/* The selection that attention makes for a part, by the part's own query: one for the token of a step, or one
-	 * for each token of a VERIFY step. Tensors of all but the first are allocated on first use. */
+	struct tensor *sketch; /* [n_layer] u8; no data for sliding-window layers, and none if bits = 16 */
+	/* Scores and selected slots of one token; a VERIFY step has one choice per token. Those after the first are
+	 * allocated when first used. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 		struct tensor slots; /* i32 [n_kv_head][most + sample] */
-		struct tensor bias;  /* f32 [n_kv_head][most + sample]: bias of sampled entries; only with a sample */
+		/* f32 [n_kv_head][most + sample]: log weights of sampled entries; only if there is a sample */
+		struct tensor bias;
 		struct scan_args scan;
 		struct topk_args topk;
 		struct attn_selection selection;
 	} choice[VERIFY_MOST];
 	int32_t start;            /* length of the sequence at the end of the last prefill */
-	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over the observed tokens and heads */
+	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and heads */
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] 1 for observed tokens of a step, else 0 */
 	int32_t weight_cap;
-	double *spread; /* [n_layer] entries that have SPREAD_SHARE of the probability */
+	double *spread; /* [n_layer] number of entries that have SPREAD_SHARE of the probability */
 	int has_spread;
-	int32_t *split_layer, *split_k; /* [n_layer] scratch: layers that share entries; entries of each */
-	double *split_spread;           /* [n_layer] scratch: spread of these layers */
-	/* k: [n_layer] entries to read of a region of k_slots, INT32_MAX: all. k_slots 0: not computed. */
+	int32_t *split_layer, *split_k; /* [n_layer] scratch: layers that select; k of each of them */
+	double *split_spread;           /* [n_layer] scratch: spread of each of them */
+	/* k: [n_layer] entries that a token reads if there are k_slots slots; INT32_MAX: all. k_slots = 0: not
+	 * computed. */
 	int32_t *k, k_slots;
 };
 
@@ -62,7 +65,7 @@ static int32_t sift_bits(const struct sift_params *par)
 	return par->bits ? par->bits : 2;
 }
 
-/* Most entries that one layer may get. */
+/* Return the most entries that one layer may get. */
 static int32_t sift_most(const struct sift_params *par, int32_t cap)
 {
 	int64_t n = (par->split == SPLIT_NEED ? 3 : 1) * (int64_t)select_most(par->k, cap);
@@ -93,7 +96,7 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (par->sample ? 8 : 4) * heads * (most + (uint64_t)par->sample);
 }
 
-/* Allocate the tensors of a selection. 0 or -1; a failure of the backend is sticky, and sync() reports it. */
+/* Allocate the tensors of a choice on first use. The backend also remembers a failure, and its sync() reports it. */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
@@ -165,7 +168,7 @@ static void sift_note(struct selector *s, int32_t layer, int32_t slot0, int32_t 
 
 /* ---- selection ---- */
 
-/* Compute the entries of each layer for a region of n_slots. */
+/* Compute f->k: how many entries each layer reads if there are n_slots slots. */
 static void split_entries(struct selector *s, int32_t n_slots)
 {
 	struct sift *f = s->state;
@@ -173,8 +176,8 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to the region and to three times the mean. If the region exceeds three times
-	 * the mean, before and now, and the mean is the same, the split is the same. */
+	/* select_split() limits a layer to n_slots and to three times the mean. If n_slots is and was larger than
+	 * three times the mean, and the mean is the same, the result is the same. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -213,7 +216,7 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* A part of k entries of n_slots. Attention selects them into c->slots by the part's query. */
+/* Return a part of the k best of n_slots entries. Attention will select them into c->slots by the part's query. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
@@ -313,7 +316,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* The spread was observed at the end of the last prefill and stays valid for the tokens decoded since. */
+/* The spread, observed at the end of the last prefill, stays valid while that prefill is kept. Otherwise return n
+ * less the tokens that must be prefilled again to observe it. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
@@ -325,8 +329,8 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* The sketch gets the keys of all these tokens before the first one scans it. Filling a block changes the sketch of
- * older keys in it, so stop before a block is full. */
+/* Tokens that attend together add their keys to the sketch before the first of them scans it. A key that fills a
+ * block of the sketch changes older keys of the block, so stop before that. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;

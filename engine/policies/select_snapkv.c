@@ -1,10 +1,9 @@
-/* engine/policies/select_snapkv.c - `snapkv`: at the end of a prefill k entries are selected once: those with the
- * largest pooled attention mass from the prefill's last `window` tokens, and these tokens. Tokens decoded later are
- * all read.
+/* engine/policies/select_snapkv.c - the policy `snapkv`: at the end of a prefill k entries are selected once for all
+ * decoded tokens. They are the prefill's last `window` tokens, and the entries to which these attend most (max-pooled
+ * attention mass). Tokens decoded later are all read.
  *
- * The published method evicts entries that are not selected. Here all entries stay and only decoded tokens read the
- * selected ones, which allows comparison with other selections. The next prefill attends to everything and selects
- * anew. */
+ * The published method (SnapKV) evicts the other entries. Here they stay, but decoded tokens do not read them, which
+ * allows comparison with other policies. The next prefill attends to everything and selects anew. */
 #include "engine/policies/select_mass.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@ struct snapkv_params {
 struct snapkv {
 	struct step_mass mass;
 	int selected; /* 0: everything is read */
-	int32_t from; /* slots from here on are read beside the selected ones */
+	int32_t from; /* all slots from this one on are read, too */
 };
 
 static const struct snapkv_params *par_of(const struct selector *s)
@@ -46,7 +45,7 @@ static void snapkv_release(struct selector *s)
 	step_mass_release(&((struct snapkv *)s->state)->mass, s);
 }
 
-/* Describe the selected slots, and all slots from f->from on. */
+/* Describe what a token reads: the selected slots, and all slots from f->from on. */
 static int snapkv_parts(const struct selector *s, int32_t layer, const struct tensor *q, int32_t n_slots,
                         struct attn_part part[SELECT_PARTS])
 {
@@ -72,7 +71,7 @@ static int snapkv_holds(const struct selector *s, int32_t layer, int32_t n_slots
 	return snapkv_parts(s, layer, NULL, n_slots, part);
 }
 
-/* Number of tokens, at the end of a step, whose attention counts. */
+/* Return how many last tokens of the step have their attention counted. */
 static int32_t tokens_counted(const struct selector *s, const struct step *st)
 {
 	if (step_generates(st) || !st->last)

@@ -3,7 +3,7 @@
  * Between calls tokens[0..n_past) have committed KV entries. At most one more token is pending: the last sampled one.
  * Its entry is computed when the next token is wanted, so that the caller gets the pending token without waiting.
  *
- * n_past changes only after a complete step. So after an error or a cancel the sequence is as before the step. */
+ * A step that fails or is cancelled commits nothing. If committing itself fails, the sequence becomes empty. */
 #include "engine/timeline/timeline.h"
 
 #include <math.h>

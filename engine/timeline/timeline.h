@@ -100,7 +100,7 @@ int timeline_backend_sync(struct timeline *, struct err *);
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of a step that has been computed; n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Compute id[0..n) as one step and commit it. last: 1 = the step ends a prefill. On error n_past does not change.
+/* Compute id[0..n) as one step and commit it. last: 1 = the step ends a prefill. On error nothing of it is committed.
  * After WANT_ALL, forward_logits() can compute the logits after each of these tokens until the next step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
