@@ -1,11 +1,12 @@
-/* engine/lab/observe_recovery.c - an observer that measures how much of full attention selectors would recover.
+/* engine/lab/observe_recovery.c - measures how much of full attention selection policies would keep ("recover").
  *
- * The cache retains and reads everything, so the sequence follows full attention. For each decoded token every
- * watched selector selects, and the probability on its entries is summed: mean over query heads, layers and tokens.
- * For comparison, the same sum is made for as many entries that are selected otherwise: the most probable per KV
- * head; the sinks and the newest; two guesses from earlier tokens.
+ * The sequence is computed with full attention. For each decoded token every watched selector also selects, and the
+ * probability on its entries is summed: mean over query heads, layers and tokens. For comparison the same is summed
+ * for equally many entries chosen in other ways: the most probable ones per KV head; the first and the newest; two
+ * guesses from earlier tokens.
  *
- * For a selector with a probe (h2o) the tokens attend once more, into a buffer that is not used. */
+ * Some selectors observe attention through a probe (h2o). For these the tokens attend once more, and the result is
+ * discarded. */
 #include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
 #include "engine/lab/lab.h"
@@ -22,37 +23,39 @@ enum { REFERENCE_SINKS = 4 };
 struct watched {
 	struct policy policy;
 	struct selector sel;
-	struct recovered sum, call; /* sum over all committed steps; result of the running step */
-	/* for sets that serve several tokens */
+	struct recovered sum, call; /* sum over all committed steps; values of the running step */
+	/* for policies that reuse one selection for several tokens: */
 	struct recovered_ages ages;
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* tokens since the last selection */
-		int whole;   /* 1: everything was read in the running step */
-		double mass; /* probability recovered in the running step */
+		int whole;   /* 1: in the running step the policy reads everything */
+		double mass; /* probability on the selection in the running step */
 	} * layer;           /* [n_layer] */
 };
 
 struct observe_recovery {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	struct tensor out;   /* f32 [chunk][n_head * head_dim]: result of a probed attention, not used */
-	struct tensor score; /* f32 [n_kv_head][ctx]: logarithm of the mean probability over a group's heads */
-	struct tensor best;  /* i32 [n_kv_head][ctx]: slots with the largest scores */
-	float *p;            /* [n_kv_head][ctx] probabilities of `score`, on the host */
-	/* Probabilities of decoded tokens, to guess from: [n_layer][n_kv_head][ctx] */
-	float *now, *last, *sum; /* of this step; of the step before; sum since the last prefill */
-	int64_t before;          /* decoded tokens in `sum` */
+	struct tensor out; /* f32 [chunk][n_head * head_dim]: result of attention with a probe, discarded */
+	/* f32 [n_kv_head][ctx]: log of the probability, mean over the query heads that share a KV head */
+	struct tensor score;
+	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
+	float *p;           /* [n_kv_head][ctx] probabilities of `score`, on the host */
+	/* Probabilities of decoded tokens, to guess from: [n_layer][n_kv_head][ctx]. */
+	float *now, *last, *sum; /* of this step; of the previous step; sum since the last prefill */
+	int64_t before;          /* number of decoded tokens in `sum` */
 	struct tensor guess;     /* f32 [n_kv_head][ctx]: scores of a guess */
 	struct {
 		int32_t n;
 		double last, mean;
-	} guessed;      /* results for n entries of this layer; n = 0: none yet */
+		/* probability on n guessed entries of this layer, by `last` and by `sum`; n = 0: not computed yet */
+	} guessed;
 	int32_t *slots; /* [ctx] list of slots of one head, on the host */
 	float *bias;    /* [ctx] bias of a list's entries */
-	/* Unrotated queries of the running step; of the token before. */
+	/* Unrotated queries of the running step and of the previous token. */
 	float *query, *query_before; /* [n_layer][n_head * head_dim] */
-	/* [n_layer][n_head] cosine of each token's query with the previous one, summed over `pairs` pairs */
+	/* [n_layer][n_head] cosine between the queries of consecutive tokens, summed over `pairs` pairs */
 	double *cosine;
 	int64_t pairs;
 	struct watched *one; /* [n] watched selectors */
@@ -61,8 +64,8 @@ struct observe_recovery {
 
 /* ---- one generated token ---- */
 
-/* Set w->p to the probabilities of all entries, mean over the heads of a group. The sum of a scan may be off by 1e-4,
- * so the probabilities are scaled to sum to 1. */
+/* Set w->p to the probabilities of all entries, mean over the query heads that share a KV head. Probabilities from a
+ * scan may sum to 1 +- 1e-4, so they are scaled to sum to 1. */
 static void exact_probabilities(struct observe_recovery *w, const struct tensor *q, int32_t layer, int32_t n_slots)
 {
 	const struct hparams *hp = w->c->hp;
@@ -101,8 +104,8 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* Return the probability on the first n slots of a list. bias: bias of the list's entries, or NULL. A sample with
- * fewer than n entries fills its list with slots that are not read. */
+/* Return the probability on the first n slots of a list. bias: the entries' bias, or NULL. A sample that has fewer
+ * than n entries is padded with slots of bias SAMPLE_NONE, which are skipped. */
 static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
                           int32_t head, int32_t n)
 {
@@ -118,7 +121,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* Return the probability on the n entries with the largest `from`, the token's own entry always among them. */
+/* Return the probability on the n entries with the largest values in `from`. The token's own entry is always one of
+ * them. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -140,7 +144,7 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Add the results of both guesses. Policies that read equally many entries share them. */
+/* Add the probability on the entries of both guesses. Policies that read equally many entries share the result. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -203,7 +207,7 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
-/* Let the step's tokens attend to these parts once more, for a probe. The result in w->out is not used. */
+/* Let the step's tokens attend to these parts once more, with a probe. The result in w->out is discarded. */
 static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
                           int32_t n_part, const struct attn_probe *probe)
 {
@@ -217,7 +221,7 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
 	          a->st->n);
 }
 
-/* Prefill: the tokens attend to everything once more for each selector that has a probe. */
+/* In a prefill, let the tokens attend to everything once more for each selector that has a probe. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];
@@ -232,7 +236,7 @@ static void observe_read(struct observe_recovery *w, const struct attention *a)
 	}
 }
 
-/* Keep this token's probabilities, for guesses about the next token. Slots without a token get 0. */
+/* Keep this token's probabilities, for guesses about the next token. Unused slots get 0. */
 static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_t n_slots)
 {
 	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
@@ -309,7 +313,7 @@ static void remember_probabilities(struct observe_recovery *w, int generated)
 	w->before++;
 }
 
-/* Add the cosine of each head's query with that of the token before. */
+/* Add the cosine between each head's query and its query of the previous token. */
 static void compare_queries(struct observe_recovery *w, int generated)
 {
 	const struct hparams *hp = w->c->hp;
@@ -336,7 +340,7 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* Count each layer by the age of the set that it read. Call it when the step is committed. */
+/* Count each layer by the age of the selection that it used. Call it when the step is committed. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -385,13 +389,13 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 	struct observe_recovery *w = (struct observe_recovery *)o;
 	int32_t least = n;
 
-	w->before = 0; /* the sums may include forgotten tokens */
+	w->before = 0; /* the sums may include tokens that are removed */
 	for (int i = 0; i < w->n; i++) {
 		int32_t m = w->one[i].sel.ops->rewind(&w->one[i].sel, n);
 
 		least = MIN(m, least);
 	}
-	/* Selectors that could continue from more tokens go back to the least as well. */
+	/* All selectors must go back to the same length. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;
@@ -474,7 +478,7 @@ static int fit_check(const struct cache *c, const struct policy *watch, int n, s
 	return -1;
 }
 
-/* Open the observer; NULL and the error. The lock is held. */
+/* Open the observer; on error return NULL. The caller has the engine's lock. */
 static struct observer *recovery_open(struct cache *c, const struct policy *watch, int n, struct err *err)
 {
 	struct observe_recovery *w = xcalloc(1, sizeof *w);
@@ -489,7 +493,7 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
 	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
 	w->cosine = xcalloc(queries, sizeof *w->cosine);
-	/* With c->q, queries are rotated into it, and the observer finds them unrotated. */
+	/* If c->q exists, the cache rotates queries into it, so that the observer gets the unrotated ones. */
 	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
@@ -537,13 +541,13 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 
 /* ---- results ---- */
 
-/* NULL: nothing is watched. */
+/* Return the observer; NULL: nothing is watched. */
 static const struct observe_recovery *recovery_of(const struct timeline *tl)
 {
 	return tl->lab && tl->lab->ops == &recovery_ops ? (const struct observe_recovery *)tl->lab : NULL;
 }
 
-/* NULL: no policy i is watched. */
+/* Return watched policy i; NULL: there is none. */
 static const struct watched *watched_at(const struct timeline *tl, int i)
 {
 	const struct observe_recovery *w = recovery_of(tl);

@@ -1,8 +1,9 @@
-/* engine/lab/observe_rows.c - rows of attention by blocks of KV entries, to train the predictor of `predict`: for
- * the last tokens of a prefill and for every decoded token, in each full layer and KV head.
+/* engine/lab/observe_rows.c - records rows of attention, to train the predictor network of `predict`: for the last
+ * tokens of a prefill and for every decoded token, in each KV head of the layers without a sliding window. A column
+ * is a block of KV entries.
  *
- * top: the largest probability over a block's entries and the group's heads, as `predict` keeps it. mass: the share
- * of attention on the block, the sum over its entries of the mean over the heads. */
+ * `top` is the largest probability over the block's entries and over the query heads that share the KV head: the
+ * input of the network. `mass` is the share of attention on the block, mean over these query heads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +16,17 @@
 struct observe_rows {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	int32_t block, last, most; /* entries of a block; tokens at the end of a prefill; room for rows */
-	int32_t cols, heads;       /* cols: blocks; heads: KV heads of all observed layers together */
+	int32_t block, last, most; /* entries per block; recorded tokens at the end of a prefill; most rows */
+	int32_t cols, heads;       /* blocks; KV heads of all recorded layers together */
 	struct tensor score, query;
 	float *p;          /* [ctx] scores of one head, on the host */
 	float *top, *mass; /* [most][heads][cols] rows */
-	int32_t n, read;   /* committed rows; leading rows that are of a prefill */
-	int32_t first;     /* slots that row 0 saw; each later row saw one more */
-	int32_t step;      /* rows of the running step */
+	int32_t n, read;   /* recorded rows; number of first rows that are from a prefill */
+	int32_t first;     /* slots that row 0 attends to; one more for each later row */
+	int32_t step;      /* rows that the running step adds */
 };
 
-/* Index of a layer among the observed ones; -1: a sliding-window layer, not observed. */
+/* Return the index of a layer among the recorded ones; -1: it has a sliding window and is not recorded. */
 static int32_t place_of(const struct observe_rows *o, int32_t layer)
 {
 	int32_t place = 0;
@@ -42,7 +43,7 @@ static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Fill row i of one layer: the query in row q_row of q sees n_slots. */
+/* Fill row i of one layer with the attention of the query in row q_row of q to the first n_slots slots. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {
@@ -132,7 +133,7 @@ static void rows_close(struct observer *base)
 	free(o);
 }
 
-/* Open the observer; NULL and the error. The lock is held. */
+/* Open the observer; on error return NULL. The caller has the engine's lock. */
 static struct observer *rows_open(struct cache *c, int32_t block, int32_t last, int32_t most, struct err *err)
 {
 	struct observe_rows *o = xcalloc(1, sizeof *o);

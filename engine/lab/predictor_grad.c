@@ -1,5 +1,5 @@
-/* engine/lab/predictor_grad.c - the gradient of the network of `predict`: a forward pass that keeps the activations,
- * and the backward pass. */
+/* engine/lab/predictor_grad.c - the gradient of the predictor network (policies/predictor.h): a forward pass that
+ * keeps the activations, then the backward pass. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,8 @@ void predictor_scratch_weights(struct predictor_scratch *s, const struct predict
 					p->w2[(t * PREDICTOR_INNER + i) * PREDICTOR_OUTER + o];
 }
 
-/* Return pixel -1 of row t, from -1 on, of an image with a border and `depth` channels. */
+/* Return row t of an image that has a border of one pixel and `depth` channels. t = -1 and the row's first pixel are
+ * the border. */
 static float *bordered(float *image, int32_t t, int32_t cols, int32_t depth)
 {
 	return image + (size_t)(t + 1) * (size_t)(cols + 2) * (size_t)depth;
@@ -53,7 +54,7 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Run the forward pass: fills a, inner, outer and out. */
+/* Run the forward pass, which sets a, inner, outer and out. */
 static void network_forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
                             int32_t rows, int32_t cols)
 {
@@ -103,8 +104,8 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* Turn outer into the gradient with respect to the sums of the second convolution, before the ReLU. g[i]: gradient with
- * respect to the prediction of column i, divided by rows. */
+/* Overwrite outer with the gradient with respect to the second convolution's outputs before the ReLU. g[i]: gradient
+ * with respect to the prediction of column i, divided by the number of rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

@@ -1,24 +1,24 @@
-/* engine/lab/predictor_grad.h (private to engine/lab) - the gradient of the network of `predict`
+/* engine/lab/predictor_grad.h (private to engine/lab) - the gradient of the predictor network
  * (policies/predictor.h). */
 #ifndef WEIR_PREDICTOR_GRAD_H
 #define WEIR_PREDICTOR_GRAD_H
 
 #include "engine/policies/predictor.h"
 
-/* Buffers for the gradient of one image, and the weights in the order that the way back needs. */
+/* Buffers for the gradient of one image, and reordered weights for the backward pass. */
 struct predictor_scratch {
 	int32_t rows, cols;       /* the largest image */
-	float *a, *inner, *outer; /* [rows + 2][cols + 2][1, 16, 32]: with a border of zeros */
+	float *a, *inner, *outer; /* [rows + 2][cols + 2][1, 16 or 32 channels], with a border of zeros */
 	float *row;               /* [cols + 2][16] */
-	float *back;              /* [dy][dx][32][16]: w2 from its outputs to its inputs */
+	float *back;              /* [dy][dx][32][16]: w2 transposed, for the backward pass */
 	float *out;               /* [cols] */
 };
 int predictor_scratch_init(struct predictor_scratch *, int32_t rows, int32_t cols, struct err *);
 void predictor_scratch_free(struct predictor_scratch *);
-/* Reorder the weights into the scratch. Call it before the first predictor_gradient() with new weights. */
+/* Copy the reordered weights to the buffers. Call it before the first predictor_gradient() with new weights. */
 void predictor_scratch_weights(struct predictor_scratch *, const struct predictor *);
-/* Add the gradient of the loss by the weights to *grad; return the loss: the sum over the columns of the image
- * x [rows][cols] of weight * (prediction - target)^2. */
+/* Add the gradient of the loss with respect to the weights to *grad, and return the loss: the sum of weight *
+ * (prediction - target)^2 over the columns of the image x [rows][cols]. */
 double predictor_gradient(const struct predictor *, struct backend *, struct predictor_scratch *, const float *x,
                           int32_t rows, int32_t cols, const float *target, const float *weight, struct predictor *grad);
 

@@ -1,24 +1,11 @@
-/* engine/lab/predictor_train.c - trains the network of `predict` on a model's own attention.
+/* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * Example. The input is a crop of one KV head's image of H rows, the target the same columns of the next row. Targets
- * are rows of generated tokens; the image may have rows of the prefill.
+ * An example: the input is a part of one KV head's image, H rows of some columns; the target is the same columns of
+ * the next row, that of a generated token. The loss is the squared error. The two columns at a cut edge do not count,
+ * because they lack neighbours.
  *
- * Training. The loss is the squared error of the crop's columns, except the two at a cut, whose neighbours are
- * missing. Adam in batches of 16; the rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network
- * selects a tenth of the columns of held-out examples. The network that found most of the attention is kept.
- *
- * Start. 0.3 times the last row plus 0.7 times the mean of the rows, which predicts well without training; the other
- * channels are random with small weights.
- *
- * Weight of an example. The inverse of its mean square, 100 times the mean of all examples at most. Equal weights
- * would train for heads with sharp attention only, whose blocks are found anyway.
- *
- * Scale. Probabilities are small, and biases of their size train slowly. The network is homogeneous, because of its
- * ReLUs: probabilities and biases times c give c times the output. So it is trained on probabilities divided by their
- * root mean square, and the biases are scaled back.
- *
- * Threads. The examples of a batch are split into PARTS parts, whose gradients are added in order: results do not
- * depend on the number of threads. */
+ * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
+ * tested on held-out examples; the best network is kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,11 +16,11 @@
 
 #define RATE 5e-4
 enum {
-	COLS = 64,       /* columns of a crop to train on */
-	COLS_HELD = 256, /* columns of a held-out crop */
+	COLS = 64,       /* columns of an example to train on */
+	COLS_HELD = 256, /* columns of a held-out example */
 	BATCH = 16,
-	PARTS = 8,
-	FORCED = 64, /* first and last entries of a sequence, which are always read: not in crops */
+	PARTS = 8,   /* parts of a batch, summed in a fixed order: results do not depend on the number of threads */
+	FORCED = 64, /* examples omit the first and last entries of a sequence, which `predict` always reads */
 };
 
 struct examples {
@@ -54,12 +41,12 @@ struct predictor_trainer {
 	struct examples train, held;
 	struct predictor net, best;
 	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
-	double unit;                                      /* root mean square of the targets; 0: not scaled yet */
+	double unit;                                      /* root mean square of the targets; 0: not computed yet */
 	int32_t epoch, steps;
 	double best_found;
 	int32_t *order; /* [train.n] */
 	struct part part[PARTS];
-	int32_t batch0, batch_n; /* the running batch, in order[] */
+	int32_t batch0, batch_n; /* the running batch: order[batch0 .. batch0 + batch_n) */
 	uint64_t rng;
 };
 
@@ -68,7 +55,7 @@ static int32_t random_below(struct predictor_trainer *t, int32_t n)
 	return (int32_t)(random_next(&t->rng) % (uint64_t)n);
 }
 
-/* Return a nearly normal number of variance s^2. */
+/* Return a random number, nearly normally distributed, of variance s^2. */
 static float random_weight(struct predictor_trainer *t, double s)
 {
 	double sum = 0;
@@ -101,9 +88,10 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* Set the weights that training begins with. Inner channels 0 and 1 are the image and a constant. Outer channel 0 is
- * the image; outer channel 1 is its last row: in any other row the constant of the row below subtracts more than a
- * probability, and the ReLU gives 0. */
+/* Set the initial weights, which predict well without training: 0.3 times the last row plus 0.7 times the mean of the
+ * rows. Inner channel 0 is the image, inner channel 1 the constant 1. Outer channel 0 is the image, outer channel 1
+ * its last row only: in other rows the constant of the row below is subtracted 10^4 times, so that the ReLU gives 0.
+ * All other channels are random with small weights. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -165,7 +153,7 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Take one example from the rows of a timeline: row `row` of a head is the target. */
+/* Take one example from a timeline's rows: the target is row `row` of a head. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -198,7 +186,7 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	heads = heads > 0 ? heads : sh.heads; /* all layers are dense: take examples from all */
+	heads = heads > 0 ? heads : sh.heads; /* `predict` reads everything in all layers: take examples from all */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
 		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
 		             sh.heads - heads + random_below(t, heads));
@@ -213,7 +201,9 @@ static void scale(float *x, size_t n, double by)
 		x[i] = (float)((double)x[i] * by);
 }
 
-/* Scale the examples to train on to a root mean square of 1, and set their weights. */
+/* Divide the examples to train on by their root mean square, because biases as small as attention probabilities train
+ * slowly. Weight each example by the inverse of its mean square: otherwise training would serve only heads with sharp
+ * attention, whose blocks are found anyway. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -234,7 +224,8 @@ static void unit_set(struct predictor_trainer *t)
 	}
 }
 
-/* Turn a network for scaled probabilities into the network for probabilities. */
+/* Convert a network trained on scaled probabilities to unscaled ones, by scaling its biases. This is exact, because
+ * the network has only ReLUs: inputs and biases times c give c times the output. */
 static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 {
 	scale(p->b1, PREDICTOR_INNER, t->unit);
@@ -293,7 +284,7 @@ static int by_score(const void *a, const void *b)
 	                            : (x->col < y->col) - (x->col > y->col);
 }
 
-/* Return the mass of the k columns with the largest scores. */
+/* Return the attention mass of the k columns with the largest scores. */
 static double found(const float *score, const float *mass, int32_t n, int32_t k)
 {
 	struct ranked r[COLS_HELD];
@@ -326,7 +317,7 @@ static void test_one(void *arg, int task)
 	int32_t n = COLS_HELD, k;
 
 	while (n > 1 && ex->weight[at + (size_t)n - 1] == 0 && mass[n - 1] == 0 && ex->weight[at + (size_t)n - 2] == 0)
-		n--; /* columns behind the end of the image */
+		n--; /* skip unused columns at the end */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
 	predictor_run(w->net, t->e->be, &m, 0, n, out);
@@ -342,7 +333,7 @@ static void test_one(void *arg, int task)
 		                                 .best = found(mass, mass, n, k) };
 }
 
-/* Test the network on all held-out examples; *out: shares of the largest mass that as many columns have. */
+/* Test the network on all held-out examples. *out: see struct predictor_found. */
 static int test_all(struct predictor_trainer *t, const struct predictor *net, struct predictor_found *out,
                     struct err *err)
 {
@@ -367,7 +358,7 @@ static int test_all(struct predictor_trainer *t, const struct predictor *net, st
 	return w.one && w.r ? 0 : -1;
 }
 
-/* Test the network after an epoch, and keep it if it is the best. The lock is held. */
+/* Test the network after an epoch, and keep it if it is the best. The caller has the engine's lock. */
 static int epoch_end(struct predictor_trainer *t, struct predictor_epoch *out, struct err *err)
 {
 	struct predictor net = t->net;

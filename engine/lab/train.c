@@ -1,7 +1,7 @@
 /* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019): moments 0.9 and 0.999, no weight decay. The first token of a window depends on
- * the seed and the window's number only, so training can continue at step n without the history of earlier steps. */
+ * AdamW (Loshchilov and Hutter 2019) with moments 0.9 and 0.999, without weight decay. Where a window begins in the
+ * text depends only on the seed and the window's number, so training can continue at any step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 
 /* ---- the mask's text ---- */
 
-/* Parse a positive number and advance *at behind it; -1 = there is none. */
+/* Parse a positive number, and move *at behind it; -1 = there is none. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -129,7 +129,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Allocate the sets of a mask, which may differ from the mask of training. */
+/* Allocate memory for what a mask selects. The mask of a test may differ from that of training. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
@@ -139,7 +139,7 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-/* Return the first token of window i of this step. */
+/* Return the beginning of window i of this step in the text id[0 .. n). */
 static const int32_t *window_at(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
 	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
@@ -164,9 +164,9 @@ struct update {
 	struct trainer *t;
 	struct train_param *p;
 	double rate;
-	double cut;        /* factor that clips the gradient */
+	double cut;        /* the gradient is clipped by this factor */
 	double fix1, fix2; /* bias corrections of the moments */
-	double *part;      /* [tasks] sums of squares */
+	double *part;      /* [tasks] each task's sum of squares */
 };
 
 static size_t task_end(const struct update *u, int task)
@@ -181,7 +181,7 @@ static int tasks_of(const struct train_param *p)
 	return (int)((p->n + TASK_FLOATS - 1) / TASK_FLOATS);
 }
 
-/* Sum the squares of a part of the gradient. */
+/* Sum the squares of one task's part of the gradient. */
 static void square_part(void *arg, int task)
 {
 	struct update *u = arg;
@@ -192,7 +192,7 @@ static void square_part(void *arg, int task)
 	u->part[task] = sum;
 }
 
-/* Update a part of a parameter. */
+/* Update one task's part of a parameter. */
 static void adam_part(void *arg, int task)
 {
 	struct update *u = arg;

@@ -1,18 +1,16 @@
-/* engine/lab/train_attention.c - attention of a window under a mask, and its gradient.
+/* engine/lab/train_attention.c - attention of a training window under a mask, and its gradient.
  *
- * The mask is that of generated tokens under the cache policy `recycled` (select_refresh.c), as published for
- * continued pretraining: Recycled Attention (arXiv 2411.05787v1, section 5) and its later version RefreshKV (section
- * 6).
+ * The mask imitates generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
+ * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5), later RefreshKV (section 6).
  *     - The first `prefill` tokens attend to all tokens before them.
- *     - The last of them selects a set: per KV head the k entries with the largest probabilities, maximum over the
- *       group's heads, max-pooled over `pool` neighbours.
- *     - Each following token attends to the set and to the tokens since the selection. For each of these tokens but one
- *       the entry with the lowest score leaves the set.
+ *     - The last of these selects a set: per KV head the k entries with the largest probabilities (maximum over the query
+ *       heads, max-pooled over `pool` neighbours).
+ *     - Each later token attends to the set and to all tokens since the selection. From the second of them on, each drops
+ *       the set's entry with the lowest score.
  *     - Every `stride` tokens a token attends to all tokens and selects a new set.
- * The papers train with a prefill of 8,142 tokens and one set for the last 50; here a window may have several sets.
  *
- * A set is made from the probabilities of the running pass, layer by layer; no gradient flows through the selection.
- * Probabilities of tokens outside the mask are 0. The backward pass needs nothing else of the mask. */
+ * No gradient flows through the selection. Probabilities outside the mask are 0; the backward pass needs nothing else
+ * of the mask. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +24,7 @@ struct pass {
 };
 enum { TASK_ROWS = 16 };
 
-/* 1 if the token selects a set. It attends to all tokens before it. */
+/* 1 if the token in this row selects a set; it then attends to all tokens before it. */
 static int selects(const struct train_mask *m, int32_t row)
 {
 	return m->k && (row == m->prefill - 1 || (row >= m->prefill && (row + 1 - m->prefill) % m->stride == 0));
@@ -37,7 +35,7 @@ int32_t train_mask_sets(const struct train_mask *m, int32_t n)
 	return m->k && n >= m->prefill ? 1 + (n - m->prefill) / m->stride : 0;
 }
 
-/* Return the token that selects set i. */
+/* Return the row of the token that selects set i. */
 static int32_t selector_of(const struct train_mask *m, int32_t i)
 {
 	return m->prefill - 1 + i * m->stride;
@@ -62,7 +60,7 @@ static int best_first(const void *x, const void *y)
 	return a->raw != b->raw ? (a->raw < b->raw ? 1 : -1) : b->at - a->at;
 }
 
-/* Make one set of one KV head: k entries, best first. The selecting token is always among them, as in the cache. */
+/* Select one set of one KV head: k entries, best first. As in the cache, the selecting token is always in it. */
 static void set_make(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -94,7 +92,8 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Turn the scores x of a token that reads a set into probabilities: 0 outside the set and the tokens since. */
+/* Turn the scores x of a token into probabilities, under the mask: the token reads a set and the tokens since its
+ * selection. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;
@@ -127,7 +126,7 @@ static void prob_rows(void *arg, int task)
 
 		memset(x + row + 1, 0, (size_t)(p->n - row - 1) * sizeof *x);
 		if (selects(p->mask, row))
-			continue; /* done by set_make() */
+			continue; /* set_make() has computed this row */
 		if (p->mask->k && row >= p->mask->prefill)
 			partial_row(p, head, row, x);
 		else
@@ -135,8 +134,8 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* Compute a product for each of `heads` heads. *_step: floats from the operand of one head to the next; b_shared:
- * heads that share an operand b. */
+/* Compute a matrix product for each of `heads` heads. *_step: distance in floats between the operands of two heads.
+ * b_shared: number of heads that share one operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {
@@ -224,7 +223,8 @@ void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t
 	                          .c_row = all,
 	                          .alpha = 1 },
 	           t->n_head, dim, dim, group, rows * all);
-	for (int32_t g = 0; g < group; g++) /* the heads of a group add to the same values: one by one */
+	/* query heads with the same KV head add to the same values, so take them one by one */
+	for (int32_t g = 0; g < group; g++)
 		heads_gemm(t,
 		           (struct gemm){ .c = t->dv,
 		                          .a = a->prob + ((size_t)g * all + first) * all + first,

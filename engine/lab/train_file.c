@@ -1,10 +1,10 @@
 /* engine/lab/train_file.c - the files of training: checkpoints, adapters, models.
  *
- * A checkpoint is a head of 64 bytes, then for each parameter its values and both moments as f32, little-endian. The
- * head: "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash of the values,
- * zeros.
+ * A checkpoint is a header of 64 bytes, then for each parameter its values and both moments of AdamW as f32,
+ * little-endian. Header: "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash
+ * of the values, zeros.
  *
- * A file is written as PATH.new and renamed: PATH is always the whole old file or the whole new one. */
+ * A file is written as PATH.new and then renamed, so that PATH is always a complete file, the old or the new one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@
 /* ---- a file that is replaced atomically ---- */
 
 struct whole {
-	struct str next; /* the path it is written to */
+	struct str next; /* path of the file while it is written */
 	const char *path;
 	FILE *f;
 	int failed; /* errno of the first failure */
@@ -84,8 +84,8 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Hash the model and the settings, which an interrupted training and its continuation share. 0.0 is a weight decay,
- * which older versions had. */
+/* Hash the model and the settings: a checkpoint is continued only if they are equal. The constant 0.0 stands for the
+ * weight decay of older versions. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
@@ -175,7 +175,8 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 
 /* ---- GGUF ---- */
 
-/* The beginning of a GGUF file: keys, then the directory of tensors, whose data follow in the same order. */
+/* The parts of a GGUF file before the tensors' data: keys, and the directory of tensors in the order of their
+ * data. */
 struct gguf_out {
 	struct str keys, dir;
 	uint64_t n_keys, n_tensors, at;
@@ -236,7 +237,7 @@ static void zeros(struct whole *w, uint64_t n)
 		whole_put(w, zero, n < sizeof zero ? (size_t)n : sizeof zero);
 }
 
-/* Write all that is in front of the tensors' data. */
+/* Write everything in front of the tensors' data. */
 static void put_head(struct whole *w, const struct gguf_out *o)
 {
 	uint32_t version = 3;
@@ -279,7 +280,7 @@ static void adapter_keys(const struct trainer *t, struct gguf_out *o)
 	str_add(&o->keys, &alpha, sizeof alpha);
 }
 
-/* Add the tensors of an adapter: for each matrix A, then B. */
+/* Add an adapter's tensors to the directory: for each matrix A, then B. */
 static void adapter_tensors(const struct trainer *t, struct gguf_out *o, enum dtype type)
 {
 	for (int32_t i = 0; i < t->n_layer; i++)
@@ -318,7 +319,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	return rc;
 }
 
-/* Return the parameter that was loaded from a tensor of the source; NULL = not trained. */
+/* Return the parameter that was loaded from this tensor of the model file; NULL = it is not trained. */
 static const struct train_param *param_of(const struct trainer *t, struct view name)
 {
 	char full[80];
@@ -344,7 +345,7 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 	return NULL;
 }
 
-/* Copy the source's keys, except the ones that are not true of the new file. */
+/* Copy the model file's keys, except those that are not true of the new file. */
 static void model_keys(const struct gguf *g, struct gguf_out *o, int half)
 {
 	const uint8_t *head = g->head ? g->head : g->base;

@@ -1,5 +1,5 @@
-/* engine/lab/train_model.c - checks that a model can be trained, loads its weights as floats, allocates the memory of
- * training. */
+/* engine/lab/train_model.c - checks that a model can be trained, loads its weights as floats, and allocates the
+ * memory of training. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ const char *train_place_name(enum train_place p)
 	return places[p].name;
 }
 
-/* Allocate n zeroed floats that the trainer owns; NULL and the error. */
+/* Allocate n zeroed floats that the trainer owns. On error return NULL. */
 static float *train_floats(struct trainer *t, size_t n, struct err *err)
 {
 	float *v = try_alloc(n, sizeof *v, "training", err);
@@ -35,7 +35,7 @@ static float *train_floats(struct trainer *t, size_t n, struct err *err)
 
 /* ---- what can be trained ---- */
 
-/* Name the first property of a layer that training does not support; NULL = the layer is plain. */
+/* Return the name of a layer's first property that training does not support; NULL = it supports the layer. */
 static const char *odd_layer(const struct hparams *hp, const struct layer_spec *s)
 {
 	const struct attn_spec *a = &s->attn;
@@ -55,7 +55,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* Return a layer's tensor that plain layers lack; NULL = none. */
+/* Return a tensor in a layer that training does not support; NULL = there is none. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -103,7 +103,7 @@ struct loader {
 	struct err *err;
 };
 
-/* Load a tensor of the file as floats. trains: allocate its gradient and moments, too. */
+/* Load n values of a tensor as floats. trains = 1: also allocate its gradient and moments. */
 static int param_load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
 {
 	struct trainer *t = l->t;
@@ -113,7 +113,7 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	if (!g || (uint64_t)count < n)
 		return gguf_err(t->e->gguf, l->err, "tensor '%s' is missing", name);
 	*p = (struct train_param){ .n = n };
-	/* n may be less than the tensor has: a padded embedding has more rows than the vocabulary. */
+	/* A tensor may have more values: a padded embedding has more rows than the vocabulary. */
 	if (!(p->w = train_floats(t, n, l->err)))
 		return -1;
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
@@ -125,13 +125,13 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	               : -1;
 }
 
-/* Return a uniform number from -1 to 1. */
+/* Return a random number, uniform from -1 to 1. */
 static float random_value(uint64_t *state)
 {
 	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
-/* Allocate a trained parameter of n values, uniform within +-width. */
+/* Allocate a trained parameter of n values. They are random, uniform within +-width, or 0 if state is NULL. */
 static int param_fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
 {
 	struct trainer *t = l->t;
@@ -145,8 +145,8 @@ static int param_fresh(struct loader *l, struct train_param *p, size_t n, double
 	return 0;
 }
 
-/* Load a matrix and begin its adapter, if there is one: A is uniform within +-1 / sqrt(cols) and B is 0, so that it
- * has no effect yet (Hu et al. 2021). */
+/* Load a matrix and initialise its adapter, if there is one: A is uniform within +-1 / sqrt(cols), B is 0. So the
+ * adapter has no effect at first (Hu et al. 2021). */
 static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
                        uint64_t *state)
 {

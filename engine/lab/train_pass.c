@@ -1,7 +1,7 @@
-/* engine/lab/train_pass.c - the forward pass of one window, and the backward pass of its loss.
+/* engine/lab/train_pass.c - the forward pass of one training window, and the backward pass of its loss.
  *
- * The forward pass keeps the activations that the backward pass needs (struct train_acts). Rows before `from` are a
- * constant prefix: the backward pass computes the other rows only. */
+ * The forward pass stores the activations that the backward pass needs (struct train_acts). Rows before `from` are a
+ * constant prefix: the backward pass computes only the other rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 /* ---- row by row, on all threads ---- */
 
 enum { TASK_ROWS = 16, TASK_COLS = 64 };
-/* Arguments of an operation on n rows; which of them it uses is up to the operation. */
+/* Arguments of an operation on n rows. Each operation uses some of them. */
 struct rows {
 	struct trainer *t;
 	float *out, *inv, *out2;
@@ -28,7 +28,7 @@ static void each_rows(const struct rows *r, void (*fn)(void *, int))
 	backend_each(r->t->be, fn, &job, (r->n + TASK_ROWS - 1) / TASK_ROWS);
 }
 
-/* Return the end of the rows of a task. */
+/* Return the end of a task's rows. */
 static int32_t last_of(const struct rows *r, int task)
 {
 	return (task + 1) * TASK_ROWS < r->n ? (task + 1) * TASK_ROWS : r->n;
@@ -92,7 +92,7 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* Add the gradient of n rows to dx, and the gradient of the norm's weights to w->g. */
+/* Add the gradient with respect to n input rows to dx, and that with respect to the norm's weights to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -112,7 +112,8 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
 
 /* ---- products ---- */
 
-/* Three products of n rows of x: c = alpha * x w^T, x w, x^T w; adds: c += instead. */
+/* Matrix products with n rows of x: times_turned() c = alpha * x w^T, times() c = alpha * x w, turned_times() c +=
+ * alpha * d^T x. adds = 1: c += instead of c =. */
 static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
                          int32_t cols, float alpha, int adds)
 {
@@ -209,7 +210,7 @@ static void add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
-/* Compute a layer from acts.x; `out` is the input of the next layer. */
+/* Compute a layer from its input acts.x; out: the input of the next layer. */
 static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out,
                           int32_t n)
 {
@@ -247,7 +248,7 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 
 /* ---- back ---- */
 
-/* Return the activations with the rows before `from` cut off. */
+/* Return pointers to the activations without the rows before `from`. */
 static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
                                    int32_t from)
 {
@@ -271,8 +272,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* Turn t->dx from the gradient with respect to the layer's output into the gradient with respect to its input; add the
- * gradients of its parameters. */
+/* On entry t->dx is the gradient with respect to the layer's output. Replace it by that with respect to the input,
+ * and add the gradients of the layer's parameters. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -304,8 +305,8 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Return the loss of rows from .. from + n. weight > 0: write the gradient with respect to x_normed of these rows to
- * dx, and add the gradient of the output matrix. */
+/* Return the loss of rows from .. from + n. weight > 0: also write the gradient with respect to these rows of
+ * x_normed to dx, and add the gradient of the output matrix. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;

@@ -11,12 +11,7 @@
  *     mean over the rows, 32 channels to 1               33
  *
  * One network serves all layers and heads of a model. The output is one value per column, for comparison with the
- * other columns.
- *
- * Incremental runs: the last two operations are linear, so the part that each pixel adds to the output is stored
- * (attn_image.r). A new row changes only the parts of the two oldest and the three newest rows. A wider image changes
- * only the last columns. Parts are always computed in the same order, so the result has the same bits as a complete
- * run. */
+ * other columns. */
 #ifndef WEIR_PREDICTOR_H
 #define WEIR_PREDICTOR_H
 
@@ -33,7 +28,10 @@ struct predictor {
 };
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
-/* The image of one KV head: the attention that its last tokens gave to each block. */
+/* The image of one KV head: the attention that its last tokens gave to each block. The network's last two operations
+ * are linear, so what each pixel adds to the output is stored (r) and reused: a new row changes r only in the two
+ * oldest and the three newest rows, a new column only in the last columns. The result has the same bits as a complete
+ * run. */
 struct attn_image {
 	int32_t rows, cap; /* rows: H; cap: most columns */
 	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, times H */

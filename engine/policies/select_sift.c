@@ -1,7 +1,7 @@
-/* engine/policies/select_sift.c - the policy `sift`: each decoded token selects what it reads, by a scan of a low-bit
- * copy of the keys (key sketch).
+/* engine/policies/select_sift.c - the policy `sift`: each decoded token selects what it reads, by a scan of low-bit
+ * keys.
  *
- * The key sketch stores each key value in 2, 4 or 8 bits. Each decoded token scores all entries with its own query
+ * The "key sketch" stores each key value in 2, 4 or 8 bits. Each decoded token scores all entries with its own query
  * and the sketch. It attends to the k entries per KV head with the highest scores, in full precision. In small models
  * attention changes from token to token, so a new selection for each token recovers more attention than rarer but
  * more precise ones.
