@@ -58,15 +58,16 @@ struct engine_info {
 	char template_name[32];
 	char template_error[400]; /* why the template is unusable */
 	int has_template;         /* 1: the file carries a template, usable or not */
-	/* properties of the template, 0 or 1: */
-	int thinks_first; /* it opens <think>: an answer begins with reasoning */
-	int takes_system; /* it renders system messages; 0: put the system prompt in front of the first question */
-	int wants_turns;  /* it refuses two questions in a row: join them into one message */
-	/* reasoning and answer are messages on different channels (gpt-oss); reasoning of earlier answers is not
-	 * rendered */
+	/* properties of the chat template, 0 or 1: */
+	int thinks_first; /* the template opens <think>: an answer begins with reasoning */
+	/* the template renders system messages; 0: put the system prompt in front of the first question */
+	int takes_system;
+	int wants_turns; /* the template refuses two questions in a row: join them into one message */
+	/* answers have a channel for reasoning and one for the answer itself (gpt-oss); the template omits the
+	 * reasoning of earlier answers */
 	int channels;
-	int think_switch;       /* it supports REPLY_NO_THOUGHT */
-	int think_ask;          /* it supports REPLY_THOUGHT */
+	int think_switch;       /* the template supports REPLY_NO_THOUGHT */
+	int think_ask;          /* the template supports REPLY_THOUGHT */
 	int asked_thinks_first; /* thinks_first of a REPLY_THOUGHT rendering */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token; /* weight bytes read to decode one token */
@@ -91,8 +92,8 @@ void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
 /* Return the length of a model file's head: all bytes before the weights. p[0 .. n) is the beginning of the file.
- * Return 0 if n is less than that length, and n if the bytes are not a model's. A sparse file that has only the head,
- * with the full length, can be opened with inspect_only or plan_only. */
+ * Return 0 if n is less than that length, and n if the bytes are not a model's. A sparse file with this head and the
+ * model's full length can be opened with inspect_only or plan_only, before the weights are downloaded. */
 uint64_t engine_head_bytes(const void *p, uint64_t n);
 
 /* Return the i-th name that a user can choose; NULL past the end. */
@@ -211,8 +212,8 @@ enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
  * asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
-/* Copy the bytes of a token to buf, at most cap; return their full number. They may be a part of a UTF-8 character. A
- * control token has no bytes; with_special = 1: it has those of its name. */
+/* Copy the bytes of a token to buf, at most cap. Return how many bytes the token has. They may be a part of a UTF-8
+ * character. A control token has no bytes; with_special = 1: it has those of its name. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
 /* Append the bytes of a token; return how many. */
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
@@ -232,8 +233,8 @@ void kv_policy_help(struct str *out);
 /* Append the policy's text with all settings, even default ones. Sessions store this text, because defaults may
  * change. */
 void kv_policy_whole(const char *text, struct str *out);
-/* Append the policy's text without settings that only older versions had. Settings that are dropped although they
- * changed results are appended to *removed, as "every=2, pool=9". */
+/* Append the policy's text without settings that only older versions had. A dropped setting is also appended to
+ * *removed, as "every=2, pool=9", if its value gave other results than this version does. */
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
 /* Append the policy's text with one setting changed, as short as possible. ERR_USAGE: no such setting or value. */
 int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
@@ -242,9 +243,10 @@ int kv_policy_endless(const char *text);
 /* Whether timeline_switch_kv() can keep KV entries when it switches from or to a policy. */
 enum kv_sharing {
 	KV_SHARES_NOTHING, /* never, because the policy evicts entries */
-	/* when switching from the policy; not when switching to it, because it must observe a whole prefill */
+	/* entries are kept when switching from the policy, but not when switching to it: it must observe a whole
+	 * prefill */
 	KV_SHARES_AFTER,
-	KV_SHARES_BOTH /* when switching from the policy and to it */
+	KV_SHARES_BOTH /* entries are kept in both directions */
 };
 enum kv_sharing kv_policy_sharing(const char *text);
 
@@ -394,7 +396,7 @@ enum { RINGS_MOST = 8 };
 struct ring_stats {
 	int32_t pinned;             /* first tokens, never evicted */
 	int32_t n_ring, ring_slots; /* number of rings, and slots of each; n_ring 0 = the policy evicts nothing */
-	int32_t factor;             /* a ring accepts one of `factor` tokens that the ring before it accepted */
+	int32_t factor;             /* of the tokens that a ring accepts, the next ring accepts one in `factor` */
 	int32_t fill[RINGS_MOST];   /* tokens in each ring */
 	/* index of the oldest and newest token of each ring; -1 = empty */
 	int32_t first[RINGS_MOST], last[RINGS_MOST];

@@ -27,8 +27,9 @@ void timeline_identity(const struct timeline *, struct str *out);
 /* Append the lines of timeline_identity() on which the entries of prefilled tokens (MARK_READ) depend. The policy is
  * not among them, because prefill attends to everything under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
-/* State that other CPU kernels, named by[0 .. n_by), computed the entries of the first n tokens. While the sequence
- * has such tokens, the timeline's identities have the line "begun by BY until N": later entries depend on these. */
+/* State that the entries of the first n tokens were computed by other CPU kernels, whose name is by[0 .. n_by). While
+ * the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because later entries
+ * depend on earlier ones. */
 void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
@@ -44,9 +45,10 @@ int32_t timeline_entries_ready(struct timeline *);
 enum token_mark {
 	MARK_READ = 0,      /* prefilled */
 	MARK_GENERATED = 1, /* decoded */
-	MARK_READ_END =
-		2, /* the last token of a prefill; of each prefill step, if results depend on the size of steps */
-	/* flag: the first token behind a pinned prefix of which generated tokens read only a selection */
+	/* the last token of a prefill, or of each prefill step if results depend on the size of steps */
+	MARK_READ_END = 2,
+	/* flag, added to the mark of the first token after a pinned prefix if generated tokens read that prefix by
+	 * selection */
 	MARK_STREAM = 4,
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
@@ -55,16 +57,16 @@ const uint8_t *timeline_marks(struct timeline *, size_t *n);
 /* 1 if layers with a sliding window still hold an entry of tokens first .. first + n, or if no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n to out: [n_layer][K, V][n_kv_head][n], timeline_token_bytes()
- * for each token. windows = 0: without layers with a sliding window, because they have evicted these entries or will
- * do so after loading. */
+ * for each token. windows = 0: omit layers with a sliding window. This is needed if these layers have evicted the
+ * entries, or will do so after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load fixed entries. first = 0 empties the timeline first. It has no tokens until timeline_head_load() or
- * timeline_adopt(). After -1 it is empty. */
+/* Load the fixed entries of tokens first .. first + n. With first = 0 the timeline is emptied before. It has no
+ * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Load the head. ERR_FAIL: it is damaged, or does not fit this timeline and the loaded entries. After -1 the timeline
  * is empty. */

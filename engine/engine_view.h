@@ -17,14 +17,15 @@ enum slot_what { SLOT_ADMITTED, SLOT_MOVED, SLOT_EVICTED };
 struct slot_event {
 	enum slot_what what;
 	int32_t token; /* index in the sequence */
-	int32_t ring;  /* ring that the entry entered or, if evicted, left; 1 = the newest */
+	int32_t ring;  /* ring that the token entered, or left if it was evicted; 1 = the newest ring */
 	float share;   /* share of pairs (layer, KV head) in which this happened in this call */
 	float evicted; /* share of pairs that have evicted the token so far */
 	float mass;    /* the token's attention mass, mean over these pairs; 0 = the policy does not sum it */
 };
 /* Called in the caller's thread after each call that admitted, moved or evicted tokens. Events are in no order. */
 typedef void timeline_evictions_fn(const struct slot_event *, size_t n, void *ud);
-/* Set the function that gets these events; NULL = none. Until the cache is full, all events are SLOT_ADMITTED. */
+/* Set the function that is called with slot events; NULL = none. Until the cache is full, all events are
+ * SLOT_ADMITTED. */
 void timeline_on_evictions(struct timeline *, timeline_evictions_fn *, void *ud);
 
 /* ---- the cache view (timeline/view.c) ----
@@ -64,7 +65,8 @@ struct cache_view {
 	 * maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4 tokens, in any
 	 * layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	float most; /* the maximum as attention mass (mean over KV heads of a column's sum); 0 = heat is not mass */
+	/* attention mass that heat 255 stands for: a column's sum, mean over KV heads; 0 = heat is not mass */
+	float most;
 	/* Running average of attention, as shares over all layers: share[0] of pinned tokens (of all tokens, if
 	 * nothing is ever evicted), share[i] of ring i. If the policy evicts, pinned tokens are not observed:
 	 * share[0] = 0. All 0 = nothing is observed. */
@@ -74,8 +76,9 @@ struct cache_view {
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* part of share[0] on the first 4 tokens; -1 = unknown */
-	/* KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 = unknown.
-	 * Under auto: of the pinned tokens. Under h2o, h2o+ and snapkv: that the next token will read. */
+	/* Number of KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 =
+	 * unknown. Under auto only entries of pinned tokens count. Under h2o, h2o+ and snapkv: the number that the
+	 * next token will read. */
 	int32_t selected;
 	/* refresh, recycled: layers that selected anew for that token; -1 = unknown, or another policy */
 	int32_t refreshed;
@@ -120,10 +123,11 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 /* Shares of a generated token's attention (auto: of its attention on pinned tokens). Mean over the query heads of the
  * layers measured since the last prefill. */
 struct attention_read {
-	int known;     /* 0 = not measured, or the policy does not use sift */
-	float exact;   /* share on the selected entries, estimated by the key sketch */
-	float sampled; /* 1 - exact, if a sample stands for the entries not selected; 0 = those are not read */
-	float spread;  /* standard error of `sampled`, which the sample estimates */
+	int known;   /* 0 = not measured, or the policy does not use sift */
+	float exact; /* share on the selected entries, estimated by the key sketch */
+	/* share on all other entries, 1 - exact, estimated by a sample of them; 0 = they are not read */
+	float sampled;
+	float spread; /* standard error of `sampled`, which the sample estimates */
 };
 void timeline_attention_read(const struct timeline *, struct attention_read *out);
 /* Measure these shares in a few layers of the next token that is decoded alone (not in a VERIFY step). Costs one more

@@ -13,7 +13,7 @@ enum { WATCH_MAX = 32 };
 /* Begin to watch n selection policies (sift, refresh, ...; at most WATCH_MAX). The sequence is computed with full
  * attention. For each generated token every watched policy also selects, and the probability on its selection is
  * summed. The timeline must have the policy `full` and no tokens. While policies are watched, the sequence cannot be
- * saved or loaded, and tokens are not drafted. A change of policy ends it. */
+ * saved or loaded, and tokens are not drafted. Watching ends when the timeline's policy changes. */
 int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *);
 
 /* Sums over `steps` generated tokens (divide by steps for means). Each of mass, oracle and recent is the share of
@@ -22,10 +22,10 @@ struct recovered {
 	double mass;   /* on the entries that the policy selects */
 	double oracle; /* on the entries with the highest probabilities in each KV head: the best possible */
 	double recent; /* on the first 4 entries and the newest ones */
-	/* The same on entries guessed from earlier tokens, plus the token's own entry. Sums over `guesses` tokens:
-	 * the first generated token after a prefill has no guess. */
+	/* Share of attention on entries guessed from earlier tokens, and on the token's own entry. Sums over
+	 * `guesses` tokens: the first generated token after a prefill has no guess. */
 	double last_row; /* on the entries with the highest probabilities for the previous token */
-	/* on those with the highest mean probability over all tokens generated since the last prefill */
+	/* on the entries with the highest mean probability over all tokens generated since the last prefill */
 	double mean_row;
 	int64_t guesses;
 	double selected; /* number of entries that the policy would read, mean over the layers */
@@ -35,9 +35,9 @@ struct recovered {
 /* Get the sums of watched policy i; -1: no such i. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
-/* Sums by the age of a selection, for policies that reuse one selection for several tokens. Age 0 is the token that
- * selects (this may be the last token of a prefill), age a is a tokens later. The last element sums all larger ages.
- * A layer is not counted while it reads everything. */
+/* Sums by the age of a selection, for policies that reuse one selection for several tokens. Age 0: the token that
+ * selects (also the last token of a prefill). Age n: n tokens later. The last element sums all larger ages. A layer
+ * is not counted while it reads everything. */
 enum { RECOVERY_AGES = 65 };
 struct recovered_ages {
 	double mass[RECOVERY_AGES]; /* sums of the probability on the entries that would be read */
@@ -59,7 +59,8 @@ int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *co
 
 /* Begin to record attention (observe_rows.c): one row of probabilities for each of the `last` tokens of a prefill and
  * for each generated token, `most` rows at most, with a column for each block of `block` KV entries. The timeline
- * must have the policy `full`. Recording ends when it is closed or changes its policy. Results do not change. */
+ * must have the policy `full`. Recording ends when the timeline is closed or its policy changes. Results do not
+ * change. */
 int timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 
 struct predictor_settings {

@@ -42,7 +42,7 @@ struct observe_recovery {
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities of `score`, on the host */
-	/* Probabilities of decoded tokens, to guess from: [n_layer][n_kv_head][ctx]. */
+	/* Attention probabilities of decoded tokens, for guesses about the next token: [n_layer][n_kv_head][ctx]. */
 	float *now, *last, *sum; /* of this step; of the previous step; sum since the last prefill */
 	int64_t before;          /* number of decoded tokens in `sum` */
 	struct tensor guess;     /* f32 [n_kv_head][ctx]: scores of a guess */
@@ -144,7 +144,8 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Add the probability on the entries of both guesses. Policies that read equally many entries share the result. */
+/* Add the probability on the entries of both guesses: by the previous token, and by the mean of all earlier ones. The
+ * result is stored for other policies that read equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));

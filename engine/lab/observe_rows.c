@@ -43,7 +43,7 @@ static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Fill row i of one layer with the attention of the query in row q_row of q to the first n_slots slots. */
+/* Fill row i of one layer with the attention of query q_row to the first n_slots slots. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {

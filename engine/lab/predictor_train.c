@@ -1,8 +1,8 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * An example: the input is a part of one KV head's image, H rows of some columns; the target is the same columns of
- * the next row, that of a generated token. The loss is the squared error. The two columns at a cut edge do not count,
- * because they lack neighbours.
+ * Input of an example: the attention of H consecutive tokens (rows) to some blocks of KV entries (columns) in one KV
+ * head. Target: the row of the next generated token. The loss is the squared error. The two columns at a cut edge do
+ * not count, because they lack neighbours.
  *
  * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
  * tested on held-out examples; the best network is kept. */

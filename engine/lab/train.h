@@ -102,7 +102,7 @@ void train_linear_back(struct backend *, struct train_matrix *, const float *x, 
 int32_t train_mask_sets(const struct train_mask *, int32_t n);
 /* Compute prob and attn of n rows from q, k and v. */
 void train_attention(struct trainer *, struct train_acts *, const struct train_mask *, int32_t n);
-/* Compute dq, dk and dv from dattn, for rows from .. n. Their row 0 is row `from`. */
+/* Compute dq, dk and dv from dattn, for rows from .. n. Row 0 of these gradients belongs to row `from`. */
 void train_attention_back(struct trainer *, const struct train_acts *, int32_t from, int32_t n);
 
 /* ---- train_ops.c: each call processes rows from .. to, one thread's part ---- */

@@ -134,8 +134,8 @@ static void prob_rows(void *arg, int task)
 	}
 }
 
-/* Compute a matrix product for each of `heads` heads. *_step: distance in floats between the operands of two heads.
- * b_shared: number of heads that share one operand b. */
+/* Compute a matrix product for each of `heads` heads. a_step, b_step, c_step: distance in floats between the operands
+ * of two heads. b_shared: number of heads that share one operand b. */
 static void heads_gemm(struct trainer *t, struct gemm g, int32_t heads, size_t a_step, size_t b_step, int32_t b_shared,
                        size_t c_step)
 {

@@ -84,8 +84,8 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Hash the model and the settings: a checkpoint is continued only if they are equal. The constant 0.0 stands for the
- * weight decay of older versions. */
+/* Hash the model and the settings: a checkpoint is continued only if they are equal. 0.0 is the weight decay that
+ * older versions had; it keeps their checkpoints usable. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
@@ -345,7 +345,7 @@ static const struct train_param *param_of(const struct trainer *t, struct view n
 	return NULL;
 }
 
-/* Copy the model file's keys, except those that are not true of the new file. */
+/* Copy the model file's keys, except those that would be wrong in the new file. */
 static void model_keys(const struct gguf *g, struct gguf_out *o, int half)
 {
 	const uint8_t *head = g->head ? g->head : g->base;

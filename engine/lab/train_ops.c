@@ -18,7 +18,7 @@ void train_norm(float *y, float *inv, const float *x, const float *w, int32_t co
 	}
 }
 
-/* With s = 1 / rms: d y_j / d x_i = s w_j (i = j) - s^3 w_j x_j x_i / cols. */
+/* The derivative with s = 1 / rms: d y_j / d x_i = s w_j (i = j) - s^3 w_j x_j x_i / cols. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to)
 {

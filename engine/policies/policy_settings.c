@@ -1,7 +1,7 @@
 /* engine/policies/policy_settings.c - the settings of one cache policy: to and from text.
  *
- * Nothing in this file uses the table of policies (policy.c): that table refers to the policies, and these use this
- * file. */
+ * To avoid a circular dependency, nothing here uses the table of policies (policy.c): the table refers to the
+ * policies, and they use this file. */
 #include "engine/policies/policy.h"
 
 #include <ctype.h>

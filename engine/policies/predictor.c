@@ -52,7 +52,8 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute m->r in row t for columns x .. x + n, at most STRIP of them. The image has columns from .. to. */
+/* Compute what pixels x .. x + n of row t add to the output (m->r); n is at most STRIP. The image has columns from ..
+ * to. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -102,7 +103,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* Compute m->r in row t for columns x0 .. to. */
+/* Compute what pixels x0 .. to of row t add to the output (m->r). */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {
@@ -112,8 +113,8 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* 1 if rows added since the last run change m->r in row t: the row is near an edge of the image, or next to a new
- * row. */
+/* 1 if rows added since the last run change what row t adds to the output (m->r): it is near an edge of the image, or
+ * next to a new row. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);

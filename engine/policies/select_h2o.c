@@ -190,7 +190,7 @@ static void heavy_admit(struct h2o *f, const float *sum, int32_t *heavy, int32_t
 	heavy[f->mass.n - 1] = slot;
 }
 
-/* h2o+: keep the queries of a prefill's last tokens until the step is committed. */
+/* h2o+: store the queries of a prefill's last tokens until the step is committed. */
 static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, const struct tensor *q,
                      const struct tensor *raw, int32_t n_slots)
 {
@@ -201,7 +201,7 @@ static void h2o_seen(struct selector *s, const struct step *st, int32_t layer, c
 		s->kv->be->ops->copy(s->kv->be, &f->query, layer * WINDOW_TOKENS, q, st->n - n, n);
 }
 
-/* h2o+: compute the attention of the token with kept query i to the first n slots of a layer, and add it to the
+/* h2o+: compute the attention of the token with stored query i to the first n slots of a layer, and add it to the
  * window. Of the query heads that share a KV head, the largest probability counts. */
 static void window_scan(struct selector *s, int32_t layer, int32_t i, int32_t n)
 {

@@ -2,20 +2,18 @@
  * small network expects it to attend to (AttentionPredictor, arXiv 2502.04077). The first and the newest entries are
  * always read.
  *
- * The network (predictor.h) sees the history of a KV head: a row for each of the last tokens, a column for each
- * block, and in it the largest probability that the token gave to an entry of the block. The history starts with the
+ * The network (predictor.h) sees the history of a KV head. It is a table with a row for each of the last tokens and a
+ * column for each block: the largest probability that the token gave to an entry of the block. It starts with the
  * last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did not read
- * count as 0. To correct that, each `calibrate`-th token scans all keys for its row. It does not read more entries
- * than other tokens.
+ * count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries than
+ * other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, of their largest
  * probabilities. The newest entries begin at a block's border, so they can be one block more. Rows of prefill tokens
  * do not include later tokens.
  *
  * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
- * the mean of the rows.
- *
- * The history is on the host. The network runs on the threads of a CPU backend. */
+ * the mean of the rows. */
 #include "engine/policies/select_mass.h"
 
 #include <inttypes.h>
@@ -351,8 +349,8 @@ static void keep_largest(const struct predict_params *par, float *row, int32_t s
 	*at = p > *at ? p : *at;
 }
 
-/* Add a row to the history of each KV head of a layer, from mass.score. logarithms = 1: it has logarithms of the
- * probabilities of all n_slots slots; 0: probabilities of the slots that were read. */
+/* Add a row to the history of each KV head of a layer. logarithms = 1: mass.score has the logarithms of the
+ * probabilities of all n_slots slots; 0: it has the probabilities of the slots that were read. */
 static void add_rows(struct selector *s, int32_t layer, int32_t n_slots, int logarithms)
 {
 	struct predict *f = s->state;
@@ -421,7 +419,8 @@ static void predict_end(struct selector *s, const struct step *st, int32_t n_slo
 	f->selected_for = 0;
 }
 
-/* Forget the history. Return n less the tokens that must be prefilled again to start a new one. */
+/* Forget the history. Return how many of the first n tokens need no new prefill: the tokens after them must be
+ * prefilled again to start a new history. */
 static int32_t predict_rewind(struct selector *s, int32_t n)
 {
 	struct predict *f = s->state;

@@ -158,7 +158,7 @@ static int quest_select(struct selector *s, const struct step *st, int32_t layer
 	return 1;
 }
 
-/* Recompute the bounds of the last page from the keys that it still has. */
+/* After a rollback, recompute the bounds of the last page from the keys that it still has. */
 static int32_t quest_rewind(struct selector *s, int32_t n)
 {
 	int32_t rest = n % par_of(s)->page;

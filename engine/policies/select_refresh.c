@@ -48,7 +48,7 @@ struct refresh {
 	uint8_t *due;         /* [n_layer]: 1: the running step may replace a set */
 	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
 	int32_t start;        /* length of the sequence after the last prefill; tokens are counted from there */
-	/* number of times that a layer used a set for a token (asked), and of these, selected a new set (chose) */
+	/* asked: how often a layer needed a set for a token; chose: how often it selected a new one for that */
 	int64_t asked, chose;
 };
 
@@ -368,7 +368,7 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects, or may select, must be the last of a VERIFY step. */
+/* A token that selects, or may select, must be the last of a VERIFY step, because later tokens would read its set. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;

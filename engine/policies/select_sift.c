@@ -216,7 +216,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return a part of the k best of n_slots entries. Attention will select them into c->slots by the part's query. */
+/* Return an attn_part of the k best of n_slots entries. The backend selects them into c->slots during attention, by
+ * the part's query. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
@@ -316,8 +317,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* The spread, observed at the end of the last prefill, stays valid while that prefill is kept. Otherwise return n
- * less the tokens that must be prefilled again to observe it. */
+/* Return how many of the first n tokens need no new prefill: all, if the last prefill is kept whole, because the
+ * spread was observed at its end. Otherwise the last s->tail tokens must be prefilled again to observe it. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;

@@ -122,8 +122,8 @@ void engine_identity(const struct engine *e, struct str *out)
 	}
 }
 
-/* Append the lines on which KV entries depend because of the policy: policy, entry type, size of steps, and earlier
- * policies under which some entries were computed. */
+/* Append lines about what KV entries depend on: policy, entry type, size of steps, and earlier policies under which
+ * some entries were computed. */
 static void policy_lines(const struct timeline *tl, struct str *out)
 {
 	const struct cache *c = &tl->cache;
@@ -138,15 +138,15 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* Because of this line, snapshots of older versions do not fit: there the policy evicted entries also from
-	 * layers with a sliding window. */
+	/* This line makes snapshots of older versions unusable: in them the policy evicted entries also from layers
+	 * with a sliding window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
 		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
-/* Append the lines on which KV entries depend whatever the policy is. */
+/* Append lines about other things that KV entries depend on, under every policy. */
 static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
 	if (tl->cache.read_share > 0)

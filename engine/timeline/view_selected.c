@@ -63,7 +63,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries were read. *region: number of slots that can be selected now; set to their number
+/* 1 if it is known which entries were read. *region: in: number of slots that can be selected now; out: their number
  * when the last token selected. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
