@@ -21,8 +21,8 @@
 /* Append lines of text with all that decides the bits of entries and logits, except the weights' values: format, byte
  * order, architecture, hyperparameters, types and shapes of tensors, tokenizer, CPU kernels. */
 void engine_identity(const struct engine *, struct str *out);
-/* Append lines of text with the timeline's part: cache policy, entry type, step size, and the context if the policy
- * depends on it. */
+/* Append lines of text with the settings of the timeline that decide the bits of entries: cache policy, entry type,
+ * step size, and the context if the policy depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
 /* Append the lines of timeline_identity() on which the entries of prefilled tokens (MARK_READ) depend. The policy is
  * not among them, because prefill attends to everything under every policy. */

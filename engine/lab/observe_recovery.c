@@ -43,9 +43,10 @@ struct observe_recovery {
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities of `score`, on the host */
 	/* Attention probabilities of decoded tokens, for guesses about the next token: [n_layer][n_kv_head][ctx]. */
-	float *now, *last, *sum; /* of this step; of the previous step; sum since the last prefill */
-	int64_t before;          /* number of decoded tokens in `sum` */
-	struct tensor guess;     /* f32 [n_kv_head][ctx]: scores of a guess */
+	/* probabilities in this step; in the previous step; sum over the steps since the last prefill */
+	float *now, *last, *sum;
+	int64_t before;      /* number of decoded tokens in `sum` */
+	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
 	struct {
 		int32_t n;
 		double last, mean;

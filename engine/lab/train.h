@@ -57,7 +57,8 @@ struct trainer {
 	struct train_param embd, out_norm; /* [n_vocab][n_embd], [n_embd] */
 	struct train_matrix out;           /* output matrix; w.w NULL = use the embedding matrix */
 	struct train_layer *layer;
-	/* after the last layer: [n][n_embd], [n][n_embd], [n], [LOGIT_ROWS][n_vocab] */
+	/* x, x_normed: [n][n_embd] output of the last layer, before and after the norm; x_inv: [n] 1 / root mean
+	 * square of x; logits: [LOGIT_ROWS][n_vocab] */
 	float *x, *x_normed, *x_inv, *logits;
 	/* gradients with respect to activations, of the rows after the constant prefix */
 	float *dx, *dnorm, *dq, *dk, *dv, *dattn, *dprob, *dgate, *dup, *dlow, *dh;
@@ -90,8 +91,8 @@ void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct 
 /* Return the sum of -ln p(next[i]) over rows from .. n of the last forward pass. weight > 0: also add `weight` times
  * its gradient to the g of all trained parameters. Rows before `from` are constants, without gradient. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T plus the adapter's part for n rows; low [n][rank] gets x A^T. _back adds the gradients of the
- * parameters, and overwrites dx; with adds = 1 it adds to dx. */
+/* Compute y = x W^T plus the adapter's part for n rows; low [n][rank] gets x A^T. train_linear_back() adds the
+ * gradients of the parameters, and overwrites dx; with adds = 1 it adds to dx. */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);
@@ -110,8 +111,8 @@ void train_attention_back(struct trainer *, const struct train_acts *, int32_t f
 /* Compute y = w * x / rms(x), where rms is the root mean square. inv [rows] gets 1 / rms(x). */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* Add the gradient with respect to x to dx. _weights: add the gradient with respect to w to dw, for columns from ..
- * to of n rows. */
+/* Add the gradient with respect to x to dx. train_norm_back_weights(): add the gradient with respect to w to dw, for
+ * columns from .. to of n rows. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,
@@ -119,13 +120,13 @@ void train_norm_back_weights(float *dw, const float *dy, const float *x, const f
 /* Apply RoPE to the heads in place, by angles[row][dims]. back = 1: the inverse rotation, for gradients. */
 void train_rope(float *x, const float *angles, int32_t heads, int32_t head_dim, int32_t dims, int neox, int back,
                 int32_t from, int32_t to);
-/* Compute h = silu(gate) * up for n values. _back: compute the gradients with respect to gate and up. */
+/* Compute h = silu(gate) * up for n values. train_glu_back(): compute the gradients with respect to gate and up. */
 void train_glu(float *h, const float *gate, const float *up, size_t n);
 void train_glu_back(float *dgate, float *dup, const float *dh, const float *gate, const float *up, size_t n);
 /* Return -ln p(id) of a row of n logits, and overwrite the row with the gradient: weight * (softmax - onehot(id)). */
 double train_cross_entropy(float *logits, int32_t n, int32_t id, float weight);
-/* Overwrite p[0 .. n) with its softmax. _back: overwrite d, the gradient with respect to p, with the gradient with
- * respect to the softmax's input: scale * p * (d - sum(p * d)). */
+/* Overwrite p[0 .. n) with its softmax. train_softmax_back(): on entry d is the gradient with respect to p; overwrite
+ * it with the gradient with respect to the softmax's input, scale * p * (d - sum(p * d)). */
 void train_softmax(float *p, int32_t n);
 void train_softmax_back(float *d, const float *p, int32_t n, float scale);
 

@@ -34,7 +34,7 @@ _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "w
  * run. */
 struct attn_image {
 	int32_t rows, cap; /* rows: H; cap: most columns */
-	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, times H */
+	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, times `rows` */
 	float *a, *r;
 	int32_t first;    /* ring index of the oldest row */
 	int32_t fresh;    /* number of rows added since r was computed; `rows` = r is invalid */

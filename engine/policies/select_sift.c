@@ -46,7 +46,7 @@ struct sift {
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] 1 for observed tokens of a step, else 0 */
 	int32_t weight_cap;
-	double *spread; /* [n_layer] number of entries that have SPREAD_SHARE of the probability */
+	double *spread; /* [n_layer] how many entries together get SPREAD_SHARE (95 %) of the probability */
 	int has_spread;
 	int32_t *split_layer, *split_k; /* [n_layer] scratch: layers that select; k of each of them */
 	double *split_spread;           /* [n_layer] scratch: spread of each of them */
