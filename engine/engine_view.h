@@ -130,8 +130,8 @@ struct attention_read {
 	float spread; /* standard error of `sampled`, which the sample estimates */
 };
 void timeline_attention_read(const struct timeline *, struct attention_read *out);
-/* Measure these shares in a few layers of the next token that is decoded alone (not in a VERIFY step). Costs one more
- * scan of the key sketch per layer. */
+/* Measure these shares in a few layers of the next token that is decoded alone (not together with drafted tokens).
+ * Costs one more scan of the key sketch per layer. */
 void timeline_attention_read_measure(struct timeline *);
 
 #endif

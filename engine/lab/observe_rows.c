@@ -16,7 +16,7 @@
 struct observe_rows {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	int32_t block, last, most; /* entries per block; recorded tokens at the end of a prefill; most rows */
+	int32_t block, last, most; /* entries per block; number of last prefill tokens to record; most rows */
 	int32_t cols, heads;       /* blocks; KV heads of all recorded layers together */
 	struct tensor score, query;
 	float *p;          /* [ctx] scores of one head, on the host */

@@ -88,10 +88,9 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* Set the initial weights, which predict well without training: 0.3 times the last row plus 0.7 times the mean of the
- * rows. Inner channel 0 is the image, inner channel 1 the constant 1. Outer channel 0 is the image, outer channel 1
- * its last row only: in other rows the constant of the row below is subtracted 10^4 times, so that the ReLU gives 0.
- * All other channels are random with small weights. */
+/* Set the initial weights: the network computes 0.3 times the last row plus 0.7 times the mean of the rows, which
+ * predicts well without training. Outer channel 0 passes the image on. Outer channel 1 passes on its last row only:
+ * in other rows a large constant is subtracted before the ReLU. All other channels are random with small weights. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };
@@ -182,7 +181,7 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!kept)
 		return 0;
 	observe_rows_shape(kept, &sh);
-	/* the first row with at least 4 columns between the entries that are always read */
+	/* least: the first row that has at least 4 columns besides those that are always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;

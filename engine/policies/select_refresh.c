@@ -368,7 +368,8 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* A token that selects, or may select, must be the last of a VERIFY step, because later tokens would read its set. */
+/* In a VERIFY step, which computes several drafted tokens, a token that selects or may select must be the last: later
+ * ones would read its set. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;

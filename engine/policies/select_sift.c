@@ -30,8 +30,8 @@ _Static_assert(sizeof(struct sift_params) <= POLICY_VALUES, "settings do not fit
 
 struct sift {
 	struct tensor *sketch; /* [n_layer] u8; no data for sliding-window layers, and none if bits = 16 */
-	/* Scores and selected slots of one token; a VERIFY step has one choice per token. Those after the first are
-	 * allocated when first used. */
+	/* Scores and selected slots of one token. A step that verifies drafted tokens has one choice per token; all
+	 * but the first are allocated on first use. */
 	struct choice {
 		struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 		struct tensor slots; /* i32 [n_kv_head][most + sample] */
@@ -317,8 +317,8 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Return how many of the first n tokens need no new prefill: all, if the last prefill is kept whole, because the
- * spread was observed at its end. Otherwise the last s->tail tokens must be prefilled again to observe it. */
+/* Return how many of the first n tokens need no new prefill. If the whole last prefill is among them: all, because
+ * the spread was observed at its end. Otherwise the last s->tail tokens must be prefilled again to observe it. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
