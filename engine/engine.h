@@ -242,7 +242,7 @@ int kv_policy_with(const char *text, const char *key, const char *value, struct 
 int kv_policy_endless(const char *text);
 /* Whether timeline_switch_kv() can keep KV entries when it switches from or to a policy. */
 enum kv_sharing {
-	KV_SHARES_NOTHING, /* never, because the policy evicts entries */
+	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
 	/* entries are kept when switching from the policy, but not when switching to it: it must observe a whole
 	 * prefill */
 	KV_SHARES_AFTER,

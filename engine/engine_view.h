@@ -58,7 +58,7 @@ struct cache_view {
 	 * evicted */
 	uint8_t where[VIEW_COLS];
 	enum view_watched watched; /* meaning of heat[] for tokens that are not pinned */
-	/* meaning for pinned tokens; a column with both kinds shows the larger heat */
+	/* meaning of heat[] for pinned tokens; a column with both kinds of tokens shows the larger heat */
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
 	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) of the maximum (1 = that or less); 0 = nothing. The
@@ -87,8 +87,9 @@ struct cache_view {
 	float cosine;
 	/* Shares of a generated token's attention (auto: of its attention on pinned tokens). Mean over the query
 	 * heads of the layers measured since the last prefill; -1 = unknown. */
-	float recovered; /* refresh, recycled: on the entries selected earlier, measured when a layer selects anew */
-	float estimated; /* sift: on the selected entries, estimated by the key sketch */
+	/* refresh, recycled: share on the previously selected entries, measured when a layer selects anew */
+	float recovered;
+	float estimated; /* sift: share on the selected entries, estimated by the key sketch */
 	/* sift: number of sampled entries per KV head, which stand for all entries not selected; 0 = no sample */
 	int32_t sampled;
 	float spread;   /* sift: standard error of the share that the sample estimates; -1 = unknown */

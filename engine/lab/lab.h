@@ -19,13 +19,13 @@ int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *
 /* Sums over `steps` generated tokens (divide by steps for means). Each of mass, oracle and recent is the share of
  * attention on equally many KV entries, chosen in different ways; mean over query heads and layers. */
 struct recovered {
-	double mass;   /* on the entries that the policy selects */
-	double oracle; /* on the entries with the highest probabilities in each KV head: the best possible */
-	double recent; /* on the first 4 entries and the newest ones */
+	double mass;   /* share on the entries that the policy selects */
+	double oracle; /* share on the entries with the highest probabilities in each KV head: the best possible */
+	double recent; /* share on the first 4 entries and the newest ones */
 	/* Share of attention on entries guessed from earlier tokens, and on the token's own entry. Sums over
 	 * `guesses` tokens: the first generated token after a prefill has no guess. */
-	double last_row; /* on the entries with the highest probabilities for the previous token */
-	/* on the entries with the highest mean probability over all tokens generated since the last prefill */
+	double last_row; /* share on the entries with the highest probabilities for the previous token */
+	/* share on the entries with the highest mean probability over all tokens generated since the last prefill */
 	double mean_row;
 	int64_t guesses;
 	double selected; /* number of entries that the policy would read, mean over the layers */

@@ -495,7 +495,8 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
 	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
 	w->cosine = xcalloc(queries, sizeof *w->cosine);
-	/* If c->q exists, the cache rotates queries into it, so that the observer gets the unrotated ones. */
+	/* Allocate c->q if it is missing: the cache then rotates queries into it, and the observer gets the unrotated
+	 * ones. */
 	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||

@@ -43,7 +43,7 @@ struct attn_image {
 
 /* Set up an empty image. a and r are zeroed memory [rows][cap] that the caller owns. */
 void attn_image_init(struct attn_image *, float *a, float *r, int32_t rows, int32_t cap);
-/* Set the first n columns of the image to 0. Only these may be in use. */
+/* Set the first n columns of the image to 0. Columns from n on must be unused. */
 void attn_image_clear(struct attn_image *, int32_t n);
 /* Replace the oldest row by a new one. Return the new row; the caller fills all `cap` columns. */
 float *attn_image_push(struct attn_image *);

@@ -230,7 +230,8 @@ int32_t draft_pace_length(struct draft_pace *p, const struct draft *d)
 		}
 	}
 	p->idle = length ? 0 : p->idle + 1;
-	/* Discard the times of longer steps: the machine's load may have changed. */
+	/* Discard the times of steps with drafts, so that they are measured again: the machine's load may have
+	 * changed. */
 	if (p->idle >= IDLE_MOST) {
 		memset(p->seconds + 2, 0, sizeof p->seconds - 2 * sizeof *p->seconds);
 		p->idle = 0;

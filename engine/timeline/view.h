@@ -16,7 +16,7 @@ struct view_work {
 	struct cache_view *out;
 	const struct cache *p; /* the timeline's cache */
 	struct retained_view in;
-	const struct selector *sel;        /* selects what generated tokens read; NULL = they read everything */
+	const struct selector *sel;        /* selector of what generated tokens read; NULL = they read everything */
 	const struct observe_panel *panel; /* records what tokens select; NULL before the first view */
 	/* number of heads that evict independently: pairs (layer, KV head), or whole layers. Sliding-window layers
 	 * are not counted. */
