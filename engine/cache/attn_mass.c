@@ -81,7 +81,8 @@ static int is_kept(const struct attn_mass *f, int32_t plane)
 	return 0;
 }
 
-/* The first plane after `plane` that may be written. One always exists. */
+/* Return the first plane after index `plane` that is neither current nor kept for a rollback. mass_begin()
+ * allocates enough planes for one to exist. */
 static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 {
 	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
@@ -106,7 +107,8 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed or the call is being cancelled. Then its reads and writes did nothing. */
+/* 1 if the backend has failed or the running call is being cancelled. Its last reads and writes then had no
+ * effect. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -133,7 +135,7 @@ static void write_all(struct attn_mass *f)
 	f->be->ops->write(f->be, &f->plane[f->now], 0, f->swap, plane_bytes(f));
 }
 
-/* Copy the sums of these n slots to the host; its other sums stay out of date. */
+/* Copy the attention sums of n slots from the backend to the host. All other sums on the host stay out of date. */
 static void read_few(struct attn_mass *f, const int32_t *slot, int32_t n)
 {
 	size_t heads = (size_t)f->rings->heads;
@@ -177,13 +179,14 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose planes first: even if something fails below, the step must not write the current plane. */
+	/* Choose the planes to write before anything can fail: a failed step may still write, but never to the
+	 * current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* plane_stale stays set until the commit, because a step that is being cancelled writes nothing */
+		/* Leave plane_stale set until the commit, because a cancelled step writes nothing. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);
@@ -289,7 +292,7 @@ void mass_follow(struct attn_mass *f)
 
 /* ---- saving ---- */
 
-/* Pass the sums head by head, the order in which the backend stores them. */
+/* Save or load the sums head by head, as the backend stores them. The host stores them slot by slot. */
 void mass_archive(struct attn_mass *f, struct serializer *a, int32_t slots)
 {
 	const struct rings *r = f->rings;

@@ -1,13 +1,13 @@
-/* engine/cache/attn_mass.h (private to engine/) - attention mass: the attention that each KV entry of a bounded
- * stream has received, summed on the backend.
+/* engine/cache/attn_mass.h (private to engine/) - attention mass: the sum of the attention that each KV entry of a
+ * bounded cache has received. Entries with little mass are evicted.
  *
- * A *plane* of sums is f32 [heads][slots of the rings and their stage]. A step reads the current plane and writes
- * another one for each of its tokens (READ: one for all). The new plane becomes current when the step is committed,
- * so a rollback changes nothing. Up to MASS_POINTS older planes are kept as *points*, to which committed tokens can
- * be rolled back.
+ * The backend stores the sums of all entries in a plane, f32 [heads][slots]. A step of the model reads the current
+ * plane and writes a new one; a VERIFY step writes one for each of its tokens. Committing the step makes a new plane
+ * current, so an uncommitted step changes nothing. Up to MASS_POINTS older planes are kept as points, to which
+ * committed tokens can be rolled back.
  *
- * The host's sums are in the rings (rings.h). A join copies only the few sums that it compares to the host; a view or
- * a snapshot copies all. So no step waits for them. */
+ * The host has a copy of the sums in struct rings (rings.h), which is updated only when the sums are compared, shown
+ * or saved. */
 #ifndef WEIR_ATTN_MASS_H
 #define WEIR_ATTN_MASS_H
 
@@ -30,7 +30,7 @@ struct attn_mass {
 	struct tensor plane[MASS_PLANES];
 	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
 	int32_t now;          /* index of the current plane */
-	/* planes that the running step writes: sums after its first token, second token, ... */
+	/* planes that the running step writes; a VERIFY step writes one for each of its tokens */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
@@ -45,11 +45,13 @@ struct attn_mass {
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
-/* Make the host's sums current and forget all points: the rings were reset, or their sums changed. */
+/* Forget all points and declare the sums on the host to be the newest. Call it after the rings were reset or their
+ * sums changed. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of tokens pos .. pos + n. weight[n]: EMA weight of each token. planes: how many planes the step
- * writes, 1 or (VERIFY) n. Returns -1 if the step is cancelled, the backend has failed or memory is short. */
+/* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
+ * planes: how many planes the step will write, n for VERIFY, else 1. Returns 0; or -1 if the step is cancelled,
+ * the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
 /* The plane that token `index` of the step reads. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
@@ -57,30 +59,33 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);
-/* Copy the sums that rings_insert() of n tokens will compare to the host. Call it before rings_insert(). */
+/* Copy to the host the sums that rings_insert() of n tokens will compare. Call it before rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Move the backend's sums as rings_insert() moved entries. Call it after rings_insert(). */
+/* Repeat the moves of rings_insert() with the sums on the backend. Call it after rings_insert(). */
 void mass_follow(struct attn_mass *);
-/* Scale the sums if the weights of tokens pos .. pos + n would overflow. Call it between steps: inside a step it
- * would wait for the backend. Returns 0 or -1. */
+/* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does so too,
+ * but calling it between two steps avoids a wait inside the step. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
-/* Keep the current sums, after t tokens, as point i. A step that is being cancelled leaves no point. */
+/* Keep the current sums, which cover t tokens, as point i. nll: the model's surprise at the last of them. If the
+ * backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep as point i the sums after token `index` of the step that was just committed. */
+/* Keep as point i the sums after token `index` of the VERIFY step that was just committed. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);
-/* Forget the points after more than t tokens. */
+/* Forget all points that cover more than t tokens. */
 void mass_forget(struct attn_mass *, int32_t t);
 
 /* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */
 int mass_read(struct attn_mass *);
-/* Pass the points to the serializer. slots[i]: slots of point i, 0 for an unused point. Loads into free planes. */
+/* Save or load all points (serialize.h). slots[i]: number of slots of point i. Loading writes planes that are not
+ * in use. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
-/* Pass the sums of the first `slots` slots to the serializer. All other sums must be 0. */
+/* Save or load the sums on the host of the first `slots` slots (serialize.h). The sums of all other slots must be
+ * 0. */
 void mass_archive(struct attn_mass *, struct serializer *, int32_t slots);
 
 #endif

@@ -17,7 +17,7 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
-	/* A new message begins here: an undo rolls back to this point. */
+	/* A prefill after decoded tokens starts a new message: keep the recurrent states for an undo of it. */
 	if (c->model && !step_generates(st) && c->total > c->read_end)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
@@ -38,13 +38,14 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 if the step's tokens attend one at a time, each to entries selected for it alone. */
+/* 1 for a VERIFY step of several tokens. Each of its tokens selects its own KV entries. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Copy row `row` of src into the one-row tensor `one`, allocated on first use for the widest layer. Returns `one`. */
+/* Copy row `row` of src into the one-row tensor `one` and return `one`. It is allocated on first use, large enough
+ * for every layer. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
 	if (!one->data && cache_alloc(c, one, DT_F32, 1, widest_queries(c->hp), NULL))
@@ -67,9 +68,10 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Return the parts to attend to, with entries that can be read now. Host planes: one part with rows on the device.
- * Disk planes: for a decoded token, one list of the region is replaced by rows in memory, if the list fits. Entries
- * outside of the region are never kept as rows, because they move between slots. */
+/* Return the parts (ranges or lists of slots) to attend to, with entries in fast memory. Planes in host memory:
+ * the part reads entries that were copied to the device. Planes on disk: a decoded token reads one list of
+ * selected slots from a cache in memory (kv_rows.h), if the list fits. Slots outside of the region are not cached,
+ * because their entries move between slots. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -93,8 +95,8 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* Describe what the step's tokens read. All of them read the same parts: the tokens of a step, or one token of a
- * VERIFY step. */
+/* Fill *r with the parts of the cache (struct attn_part) that the tokens of st attend to. st: a whole step, or one
+ * token of a VERIFY step. */
 static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
@@ -106,7 +108,7 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* After attention: clear the selections, and notify disk prefetch, observers and selector. */
+/* Finish a layer after its attention: mark selections as done; notify disk prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -122,7 +124,7 @@ static void after_attention(struct cache *c, const struct step *st, int32_t laye
 		s->seen(&c->sel, st, layer, r->q, x->q, r->n_slots);
 }
 
-/* Estimate which blocks the prompt tokens read of a part whose slot i holds token i. NULL: they read everything. */
+/* Estimate which blocks of KV entries each prompt token needs to read. Returns NULL if all entries must be read. */
 static const struct tensor *blocks_of(struct cache *c, const struct step *st, int32_t layer, const struct reading *r)
 {
 	const struct attn_spec *a = &model_layer_spec(c->hp, layer)->attn;
@@ -149,7 +151,7 @@ static const struct tensor *blocks_of(struct cache *c, const struct step *st, in
 	return &c->blocks;
 }
 
-/* Attend the tokens of st in one layer: one call of attention, or two with two probes. */
+/* Compute the attention of the tokens of st in one layer. */
 static void attend_once(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -175,7 +177,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 		                 .prompt = !step_generates(st),
 		                 .sinks = x->sinks,
 		                 .blocks = blocks_of(c, st, layer, &reads) };
-	/* A call has room for one probe. If both retention and selector observe, the tokens attend twice. */
+	/* A probe records attention weights. kv_attend() takes one, so attend twice if retention and selector both
+	 * have one. */
 	call.probe = own ? own : probe;
 	kv_attend(&c->kv, layer, &call, st->n);
 	call.probe = probe;
@@ -186,8 +189,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* How many tokens of a VERIFY step, starting with this one, can attend in one call: no token may affect what the next
- * one reads, and all entries must be in memory. */
+/* Return how many tokens of a VERIFY step, from st->index on, can attend in one call. Several can only if no token
+ * changes what the next one selects, and all entries are in memory. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -201,7 +204,7 @@ static int32_t tokens_together(struct cache *c, const struct step *st, int32_t l
 	return MIN(most, left);
 }
 
-/* The queries of token st->index of a VERIFY step, with an output tensor of its own. */
+/* Return the queries and an output buffer for one token, st->index, of a VERIFY step. */
 static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
 {
 	struct qkv one = *x;
@@ -211,7 +214,7 @@ static struct qkv token_of(struct cache *c, const struct step *st, const struct 
 	return one;
 }
 
-/* Attend n tokens of a VERIFY step, each with parts of its own, in one call. */
+/* Compute the attention of n tokens of a VERIFY step in one call. Each token reads its own selection. */
 static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
 {
 	struct step at[VERIFY_MOST];
@@ -287,8 +290,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* Uncommitted data needs no cleaning: the next step overwrites slots behind the committed ones, and sums and sets of
- * the step are stored beside those in use. */
+/* Nothing must be undone: the next step overwrites uncommitted KV entries. New attention mass and selected sets
+ * are stored apart from the current ones until a commit. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };
@@ -298,8 +301,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* be->rows_alone = 0: drafted tokens pass through each layer one by one, which recurrent layers do not
-	 * support. */
+	/* Without be->rows_alone, results are bit-identical only if drafted tokens are computed one by one.
+	 * Recurrent layers cannot do that. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -315,8 +318,8 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- other changes ---- */
 
-/* Roll the selector and the observers back to n tokens. Return the largest length that all of them can continue
- * from. */
+/* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, from
+ * which all of them can continue. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -336,8 +339,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Replay only if the selector can continue. A selector that must observe the end of a prefill again needs a
-	 * prefill. */
+	/* Decode tokens again only if the selector can continue from n (to >= n). Otherwise it must first observe
+	 * the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -349,8 +352,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The selector must observe the end of a prefill again (to > 0). It will, because the tokens up to n
-		 * are prefilled. */
+		/* The selector must observe the last tokens of a prefill again. It will, because the tokens up to
+		 * n are prefilled. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);
@@ -362,13 +365,14 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* Lengths to which sliding-window layers can roll back: `least` tokens or more, or exactly `pin`. */
+/* Numbers of tokens to which the sliding-window layers can roll back: `least` or more, or exactly `pin`. */
 struct returns {
 	int32_t least, pin;
 };
 
-/* Once entries have moved, snapshots contain only the newest windows and those of the pinned prefix. A sequence that
- * was not loaded from a snapshot has the same limits, so that both behave alike. */
+/* After entries have moved, a snapshot contains sliding windows only for the newest tokens and for the pinned
+ * prefix. A loaded sequence can roll back only to these. All other sequences get the same limits, so that both
+ * behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -406,7 +410,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	kv_rows_clear(&c->kv); /* slots may change between the region and the stream, in which entries move */
+	kv_rows_clear(&c->kv); /* drop cached copies, because pinning may change which slots are in the region */
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)
@@ -469,7 +473,8 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* Accept no entries if the model has recurrent layers: their states do not come with the entries. */
+	/* A model with recurrent layers also needs their states, which do not come with the KV entries: accept no
+	 * entries. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;
 }

@@ -115,9 +115,12 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-enum { ROWS_LEAST = 16 }; /* below one row per 16 slots, rows would hold little more than one token's selection */
+/* cache selected entries in memory only if at least 1 in 16 slots fits; fewer would hardly exceed one token's
+ * selection */
+enum { ROWS_LEAST = 16 };
 
-/* Rows of each KV head that fit in `bytes`, if decoded tokens select; else 0. */
+/* Return how many selected entries (rows) per KV head can be cached in `bytes` of memory; 0 if decoded tokens read
+ * all entries. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->type, cap, 0), one = kv_rows_bytes(c->hp, c->type, cap, 1) - none, rows;
@@ -131,7 +134,8 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
-/* Rows of each KV head on the device, if `bytes` more than the least may be used. */
+/* Return how many selected entries (rows) per KV head the device can cache with `bytes` more than the least
+ * memory. */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

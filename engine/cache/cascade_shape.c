@@ -1,7 +1,8 @@
-/* engine/cache/cascade_shape.c - the sizes of a bounded cache; see cascade_shape.h. */
+/* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-enum { ROOM_MIN = 256 }; /* size=auto: least slots behind the pinned prefix, unless a quarter of the context is less */
+/* size=auto: slots that pinned tokens must leave free, or a quarter of the context if that is less */
+enum { ROOM_MIN = 256 };
 
 static int32_t clamp(int32_t n, int32_t most)
 {
@@ -9,7 +10,7 @@ static int32_t clamp(int32_t n, int32_t most)
 	return n > 0 ? n : 1;
 }
 
-/* auto: the requested context, at most what the model was trained with. */
+/* Return the context for policy `auto`: as requested, but at most the length that the model was trained with. */
 static int32_t fill_ctx(const struct cache *c)
 {
 	return c->hp->ctx_train > 0 ? clamp(c->ctx, c->hp->ctx_train) : c->ctx;
@@ -31,7 +32,8 @@ int32_t cascade_lag(const struct rings_shape *s, int32_t chunk)
 	return clamp(s->stage - chunk + 1, clamp(s->w / 8, LAG));
 }
 
-/* The stage holds a step's tokens and those that wait. No position may exceed what the model was trained with. */
+/* Return the number of staged slots: for the tokens of a step and for tokens that wait to join the rings. If all
+ * positions would exceed the trained length, fewer tokens can wait. */
 static int32_t fixed_stage(const struct cache *c, const struct rings_shape *s)
 {
 	int32_t chunk = cascade_chunk(c), lag = clamp(s->w / 8, clamp(chunk, LAG));
@@ -47,7 +49,7 @@ static int32_t fill_stage(const struct cache *c)
 	return cascade_chunk(c) + clamp(fill_ctx(c) / 32, LAG) - 1;
 }
 
-/* Tokens that the cache keeps: the requested context, if the model's positions allow. */
+/* Return how many tokens policy `auto` keeps: the requested context, or less if the trained length is too short. */
 static int32_t fill_hold(const struct cache *c)
 {
 	int32_t trained = c->hp->ctx_train;
@@ -62,7 +64,7 @@ static int32_t fill_cap(const struct cache *c)
 	return trained > 0 && cap > trained ? trained : cap;
 }
 
-/* The shape of `auto`: pinned tokens take at least the sinks, the stream gets the rest. */
+/* Return the shape for policy `auto`: the sinks are the pinned tokens, the rings get the other slots. */
 static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 {
 	const struct cascade_params *p = cascade_params(c);
@@ -75,7 +77,7 @@ static struct rings_shape fill_shape(const struct cache *c, int64_t pinned)
 		rest = p->size <= rest ? p->size : 0;
 	while (s.n > 1 && rest < 2 * s.n)
 		s.n--;
-	/* Round up if there are slots for it, so that the requested context fits. */
+	/* Round the ring size up if there are enough slots, so that the rings hold the whole requested context. */
 	s.w = rest > 0 ? (int32_t)((rest + s.n - 1) / s.n) : 0;
 	if (s.w > 0 && (p->size || s.sinks + s.n * s.w + s.stage > fill_cap(c)))
 		s.w = (int32_t)(rest / s.n);
@@ -91,8 +93,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The slots were allocated for the shape without a prefix. A shape with fewer rings can exceed it,
-		 * because w was rounded up: round down. */
+		/* Slots were allocated for the shape without pinned tokens. With fewer rings, w may have been
+		 * rounded up beyond that: round down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;

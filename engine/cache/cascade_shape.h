@@ -1,5 +1,6 @@
-/* engine/cache/cascade_shape.h (private to engine/) - how many slots a bounded cache gives to sinks, rings and staged
- * tokens, computed before anything is allocated. */
+/* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation:
+ * number of sinks (first tokens, never evicted), rings (see rings.h) and staged slots (for tokens that have not
+ * joined the rings). */
 #ifndef WEIR_CASCADE_SHAPE_H
 #define WEIR_CASCADE_SHAPE_H
 
@@ -9,16 +10,16 @@
 enum { SCORE_ATTN, SCORE_SURPRISE };
 enum { HEADS_KV, HEADS_LAYER };
 
-/* Settings of `sink` and `cascade`; `auto` begins its own with them. */
+/* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
 struct cascade_params {
-	int32_t size, sinks; /* size: tokens kept behind the sinks (fill: 0 = what the context leaves) */
-	/* n: rings; f: each ring accepts one of f tokens that the ring before accepted; stride: most tokens of a
-	 * step */
+	int32_t size, sinks; /* size: tokens kept beside the sinks; 0 with `fill`: as many as fit the context */
+	/* n: number of rings; f: each ring accepts one of f tokens that the previous ring accepted; stride: most
+	 * tokens of a step */
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete, the newer one stays */
-	double gamma;             /* EMA factor of attention mass; 0 = derived from the rings' size */
+	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
 	int heads, reduce, score; /* HEADS_*, enum reduce, SCORE_* */
-	int fill; /* 1 (auto): sinks and rings take the whole context, and the application pins a prefix */
+	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
 };
 static inline const struct cascade_params *cascade_params(const struct cache *c)
 {
@@ -29,27 +30,27 @@ enum { LAG = 16 }; /* most decoded tokens that join the rings together */
 
 /* Most tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
-/* The shape with `pinned` pinned tokens if `fill` is set; else the sinks of the settings. */
+/* Return the shape. With `fill`, the sinks are the `pinned` tokens; without it, `pinned` is ignored. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store per KV head. */
 int32_t cascade_cap(const struct cache *);
 int32_t cascade_holds(const struct cache *);
-/* Decoded tokens that wait to join together, for this shape and steps of at most chunk tokens. */
+/* Return how many decoded tokens are collected before they join the rings together. chunk: most tokens of a step. */
 int32_t cascade_lag(const struct rings_shape *, int32_t chunk);
-/* Check that the settings and the model allow this shape: 0, or -1 with ERR_USAGE or ERR_FIT. */
+/* Check that the settings and the model allow this shape. Returns 0, or -1 with ERR_USAGE or ERR_FIT. */
 int cascade_check(const struct cache *, const struct rings_shape *, struct err *);
-/* Check that n pinned tokens leave room for a stream (`fill` only). */
+/* Check that n pinned tokens leave room for other tokens (policy `auto`). */
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Number of heads that decide: pairs of layer and KV head, or layers, without sliding-window layers. If all layers
- * have a window: 1, and the rings only count tokens. */
+/* Return the number of heads that decide separately what they evict. A head is a KV head of one layer, or a whole
+ * layer. Sliding-window layers do not count. Returns 1 if there are no other layers. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)
 {
 	return cascade_params(c)->select && cascade_params(c)->n > 1 && layers_unwindowed(c->hp);
 }
-/* 1 if the model's surprise at a token multiplies its mass. */
+/* 1 if attention mass is multiplied by the model's surprise at the token. */
 static inline int cascade_surprised(const struct cache *c)
 {
 	return cascade_scored(c) && cascade_params(c)->score == SCORE_SURPRISE;

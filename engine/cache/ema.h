@@ -4,23 +4,22 @@
 
 #include <stdint.h>
 
-/* An exponential moving average that is never decayed: newer tokens get larger weights instead, since only ratios of
- * sums count. Before weights overflow, weights and sums are divided by a power of two, which changes no
- * comparison. */
+/* An exponential moving average without decay of older sums: newer tokens get larger weights instead. Only ratios
+ * of sums matter. Before weights overflow, weights and sums are divided by the same power of two. */
 struct ema {
 	double rate;   /* log2(1 / gamma): growth of the weights per token */
 	float gain;    /* 1 - gamma */
 	int64_t shift; /* weights are divided by 2^shift */
 };
-/* Return gamma = 100^(-1/w): a token's mass counts 1 % after w tokens. */
+/* Return the decay factor per token, 100^(-1/w): the weight of a value falls to 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
-/* Raise shift so that the weights of tokens t .. t + n fit a float. Returns the power of two (0 or less) by which the
- * caller must scale its older sums. */
+/* Raise `shift` if the weights of tokens t .. t + n would overflow a float. Returns an exponent e <= 0: the caller
+ * must multiply its older sums by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
-/* As ema_scale(), and write the weights of tokens t .. t + n to weight[n]. */
+/* Call ema_scale(), then write the weights of tokens t .. t + n to weight[n]. Returns the exponent of ema_scale(). */
 int32_t ema_weights(struct ema *, int32_t t, int32_t n, float *weight);
-/* Convert a sum of weighted values, after t tokens, to the moving average. */
+/* Convert a sum of weighted values to the moving average after t tokens. */
 float ema_value(const struct ema *, float sum, int32_t t);
 
 #endif

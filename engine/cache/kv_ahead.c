@@ -1,15 +1,14 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
  *
- * Without requests attention waits for one page after the other, while a disk serves many requests in hardly more
- * time than one. What is requested:
+ * Without requests, attention would wait for one page after the other, although a disk serves many requests in
+ * little more time than one. Requested are:
  *
- *     contiguous slots       those of the next layer, while this layer computes
- *     selected slots         those that memory does not hold (kv_rows.h), as soon as the selection is made
- *     without kv_rows.h      also the previous selection of the next layer, while this layer computes, because most of
- *                            it is selected again
+ *    contiguous slots of the next layer, while this layer computes;
+ *    selected slots that no row in memory caches (kv_rows.h), as soon as they are selected;
+ *    without such rows, also the slots that the next layer selected for the previous token: most are selected again.
  *
- * Only pages that the page cache lacks are read. As long as the system counts no reads from disk, selected slots are
- * not requested, because each page would cost a system call. */
+ * Each request for selected slots costs a system call per page, so none is made while the process reads nothing from
+ * disk. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +17,7 @@
 
 #include "engine/cache/kv_rows.h"
 
-/* bytes; requests at most this far apart are merged, because one larger read is faster than two */
+/* requests at most this many bytes apart are merged: one larger read is faster than two */
 enum { GAP = 32 << 10 };
 
 /* Return the bytes that this process has read from disks so far, or 0 if the system does not report them. */
@@ -95,8 +94,8 @@ int kv_ahead_wants(const struct kv_store *kv, int32_t layer)
 	return kv->ahead && kv->place[layer] >= 0 && (kv->rows || asks_choice(kv, layer));
 }
 
-/* Ask the system to read the file pages of these slots of one head, keys and values. slot[] is ascending; requests
- * close together are merged. */
+/* Ask the system to read the file pages with keys and values of these slots of one head. slot[] is ascending;
+ * requests close together are merged. */
 static void ask_for(const struct kv_store *kv, int32_t layer, int32_t head, const int32_t *slot, int32_t n)
 {
 	uint64_t row = kv_file_row(kv, layer, 0, 0, 1) - kv_file_row(kv, layer, 0, 0, 0),

@@ -1,14 +1,14 @@
-/* engine/cache/kv_disk.c - KV planes in a file, and how much of them is in memory at a time.
+/* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of it is in memory.
  *
- * A plane in a file is a shared mapping: accessing a slot brings its page into memory. For all other code the plane
- * is a tensor like any other.
+ * A plane in a file is a shared mapping, which other code uses like any tensor. Accessing a slot brings its page
+ * into memory.
  *
- * Attention passes through the layers in turn, so the pages used last are needed last. The first layers stay in
- * memory as far as `resident` allows; every other layer is dropped as soon as it has been used. If tokens select,
- * memory holds selected rows instead (kv_rows.h).
+ * Each token passes through all layers in turn, so the layer used last is needed again last. Therefore the first
+ * layers stay in memory, as many as `resident` allows. Every other layer is dropped from memory after each use. If
+ * tokens select entries, memory caches the selected entries instead (kv_rows.h).
  *
  * Dropped pages remain in the system's page cache until other programs need that memory. After that they are read
- * from the disk, requested ahead of use (kv_ahead.c). */
+ * from the disk again, ahead of use (kv_ahead.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 #include "engine/cache/kv_rows.h"
 #include "engine/base/mapped.h"
 
-enum { WRITE_EARLY = 64 }; /* a step of at least this many tokens starts writing its slots to disk at once */
+enum { WRITE_EARLY = 64 }; /* a step of at least this many tokens starts to write its entries to disk immediately */
 
 static uint64_t round_up(uint64_t n)
 {
@@ -36,7 +36,8 @@ static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t la
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
 }
 
-/* Most memory that the first n slots of a layer take, keys and values. The system maps whole blocks of FILE_ALIGN. */
+/* Return the most bytes of memory that keys and values of a layer's first n slots take. The system maps whole
+ * blocks of FILE_ALIGN bytes. */
 static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
@@ -73,8 +74,8 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 
 /* ---- what is in memory ---- */
 
-/* Return how many layers of kv->full, from the first on, stay in memory. *bytes: memory of these layers and of one
- * more layer in use. */
+/* Return how many of the layers kv->full[] stay in memory; they are the first ones. *bytes: memory of these layers
+ * and of one more layer in use. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;
@@ -154,8 +155,7 @@ uint64_t kv_file_row(const struct kv_store *kv, int32_t layer, int plane, int32_
 	       head_rows(kv->hp, kv->type, layer, head * kv->cap + slot);
 }
 
-/* Start writing changed pages of this byte range to disk, so that they do not fill memory. Does not wait for the
- * disk. */
+/* Start writing the changed pages of this byte range to disk, so that they do not fill memory. Does not wait. */
 static void write_early(int fd, uint64_t off, uint64_t n)
 {
 #ifdef SYNC_FILE_RANGE_WRITE

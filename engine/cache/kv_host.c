@@ -67,7 +67,7 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	               : 0;
 }
 
-/* Allocate room for the planes of the widest layer. A layer uses it with its own shape. */
+/* Allocate the buffers for the planes of one layer, large enough for the widest layer. */
 static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 {
 	int32_t widest = kv->full[0];
@@ -194,8 +194,8 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* Discard the cached entries that a failed step may have left incomplete, once the backend works again. Call
- * before using any. */
+/* After a failed step, discard all cached entries, because some may be incomplete. Call it before any cached entry
+ * is used. */
 static void rows_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
@@ -335,8 +335,8 @@ void kv_host_count(struct kv_store *kv, struct kv_fetched *out)
 	add_counts(kv, &kv->host->count_ahead, out);
 }
 
-/* Reading the counters waits for the device. So read them after 1, 2, 4, ... tokens, later every COUNT_EVERY
- * tokens. */
+/* Reading the counters waits for the device. So they are read after 1, 2, 4, 8, ... decoded tokens, later every
+ * COUNT_EVERY tokens. */
 enum { COUNT_EVERY = 32 };
 
 void kv_host_step(struct kv_store *kv, int32_t generates)

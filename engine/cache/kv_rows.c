@@ -1,4 +1,4 @@
-/* engine/cache/kv_rows.c - a store of the rows selected last; see kv_rows.h. */
+/* engine/cache/kv_rows.c - caches selected KV entries of planes on disk; see kv_rows.h. */
 #include "engine/cache/kv_rows.h"
 
 #include <stdlib.h>
@@ -144,8 +144,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance). Rows that the current call uses are never
- * returned; a call never needs more rows than exist. */
+/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses.
+ * There always is one: a call needs no more rows than exist. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -162,8 +162,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Find rows for the n slots of r->want: got[n]. missed_slot[]: slots that must be read. Returns the number of missed
- * slots. */
+/* Assign a row to each of the n slots in r->want and write the rows to got[n]. Write the slots that must be read
+ * from the file to missed_slot[]. Returns their number. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -194,8 +194,8 @@ static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_
 	return missed;
 }
 
-/* Copy n slots of one head from the file to r->bytes. For few slots (mapped = 0) it uses pread(). For many it
- * reads through the mapping, which is cheaper if most pages are needed anyway. Return 0 or -1. */
+/* Copy the keys or values of n slots of one head from the file to r->bytes. mapped = 0: by pread(), best for few
+ * slots. mapped = 1: through the mapping, cheaper if most pages are needed anyway. Returns 0 or -1. */
 static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t head, int32_t slot, int32_t n, int mapped)
 {
 	struct kv_rows *r = kv->rows;
@@ -211,7 +211,8 @@ static int slots_fetch(struct kv_store *kv, int32_t layer, int plane, int32_t he
 	return 0;
 }
 
-/* Read the missed slots of a head from the file into their rows, neighbours together. Returns 0 or -1. */
+/* Read the missed slots of a head from the file into their rows. Neighbouring slots are read at once. Returns 0 or
+ * -1. */
 static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t missed)
 {
 	struct kv_rows *r = kv->rows;
@@ -240,7 +241,7 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Clear the store after a read failed: some rows are assigned to slots whose entries were not read. Return 0. */
+/* Empty the cache after a failed read, because some rows have slots but not yet their entries. Returns 0. */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);

@@ -14,8 +14,8 @@ static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t l
 	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);
 }
 
-/* Return the bytes of one token's KV entries in the first `layers` layers. Counts either the sliding-window layers
- * or the full-attention layers. */
+/* Return the bytes of one token's KV entries in the first `layers` layers. Counts only sliding-window layers if
+ * windowed = 1, else only full layers. */
 static uint64_t layers_bytes(const struct hparams *hp, enum dtype type, int32_t layers, int windowed)
 {
 	uint64_t sum = 0;
@@ -62,9 +62,8 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes slide by multiples of SLIDE, and parts of windows begin at a multiple of SLIDE. SLIDE is a multiple of the
- * slots that attention sums together (ATTN_SPAN), so the CPU's results depend neither on `base` nor on where a part
- * begins. */
+/* Planes slide by multiples of SLIDE, and attention to a window begins at a multiple of SLIDE. SLIDE is a multiple
+ * of ATTN_SPAN, the number of slots that attention sums together. So results on the CPU do not depend on `base`. */
 enum { SLIDE = 512 };
 
 /* Slots per head of sliding-window layers. */
@@ -83,7 +82,7 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	/* slots of sliding-window layers, and of the copy of pinned windows */
+	/* slots of sliding-window layers, including the copy of pinned windows */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -242,7 +241,7 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* Move the rows of each head from row `by` on to its front. The backend copies f32, so rows are copied in pairs,
+/* Move the rows from row `by` on to the front, in each head. The backend copies f32, so rows are copied in pairs,
  * which have a whole number of floats in every type. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
@@ -259,7 +258,7 @@ static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t
 		}
 }
 
-/* The first slot that a token behind slot `end` reads. */
+/* Return the first slot that a token in slot `end` reads. */
 static int32_t window_from(const struct kv_store *kv, int32_t end)
 {
 	int32_t from = end + 1 - kv_window_most(kv);
@@ -277,7 +276,7 @@ static void keep_windows(struct kv_store *kv, int32_t end)
 		return;
 	kv->copy_end = 0;
 	if (!(p = realloc(kv->copy, (size_t)kv_window_token_bytes(kv->hp, kv->type) * (size_t)(end - from) + 1)))
-		return; /* without a copy, a rollback to `end` prefills again */
+		return; /* without a copy, a rollback to `end` must prefill again */
 	kv->copy = p;
 	kv_window_read(kv, from, end - from, p);
 	kv->copy_end = end;
@@ -302,7 +301,7 @@ int kv_return(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* Slots by which the planes must slide to have room for a step behind n. */
+/* Return by how many slots the planes must slide to have room for a step after n tokens. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -347,7 +346,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* How many of slots slot0 .. slot0 + n a layer lacks, counted from slot0. */
+/* Return how many of slots slot0 .. slot0 + n a layer lacks. They are the first ones. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -355,7 +354,7 @@ static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t s
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
-/* Fill in the entries that `copy` has of n slots that a sliding-window layer lacks. kind: 0 keys, 1 values. */
+/* Of n slots that a sliding-window layer lacks, copy those that kv->copy has to `to`. kind: 0 keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
@@ -370,7 +369,8 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
 
-/* Copy slots slot0 .. slot0 + n of one layer to bytes [K, V][n_kv_head][n]. Returns their end. */
+/* Copy slots slot0 .. slot0 + n of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the end of the
+ * copied bytes. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
@@ -391,8 +391,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` of slots slot0 .. slot0 + n of one layer from bytes [K, V][n_kv_head][n]. Returns their
- * end. */
+/* Write the first `count` slots of slots slot0 .. slot0 + n of one layer, from a buffer [K, V][n_kv_head][n].
+ * Returns the end of the layer's bytes in the buffer. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {
@@ -418,8 +418,8 @@ void kv_entries_read(const struct kv_store *kv, int32_t slot0, int32_t n, void *
 		to = layer_read(kv, i, slot0, n, to);
 }
 
-/* The range of tokens whose sliding-window entries are missing; one enclosing range if there are several. Empty if
- * first = end. */
+/* The range of tokens whose sliding-window entries are missing. Several ranges are merged to one that encloses
+ * them. first = end: none is missing. */
 struct gap {
 	int32_t first, end;
 };
@@ -456,8 +456,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Entries before a gap only serve as the windows of a pinned prefix: copy them. The planes hold what
-		 * follows the gap. */
+		/* Entries before the missing ones can only be windows of a pinned prefix: keep them in kv->copy.
+		 * The planes get the entries after the missing ones. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

@@ -1,8 +1,8 @@
-/* engine/cache/observer.h (private to engine/) - what an observer of the attention is.
+/* engine/cache/observer.h (private to engine/) - what an observer of attention is; the observers are in
+ * engine/observe/.
  *
- * A cache calls its observers after the attention of each layer. An observer may attend again with a probe, into
- * buffers of its own. It changes nothing that is computed. What it saw is provisional until the step is committed: a
- * step that is rolled back leaves no trace. The observers are in engine/observe/. */
+ * A cache calls its observers after the attention of each layer. An observer may compute the attention again to
+ * record it in buffers of its own, but changes nothing. It must forget what it saw in a step that was rolled back. */
 #ifndef WEIR_OBSERVER_H
 #define WEIR_OBSERVER_H
 
@@ -18,16 +18,18 @@ struct attention {
 	struct cache *c;
 	const struct step *st; /* VERIFY: the step of one token, st->index */
 	int32_t layer;
-	const struct reading *r; /* what was read: slots have been selected, parts may still have predicates */
-	const struct qkv *x;     /* q is unrotated; k and v are in the store */
+	/* what was read; slots have been selected, but predicates of parts may not have been read */
+	const struct reading *r;
+	const struct qkv *x; /* q is unrotated; k and v are in the store */
 };
 
 struct observer;
 struct observer_ops {
 	void (*attended)(struct observer *, const struct attention *);
-	/* Commit the step's first st->n tokens (VERIFY: of st->tried). attended() was called for all tried tokens. */
+	/* Commit the first st->n tokens of the step. attended() was called for all its tokens, also those not
+	 * committed. */
 	void (*commit)(struct observer *, const struct step *);
-	/* Forget all but the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
+	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
 	int32_t (*rewind)(struct observer *, int32_t n);
 };
 struct observer {

@@ -1,9 +1,8 @@
-/* engine/cache/policy_def.h (private to engine/) - what a cache policy is: its settings, its retention, its
- * selector.
+/* engine/cache/policy_def.h (private to engine/) - what a cache policy is.
  *
- * A policy names a retention (which entries stay in the cache: retain_*.c). If decoded tokens read only some of these
- * entries, it also names a selector (policies/select_*.c). Its settings are a struct that only the policy's own file
- * knows, described by a table of struct param. */
+ * A policy names a retention (which entries stay in the cache: retain_*.c) and may name a selector (which of them a
+ * decoded token reads: policies/select_*.c). Its settings are a struct that only the policy's own file knows,
+ * described by a table of struct param. */
 #ifndef WEIR_POLICY_DEF_H
 #define WEIR_POLICY_DEF_H
 
@@ -24,9 +23,9 @@ struct param {
 	const char *help;
 };
 
-/* A setting that was removed. Nothing stores it and no text can set it; kv_policy_current() takes it out of a stored
- * text. preset: the value under which older versions did what this one does; number: that value in
- * policy_identity(), which keeps it so that the snapshots of older versions are found. */
+/* A setting that older versions had. It cannot be set and is not stored; kv_policy_current() removes it from
+ * stored texts. preset: the value that gave the behaviour of this version. number: the same value in
+ * policy_identity(), which keeps it so that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \
@@ -37,7 +36,7 @@ struct entry_count {
 	int32_t n;
 	double share;
 };
-/* Return the entries for a sequence of `length` tokens, at least 1. */
+/* Return the number of entries for a sequence of `length` tokens, at least 1. */
 int32_t entry_count_of(struct entry_count, int32_t length);
 
 struct policy_def;
@@ -45,7 +44,7 @@ enum { POLICY_VALUES = 128 };
 /* A policy and its settings. May be copied. */
 struct policy {
 	const struct policy_def *def;
-	/* settings struct of the policy's own file, padded with zero bytes */
+	/* the policy's settings, a struct of its own file, padded with zero bytes */
 	union {
 		double align;
 		unsigned char values[POLICY_VALUES];
@@ -58,14 +57,14 @@ struct selector_ops;
 struct policy_def {
 	const char *name, *help;    /* name ("cascade"); help in one line */
 	const struct param *params; /* terminated by key = NULL */
-	/* Set values that are not settings in text (recycled is refresh with a fixed stride). May be NULL. */
+	/* Set values that users cannot set: `recycled` is `refresh` with a fixed stride. May be NULL. */
 	void (*preset)(void *values);
 	const struct retention_ops *retention;
-	/* Selects what decoded tokens read of the kept entries, with this policy's settings. NULL: they read all. */
+	/* Selects which of the kept entries a decoded token reads. NULL: it reads all. */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* Return the policy whose selector is used instead of `selector`, with its settings; its def is NULL if
-	 * everything is read. May be NULL. */
+	/* Write to *selects the policy whose selector replaces `selector`; its def is NULL if decoded tokens read
+	 * everything. May be NULL. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };
 

@@ -1,25 +1,21 @@
-/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token of
- * a stream.
+/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token.
+ * It handles only token numbers and attention mass, no keys or values.
  *
- * The first `sinks` tokens are never evicted. The rest of the stream is held in n rings of w slots each, counted from
- * the first slot behind the sinks. Every token enters the newest ring, ring 0. The token that a ring displaces is
- * offered to the next ring, which accepts once in f^i tokens. At other times the offered token competes with that
- * ring's newest token: the one with more attention mass stays, the other is evicted. The last ring evicts what it
- * displaces. Until the rings are full, the slots hold the tokens in order ("filling").
+ * The first `sinks` tokens are never evicted. All later tokens pass through n rings of w slots each, of which older
+ * ones keep ever fewer tokens. Every token enters ring 0. The token that a ring displaces is offered to the next
+ * ring; ring i accepts one token in f^i. Any other offered token competes with the ring's newest token: the one with
+ * less attention mass is evicted. The last ring evicts what it displaces. Until the rings are full, tokens are in
+ * the slots in order. Slots are counted behind the sinks:
  *
  *     slot  0 ........ w-1 | ... | .......... size-1 | size ... size+stage-1
  *           oldest ring n-1        newest ring 0       staged: tokens that have not joined the rings
  *
- * A *head* (a pair of layer and KV head, or a whole layer) decides competitions by its own attention mass. Everything
- * else depends only on the number of tokens: which slots are written, and the counters. So one path serves all
- * heads.
+ * Each *head* (a KV head of one layer, or a whole layer) decides competitions by its own attention mass. Which slots
+ * are written depends only on the number of tokens and is the same for all heads.
  *
- * Positions: a ring numbers its entries without end, in the order in which it fills slots, and a key is stored
- * rotated (RoPE) by its entry's number. The published position of a token differs from that number by one constant
- * per ring, which the query's rotation includes (rings_query). Numbers start as positions in the stream, so keys keep
- * their rotation until the first token is evicted.
- *
- * This file knows only integers and attention mass: no backend, no model. */
+ * Positions: each ring numbers its entries in the order in which it fills slots. A key is rotated (RoPE) by its
+ * entry's number. In each ring, numbers and true positions differ by one constant, which is added to the query's
+ * position (rings_query()). */
 #ifndef WEIR_RINGS_H
 #define WEIR_RINGS_H
 
@@ -30,8 +26,8 @@ struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
 	int32_t stage;          /* staged slots: most tokens of one rings_insert() */
 	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
-	/* For tests. no_eager: rings accept at their own rates from the start. keep_ties: the older token wins a
-	 * tie. */
+	/* For tests. no_eager: ring i accepts one token in f^i from the start, not only once the rings are full.
+	 * keep_ties: at equal mass the older token stays. */
 	int no_eager, keep_ties;
 };
 
@@ -54,16 +50,16 @@ struct rings {
 	/* Attention mass. NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
-	float *factor; /* [mask + 1] by token: multiplies the token's mass in a competition; NULL = 1 */
-	/* How many heads hold a token. Arrays by token are indexed by token & mask; they cover the span from `oldest`
-	 * to t. */
+	float *factor; /* [mask + 1] by token: factor of its mass in a competition; NULL: 1 */
+	/* How many heads hold a token. Arrays by token are indexed by token & mask and cover tokens `oldest` .. t. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
-	int32_t evicted, evicted_in_part; /* tokens that no head holds; tokens that only some heads hold */
-	int32_t oldest;                   /* no head holds a token before this one, except the sinks */
-	/* The moves of the last rings_insert(), which the KV cache repeats: in head h, slot changed[i] receives the
-	 * entry of slot from[i][h] (changed[i] itself: the entry stays). Its key is rotated by
-	 * rope_shift[rope_shift_at[i][h]] further positions (-1: not rotated). */
+	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
+	int32_t evicted, evicted_in_part;
+	int32_t oldest; /* no head holds a token before this one, except the sinks */
+	/* Moves of the last rings_insert(), to be repeated in the KV planes. In head h, slot changed[i] receives
+	 * the entry of slot from[i][h]; nothing moves if the two are equal. rope_shift_at[i][h]: index of the
+	 * positions in rope_shift[] by which the key must be rotated further; -1: none. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
@@ -84,8 +80,8 @@ struct rings {
 
 /* Bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for `largest`. They serve every shape with the same f, and at most as many rings, slots in rings and
- * staged slots. with_mass: tokens compete; with_factor: allocate factor[]. */
+/* Allocate buffers for the shape `largest`, which also suffice for smaller shapes with the same f. with_mass:
+ * tokens compete; with_factor: allocate factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
@@ -99,7 +95,7 @@ static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
 }
-/* The slot in which the first token of the next rings_insert() is staged; negative while sinks are missing. */
+/* Return the slot in which the next inserted token is staged; negative if that token is a sink. */
 int32_t rings_stage(const struct rings *);
 /* Number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
@@ -107,7 +103,7 @@ int32_t rings_fill(const struct rings *, int32_t i);
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* Return the position at which to rotate the next token's query for attention to the keys of ring i. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* The position of the next token within the cache: sinks and tokens in all rings. */
+/* Return how many tokens the sinks and rings hold. This is also the next token's position within the cache. */
 int32_t rings_rank(const struct rings *);
 
 /* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
@@ -115,10 +111,11 @@ int32_t rings_rank(const struct rings *);
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
 /* Insert the n tokens in the staged slots, whose mass is in mass[]. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Return how many remain: n, or after an eviction at most the number of sinks. */
+/* Roll back to the first n tokens. Returns how many remain: n, but after an eviction at most the sinks. */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute all fields for t tokens from id[], after rings_reset() and loading id[]. t exceeds the sinks and the
- * rings' slots. Returns -1 if no stream of t tokens leaves this id[]; the caller then resets the rings. */
+/* Recompute all other fields from id[], after rings_reset() and loading id[] for t tokens. t must exceed the
+ * number of sinks and ring slots. Returns -1 if id[] is impossible after t tokens; the caller then resets the
+ * rings. */
 int rings_restore(struct rings *, int32_t t);
 
 #endif
