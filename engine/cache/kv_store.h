@@ -69,7 +69,7 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* Tokens that a rollback can take back while sliding windows stay complete. WINDOW_KEPT: at most so many;
+/* Number of tokens by which a rollback can go back while sliding windows stay complete. WINDOW_KEPT: at most;
  * WINDOW_LEAST: always possible. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. Layers

@@ -8,7 +8,7 @@
 
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Rows and columns of part i of the states; 0 rows: the layer does not have this part. */
+/* Return the shape of part i of the states. 0 rows: the layer does not have this part. */
 static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
 	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);
@@ -40,7 +40,7 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Most copies to keep. At least two: where the last question begins, and where its answer begins. */
+/* Return how many copies to keep at most. At least two: before the last question, and before its answer. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -111,8 +111,8 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Copy the first n rows of x to t, allocated on first use. Returns t, or x if the allocation fails: the backend's
- * failure is sticky, and sync() reports it. */
+/* Copy the first n rows of x to t, which is allocated on first use. Returns t. If that allocation fails, returns
+ * x, and the backend reports the failure at its next sync(). */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
 	if (!t->data) {
@@ -246,7 +246,7 @@ void recurrent_keep(struct recurrent *r)
 		memmove(r->copy, r->copy + 1, (size_t)--r->n_copy * sizeof *r->copy);
 	}
 	if (!(state = states_alloc(r)))
-		return; /* without a copy a rollback prefills more tokens */
+		return; /* without this copy a rollback must prefill more tokens */
 	states_read(r, state);
 	r->copy[r->n_copy++] = (struct state_copy){ .at = r->at, .state = state };
 }

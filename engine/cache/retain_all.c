@@ -1,8 +1,8 @@
-/* engine/cache/retain_all.c - retention that keeps all entries: slot i holds token i at position i, so the context
+/* engine/cache/retain_all.c - retention that keeps all entries: token i is in slot i at position i. So the context
  * size limits the sequence.
  *
- * Prefill attends to all entries. Decode reads the entries that the policy's selector selects. The policy `full`
- * has no selector and reads all. */
+ * Prefill attends to all entries, decode to those that the policy's selector selects. The policy `full` has no
+ * selector and attends to all. */
 #include "engine/cache/cache.h"
 
 #include <stdlib.h>
@@ -36,8 +36,8 @@ static void all_selector_opened(struct cache *c)
 		return;
 	c->selecting = c->marked = 1;
 	c->tail = s->tail;
-	/* Apart from the selector's own reasons, the cut into steps matters only if the last step cannot have all
-	 * tokens that are observed. */
+	/* Besides what the selector says, the cut of a prefill into steps matters if its last step may have fewer
+	 * tokens than the selector observes. */
 	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
 }
 

@@ -1,19 +1,18 @@
-/* engine/cache/retain_cascade.c - bounded retention: the first tokens are never evicted, the stream behind them runs
- * through rings (rings.h).
+/* engine/cache/retain_cascade.c - bounded retention: the first tokens (the prefix) are never evicted, all later ones
+ * run through rings (rings.h), which evict.
  *
  *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
- *            sinks or prefix   ring n (oldest) ........ ring 1 (newest)    the step's tokens
+ *            prefix            ring n (oldest) ........ ring 1 (newest)    staged tokens
  *
- * `sink` and `cascade` pin a few sinks. `auto` pins a prefix that the application names (system prompt and
- * documents), reads it through a selector, and lets the conversation run through the rings.
+ * The policies `sink` and `cascade` pin a few tokens as prefix. `auto` pins the tokens that the application names
+ * (system prompt and documents), and its decoded tokens select from this prefix.
  *
- * Until the rings are full, slot i holds token i at position i and one part covers all slots: the same numbers as
- * full attention. After that a step attends to the prefix, to each ring with queries rotated for that ring, and to
- * its own tokens.
+ * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After
+ * that a token attends to the prefix, to each ring with its query rotated for that ring, and to the staged tokens.
  *
- * Decoded tokens wait behind the rings and join them in groups of `lag`, so most steps cost no more than attention.
- * The tokens of a prefill step join at its end. A join compares tokens by attention mass (attn_mass.h), moves entries
- * and evicts. It cannot be undone: retain_cascade_back.c says how far a rollback reaches. */
+ * Tokens are staged behind the rings and join them later: decoded tokens in groups of `lag`, to save time, the
+ * tokens of a prefill step at its end. A join compares tokens by attention mass (attn_mass.h), moves entries and
+ * evicts. It cannot be undone; retain_cascade_back.c says how far a rollback reaches. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -35,7 +34,7 @@ static uint64_t cascade_bytes(const struct cache *c)
 	       rings_bytes(&s, heads, scored, cascade_surprised(c)) + (scored ? mass_bytes(heads, slots) : 0);
 }
 
-/* Set the sizes of prefix and rings. Clears the rings and the attention mass. */
+/* Set the sizes of prefix and rings. Empties the rings and clears the attention mass. */
 void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 {
 	struct cascade *f = c->retained;
@@ -47,13 +46,13 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Mass loses weight with age: at the first competition it weighs 1/100 after w tokens, 1/10,000 after 2 w
-	 * tokens. So `auto` sums no mass while the first half of its rings fills, which saves most conversations the
-	 * cost. */
+	/* Older attention counts less: at the first competition, 1/100 after w tokens, 1/10,000 after 2 w tokens.
+	 * So `auto` sums no mass while the first half of its rings fills. Most conversations never fill more and
+	 * save that cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* select_split() gives every layer at least a quarter of k, so a shorter prefix would be read whole: select
-	 * nothing. */
+	/* Each layer selects at least a quarter of k entries (select_split()). If the prefix is no longer than
+	 * that, selecting saves nothing. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -125,8 +124,7 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Return how many copies of the attention sums a step writes. A VERIFY step (drafted tokens, of which some may be
- * rejected) writes one per token; other steps write one. */
+/* Return how many planes of attention sums a step writes: one per token in a VERIFY step, else one. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -154,7 +152,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* VERIFY: attention of tokens before probe_from adds no mass, as when each token is decoded alone. */
+	/* A VERIFY step can begin before probe_from. Give its tokens before probe_from no weight, so that the sums
+	 * equal those of decoding one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -167,7 +166,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* Every token enters the newest ring first, so rotate its key for that ring. */
+	/* Every token first enters the newest ring, so rotate its key by that ring's positions. */
 	if (x->k) {
 		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);
@@ -227,8 +226,8 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 	int whole = p->heads == HEADS_LAYER;
 	int32_t place = c->kv.place[layer], index = st->kind == STEP_VERIFY ? st->index : 0;
 
-	/* This layer reads the KV entries of another layer. Eviction is decided by the owner's attention, so do
-	 * not measure here. */
+	/* A layer that reads the entries of another layer is not measured: the owner's attention decides about
+	 * eviction. */
 	if (!f->probing || layer_entries(c->hp, layer) != layer)
 		return NULL;
 	f->probe = (struct attn_probe){
@@ -245,7 +244,7 @@ static const struct attn_probe *cascade_probe(struct cache *c, const struct step
 
 /* ---- the commit ---- */
 
-/* Move the keys and values of all layers as rings_insert() planned. */
+/* Move the keys and values of all layers as planned by rings_insert(). */
 static void entries_move(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -295,7 +294,7 @@ static void entries_move(struct cache *c)
 	}
 }
 
-/* Pass the events of a join to the listener. */
+/* Report the admissions, moves and evictions of a join to c->evictions_fn. */
 static void events_tell(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -323,7 +322,7 @@ static void events_tell(struct cache *c)
 		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
-/* Let the waiting tokens join the rings. Entries may move, which invalidates the points of mass. */
+/* Let the waiting tokens join the rings. Once the rings are full, entries move and no rollback point stays valid. */
 static void waiting_join(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -344,7 +343,7 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* Set the factor of each token's mass: the larger of the surprises at the token and at its predecessor, plus 0.5. */
+/* Set the factor of each token's mass: its surprise or that of the token before it, whichever is larger, plus 0.5. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;
@@ -359,8 +358,8 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* As long as no entry moves, a point is kept after every LAG decoded tokens, wherever steps begin and end. If that
- * length is inside a VERIFY step, keep the plane of its token. */
+/* Until the rings are full, a rollback point is kept after every LAG tokens. If that number is reached inside a
+ * VERIFY step, keep the sums after that token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -371,16 +370,15 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Save restore points of the attention mass at the end of a step: after a prefill, and after tokens have joined
- * the rings. */
+/* Keep the attention sums as rollback points at the end of a step: after a prefill, and after tokens joined the
+ * rings. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* A VERIFY step sums from its first token on if its last token counts, so its committed tokens may end before
-	 * probe_from. */
+	/* After a VERIFY step, the committed tokens may end before probe_from: then there are no sums to keep. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -414,7 +412,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* Only the last token of a step may make tokens join or make sums be scaled. */
+	/* End the step at a token that makes tokens join or sums be scaled, because both change what the next
+	 * token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -1,5 +1,5 @@
-/* engine/cache/retain_cascade.h (private to engine/cache/retain_cascade*.c) - the state of a bounded cache: a pinned
- * prefix and a stream that runs through rings (retain_cascade.c). */
+/* engine/cache/retain_cascade.h (private to engine/cache/retain_cascade*.c) - the state of a bounded cache, which
+ * consists of a pinned prefix and rings (retain_cascade.c). */
 #ifndef WEIR_RETAIN_CASCADE_H
 #define WEIR_RETAIN_CASCADE_H
 
@@ -14,7 +14,7 @@ struct cascade {
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;
-	/* lag: tokens that join the rings together; waiting: tokens behind the rings that have not joined, fewer than
+	/* lag: number of tokens that join the rings together; waiting: tokens that have not joined yet, fewer than
 	 * lag */
 	int32_t lag, waiting;
 	struct attn_mass mass;
@@ -23,17 +23,17 @@ struct cascade {
 	struct attn_probe probe;
 	int32_t probe_from; /* first token whose attention is summed */
 	float nll;          /* the model's surprise at the last token */
-	/* [rings.mask + 1] by token: the model's surprise, for replayed tokens, which have no logits before them */
+	/* [rings.mask + 1] by token: the model's surprise. Needed when a token is decoded again after a rollback. */
 	float *nll_seen;
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * moves]: moves of KV entries */
 	struct rope shift;  /* rotations of the keys that move */
 	int32_t *list;      /* `move` on the host */
-	int lost;           /* 1: a move failed half way, so the entries do not match the rings */
+	int lost;           /* 1: moving entries failed half way, so the KV planes do not match the rings */
 	struct slot_event *event;
 	size_t cap_event;
 };
 
-/* Tokens whose entries are in the rings or wait to join them, pinned prefix included. */
+/* Return the number of tokens seen: the prefix, all tokens that joined the rings and those that wait. */
 static inline int32_t cascade_tokens(const struct cascade *f)
 {
 	return f->rings.t + f->waiting;

@@ -1,10 +1,10 @@
-/* engine/cache/retain_cascade_back.c - returning a cascade to an earlier token: rollback, another pinned prefix,
- * snapshots. The rest is in retain_cascade.c.
+/* engine/cache/retain_cascade_back.c - bounded retention: rollback, pinning, snapshots; the other functions are in
+ * retain_cascade.c.
  *
- * A rollback of committed tokens can reach a *point*, a length for which a copy of the mass exists: the beginning of
- * the last prefill (POINT_TURN, as long as no entry has moved), its end (POINT_READ), and the last join (POINT_JOIN),
- * after which a few decoded tokens are replayed. A rollback beyond these points prefills again from the first token
- * whose attention is summed. */
+ * A rollback of committed tokens needs the attention mass of an earlier length. It is kept for three lengths
+ * (points): the beginning of the last prefill (POINT_TURN, until an entry moves), its end (POINT_READ), and the last
+ * join (POINT_JOIN). Decoded tokens after a point are decoded again. A rollback further back returns to a length
+ * without any mass, and later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -14,8 +14,7 @@
 
 /* ---- rollback, pinning ---- */
 
-/* Return the index of the last saved state of the masses at or before t tokens that a rollback can continue from;
- * -1 = none. */
+/* Return the index of the last usable point (saved attention mass) at or before t tokens; -1: none. */
 static int point_before(const struct cascade *f, int32_t t)
 {
 	int best = -1;
@@ -30,7 +29,7 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Roll back to restore point i. No entry may have moved since. Return the number of tokens at that point. */
+/* Roll back to point i. No entry may have moved since. Returns the number of tokens at that point. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];
@@ -44,8 +43,7 @@ static int32_t back_to_point(struct cascade *f, int i)
 	return p.t;
 }
 
-/* Roll back to at most `to` tokens, to a length at which no attention mass had been summed yet. Return that
- * length. */
+/* Roll back to at most `to` tokens, to a length at which no attention mass had been summed. Returns that length. */
 static int32_t back_without_mass(struct cascade *f, int32_t to)
 {
 	struct rings *r = &f->rings;
@@ -105,8 +103,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Build the key sketches that the first `kept` tokens lack. Ring entries have none, nor has a prefix too
-	 * short for a selector. */
+	/* Tell the selector about the keys in the new prefix: entries in rings have no key sketches. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);
@@ -124,7 +121,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* The entries come without mass and surprise, so take only the tokens that need neither. */
+/* The entries come without attention mass and surprise, so accept only tokens that need neither. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -134,7 +131,7 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* the factor of the first stream token needs the surprise at the two tokens before it */
+		/* the factor of the first token behind the sinks needs the surprise at the two tokens before it */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);
@@ -147,7 +144,7 @@ int32_t cascade_take(struct cache *c, int32_t n)
 	return n;
 }
 
-/* Pass a stream of n tokens and its rings to the serializer, in the current shape. */
+/* Save or load the rings after n tokens (serialize.h), in the current shape. */
 static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -155,7 +152,7 @@ static void rings_archive(struct cache *c, struct serializer *a, int32_t n)
 	int32_t sinks = r->s.sinks, waiting = f->waiting, t, slots;
 
 	if (!serialize_loading(a) && f->mass.be)
-		mass_read(&f->mass); /* the backend's failure is sticky and reported there */
+		mass_read(&f->mass); /* a failure of the backend is reported by its next sync() */
 	serialize_i32(a, &waiting, 0, f->lag - 1 < n ? f->lag - 1 : n, "the tokens that wait");
 	serialize_i64(a, &r->ema.shift, 0, (int64_t)(r->ema.rate * ((double)n + c->chunk)) + 1,
 	              "the weight of attention mass");
@@ -207,7 +204,7 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->archive(&c->sel, a, MIN(n, s.sinks));
 	if (!serialize_loading(a) || !a->bad)
 		return;
-	/* The snapshot is damaged: empty the cache, but keep the previous size of the pinned prefix. */
+	/* The snapshot is damaged: empty the cache, but keep the pinned prefix as long as it was. */
 	s = f->rings.s;
 	cascade_set_shape(c, &s);
 	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);
@@ -216,8 +213,8 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->rewind(&c->sel, 0);
 }
 
-/* Pass the points to the serializer: the tokens of each point (-1 = unused), the masses of the points, and the
- * surprise at tokens that may be replayed. */
+/* Save or load the rollback points: their lengths (-1: unused), their attention mass, and the surprise at tokens
+ * that may be decoded again. */
 void cascade_points(struct cache *c, struct serializer *a)
 {
 	struct cascade *f = c->retained;

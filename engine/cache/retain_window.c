@@ -1,16 +1,14 @@
-/* engine/cache/retain_window.c - sliding-window layers, under every policy: slot i holds token i at position i. The
- * planes hold the newest tokens (kv_store.h): the window, a step, and some more for rollbacks.
+/* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. The planes
+ * hold the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
  *
- * Such a layer computes the same under every policy, even if the retention of the other layers evicts tokens or
- * numbers positions differently. Decoded tokens select nothing in it, its attention is not observed, and no retention
- * moves its entries. Positions count without end: RoPE depends only on distances, which the window bounds, and angles
- * are computed in double. */
+ * These layers compute the same under every policy, whatever the retention of the other layers evicts: their tokens
+ * select nothing, their attention is not observed, and their entries do not move. Positions are not bounded. That is
+ * harmless, because RoPE depends only on distances within the window, and angles are computed in double. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/serialize.h"
 
-/* 1 if sliding-window layers need their own RoPE angles. Without eviction, all layers number positions alike and
- * share angles. */
+/* 1 if sliding-window layers need RoPE angles of their own. Without eviction they share those of the other layers. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);
@@ -53,8 +51,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* Also saves WINDOW_LEAST tokens before the windows, because a rollback may reach the tokens that wait to join a
- * cascade. */
+/* Also saves the WINDOW_LEAST tokens before the windows, because a rollback may go back behind tokens that wait to
+ * join the rings. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -1,8 +1,8 @@
 /* engine/cache/rings.c - see rings.h.
  *
- * rings_insert() first plans. For each token it follows the cascade through the rings, which is the same for all
- * heads, and records in src[slot][head] whose entry each slot will receive. id[], number[] and mass[] keep their old
- * state until apply_moves() copies all entries at once and leaves the list of moves for the KV cache. */
+ * rings_insert() first plans: it follows each token through the rings and records in src[slot][head] whose entry
+ * each slot will receive. id[], number[] and mass[] do not change meanwhile. Then apply_moves() copies all entries
+ * at once and lists the moves for the KV planes. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>
@@ -11,8 +11,8 @@
 
 /* ---- memory ---- */
 
-/* Return an upper bound for the distance from the oldest to the newest token that a head may hold. Ring i accepts
- * one in f^i tokens, so its w slots span at most (w + 1) * f^i tokens. The staged tokens come on top. */
+/* Return an upper bound for the distance between the oldest and the newest token of a head. Ring i accepts one in
+ * f^i tokens, so its w slots span at most (w + 1) * f^i tokens. Staged tokens are added. */
 static int64_t token_span(const struct rings_shape *s)
 {
 	int64_t sum = 0, period = 1;
@@ -31,9 +31,9 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Most keys that one call rotates: 2 * stage + 2 * n. Ring 0 receives `stage` tokens, and each ring passes at most
- * half of its tokens on to the next ring, so all rings together receive less than 2 * stage. Two more per ring: for
- * rounding up the half, and because the ring's newest slot may change, too. */
+/* Return the most keys that one call rotates. Ring 0 receives `stage` tokens, and each ring passes at most half of
+ * its tokens on, so all rings receive less than 2 * stage. Each ring adds 2: for rounding up, and because its
+ * newest slot may change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -118,7 +118,7 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the position of ring i's first slot in the stream while the rings fill. */
+/* Return the number of the entry in ring i's first slot until the rings are full. It equals the token's position. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -233,7 +233,7 @@ static void token_enters(struct rings *r, int32_t slot)
 	r->held[r->t & r->mask] = r->heads;
 }
 
-/* Evict the token that slot s held when the call began, in head h. */
+/* Evict in head h the token that slot s held when rings_insert() began. */
 static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 {
 	int32_t token = r->id[(size_t)s * (size_t)r->heads + (size_t)h], left = --r->held[token & r->mask];
@@ -265,8 +265,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, keep the offered token or the newest token of this ring, whichever has more attention mass. Evict
- * the loser. */
+/* In each head, keep the offered token or the newest token of this ring, whichever has more attention mass, and
+ * evict the other one. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -289,14 +289,14 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Return the ring in which token t's cascade of displacements ends; update next and cnt. Every ring before it
- * accepts: it takes the offered token into a new slot and offers its oldest token to the next ring. In the ring
- * returned the offered token competes with the newest (*competes = 1) or takes a free slot. Return s.n if the last
- * ring accepted too and evicts its oldest. In every ring passed, the slot written has number next - 1. */
+/* Follow token t through the rings and return the ring where this ends; update next and cnt. Every earlier ring
+ * accepts: it stores the offered token in the slot with number next - 1 and offers its oldest token to the next
+ * ring. In the last ring the offered token competes with the newest (*competes = 1) or takes a free slot. Returns
+ * s.n if the last ring accepted too and evicts its oldest token. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* While the rings fill, and for the first token after that, every ring accepts. */
+	/* the first `size` tokens behind the sinks, and one more, are accepted by every ring */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {
@@ -374,8 +374,8 @@ int32_t rings_slots_read(const struct rings *r, int32_t n, int32_t *slot, int32_
 	return n_read;
 }
 
-/* Return the index of the rotation that takes a key of slot s to position `number`; -1 if the position stays. All
- * heads that keep the slot's entry move it to the same slot, so each source slot has at most one rotation. */
+/* Return the index of the rotation that brings a key of slot s to position `number`; -1: none is needed. Heads
+ * never move entries of one slot to different slots, so one rotation per slot is enough. */
 static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 {
 	int64_t by = number - r->number[s];
@@ -391,8 +391,8 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Apply the planned moves src[] to the bookkeeping: read every source before writing any slot. Record the moves
- * for the KV cache in changed[], from[] and rope_shift_at[]. */
+/* Apply the planned moves src[] to the bookkeeping; read all sources before writing any slot. List the moves for
+ * the KV planes in changed[], from[] and rope_shift_at[]. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;
@@ -523,10 +523,10 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild ring i from id[]; newest: the last token, counted without sinks. Returns -1 for a token that is out of
- * range. Each head chose which token a slot holds, but the number of tokens bounds its age. A ring accepts once in
- * `period` tokens, so the slot j behind the newest was opened j periods ago; a token offered to ring i is at most
- * `offered` old: w periods of each ring before it. Within these bounds no two tokens share an index of held[]. */
+/* Rebuild ring i from id[]. newest: the last token, counted behind the sinks. Returns -1 if a token is impossible.
+ * A ring accepts one token per period, so the slot j before the newest one was filled j periods ago. A token
+ * offered to ring i is at most `offered` tokens old: w periods of each earlier ring. Tokens within these bounds do
+ * not share an index in held[]. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

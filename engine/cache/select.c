@@ -1,5 +1,5 @@
-/* engine/cache/select.c - what selectors share: tensors, sharing entries among layers, sets that serve several
- * steps. */
+/* engine/cache/select.c - helpers of selectors: tensors, division of entries among layers, sets that several
+ * tokens use. */
 #include "engine/cache/select.h"
 
 #include <math.h>
@@ -136,8 +136,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Bisect the scale at which the sum is n_layer * mean. The sum grows with the scale up to n_layer * high,
-	 * which is at least n_layer * mean. */
+	/* Bisect the scale at which the shares sum to n_layer * mean. The sum grows with the scale. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {
@@ -152,7 +151,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Rounding down left some entries unassigned. Assign them one by one, each to the layer that lost most. */
+	/* Rounding down left some entries over. Give them one by one to the layer that lost most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;
@@ -228,8 +227,8 @@ struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
 void picks_commit(struct picks *p, const struct step *st)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
-		/* Only the last token of a VERIFY step selects (verify_most), so committing fewer tokens rolls its
-		 * set back. */
+		/* Only the last token of a VERIFY step selects (verify_most()). If it is not committed, drop its
+		 * set. */
 		if (st->n < st->tried)
 			p->fresh[i] = 0;
 		p->was_fresh[i] = p->fresh[i];

@@ -1,23 +1,22 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
- * A selector works on a *region* of the store: slots 0 .. n of every KV head, in which slot i holds token i, rotated
- * at position i, and nothing is ever evicted. Before a decoded token attends, select() names the slots that it reads.
- * Prefill attends to everything; a selector may observe that attention through its probe.
+ * A selector selects from a *region*, slots 0 .. n of every KV head, where token i is in slot i at position i and
+ * nothing is evicted. Before a decoded token attends, select() names the slots that it reads. Prompt tokens attend
+ * to all slots; a selector may observe their attention.
  *
- * cache.c calls a selector over the whole cache (own = 1: the token's own slot is the last of the region), or over
- * the pinned prefix of a cascade (own = 0). observe_recovery.c runs selectors beside full attention.
+ * The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a bounded cache
+ * (own = 0).
  *
- *     select_sift.c      at every step, by scanning a low-bit sketch of the keys
- *     select_refresh.c   now and then, by the attention probabilities of one token; also `recycled`
+ *     select_sift.c      at every token, by scanning the key sketch (the keys in few bits)
+ *     select_refresh.c   every few tokens, by the attention probabilities of one token; also `recycled`
  *     select_recent.c    by position: streaming++
- *     select_predict.c   at every step, blocks that a network predicts from the attention of earlier tokens
- *     select_quest.c     at every step, pages by bounds of their keys
+ *     select_predict.c   at every token, blocks that a network predicts from the attention of earlier tokens
+ *     select_quest.c     at every token, pages by bounds of their keys
  *     select_snapkv.c    once, by the attention mass of the prefill's last tokens
  *     select_h2o.c       by the attention mass of all tokens (h2o), or of the last tokens (h2o+)
  *     select_mass.c      attention mass for snapkv, h2o and predict
  *
- * Decisions of select() and seen() are provisional until end(). A step that fails or is rolled back never reaches
- * end(), so it leaves no trace. */
+ * Decisions are provisional until the step's commit calls end(); a step that is rolled back leaves no trace. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
@@ -33,18 +32,18 @@ struct selector {
 	const char *policy;  /* policy's name, for errors; borrowed */
 	const void *par;     /* policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
-	int own;             /* 1: the region's last slot is the token's own slot, which is always selected */
-	/* Tokens at the end of a prefill that the selector observes; set by init. The last step of a prefill should
-	 * have as many tokens, and rewind() goes back far enough for that. */
+	int own;             /* 1: the region's last slot is the token's own, which is always selected */
+	/* How many tokens at the end of a prefill the selector observes; set by init(). The last step of a prefill
+	 * should have as many tokens. */
 	int32_t tail;
 	void *state;
 };
 
-/* Where the entries came from that the last decoded token read in a layer. */
+/* How the selector chose what the last decoded token read in a layer. */
 struct select_status {
-	/* 1: a new set was selected; 0: an earlier token's set was reused; -1: the selector never reuses sets */
+	/* 1: by a new selection; 0: by that of an earlier token; -1: the selector never uses a selection twice */
 	int fresh;
-	/* cosine of the token's query with that of the last selection; -2: not compared */
+	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
 };
 
@@ -53,68 +52,70 @@ struct selector_ops {
 	uint64_t (*bytes)(const void *par, const struct hparams *, const struct backend *, int32_t cap);
 	int (*init)(struct selector *, struct err *);
 	void (*release)(
-		struct selector
-			*); /* free the selector's resources; also called after a failed init; NULL if there are none */
-	/* Update sketches and bounds for slots slot0 .. slot0 + n of the layer, which were written. May be NULL. */
+		struct selector *); /* free what init() allocated; also called after a failed init(); may be NULL */
+	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n of the layer. May be
+	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* Describe what a decoded token reads of a region of n_slots in part[]; return the number of parts. q is its
-	 * rotated query, raw the unrotated one, both f32 [1][n_head * head_dim]. Each part has q as its queries. A
-	 * part's selection, if any, is made by kv_attend() or kv_select(), and stays valid until the next select()
-	 * for a token with the same st->index. */
+	/* List in part[] what a decoded token reads of a region of n_slots; return the number of parts. q, raw:
+	 * its query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If a
+	 * part has a selection, kv_attend() or kv_select() computes it; it stays valid until the next select() for
+	 * a token with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-	/* The probe for the attention of this step over the region; NULL: none. The hook itself may be NULL. */
+	/* Return the probe that records the attention of this step to the region; NULL: none. The function pointer
+	 * may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
-	/* Called after the step's tokens have attended; q and raw have st->n rows. May be NULL. */
+	/* Called after the attention of the step's tokens. q, raw: their queries after and before RoPE, st->n
+	 * rows. May be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the step's tokens (VERIFY: the first st->n of st->tried); the region has n_slots. May be NULL. */
+	/* Commit the first st->n tokens of the step, which for VERIFY had st->tried tokens. n_slots: size of the
+	 * region. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
-	/* Roll back to the first n tokens of the sequence. Returns how many tokens the selector can continue from. n:
-	 * a token may be decoded next. Fewer: the tokens from there on must be prefilled again, so that the selector
-	 * observes the end of a prefill. */
+	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
+	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
-	/* Most decoded tokens of one VERIFY step, at least 1. The first has index pos and n_slots in its region.
-	 * NULL: any number. */
+	/* Return the most tokens of a VERIFY step, at least 1. pos: index of its first token; n_slots: the region
+	 * of that token. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* How many tokens of a VERIFY step can attend in one call; the first has a region of n_slots. Then select()
-	 * is called for each token, in order of st->index, before all of them attend; probe() and seen() are not
-	 * called. NULL: 1. */
+	/* Return how many tokens of a VERIFY step can attend in one call. select() is then called for each of
+	 * them before they attend; probe() and seen() are not called. n_slots: the region of the first token.
+	 * NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Most entries per KV head that a decoded token reads of a region of cap, if it reads exactly one list, which
-	 * depends only on the layer's queries and on data beside its planes. Then planes can be in host memory
-	 * (kv_host.h). 0: the settings rule that out. NULL: the selector rules it out. */
+	/* Return the most entries per KV head that a decoded token selects from a region of cap slots, if planes
+	 * can be in host memory (kv_host.h); else 0. They can if the token reads exactly one list that does not
+	 * depend on the planes. NULL: 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
-	/* KV entries that a decoded token reads of a region of n_slots, mean over the layers. */
+	/* Return how many KV entries a decoded token reads of a region of n_slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
-	/* Bytes of entries, sketches and bounds that a decoded token reads of a region of n_slots on average, in the
-	 * layers that the selector serves. */
+	/* Return the bytes of KV entries, key sketches and bounds that a decoded token reads of a region of
+	 * n_slots, in all layers except sliding-window layers. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
-	/* Pass the state for a region of n_slots, except sketches and bounds, to the serializer. When loading,
-	 * rewind() follows a failure. NULL: no state. */
+	/* Save or load the state for a region of n_slots, without key sketches and bounds (serialize.h). rewind()
+	 * is called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append what selections depend on, beside settings and KV entries, as a line of timeline_identity(). NULL:
-	 * nothing. */
+	/* Append a line to timeline_identity() with all that selections depend on beside settings and KV entries.
+	 * NULL: nothing. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if what decoded tokens read depends on how the prefill was cut into steps. NULL: it does only if the last
-	 * step cannot have `tail` tokens. */
+	/* 1 if selections depend on how the prefill was cut into steps. NULL: only if its last step may have fewer
+	 * than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* Describe the slots of a region of n_slots that every decoded token will read until the next prefill, as
-	 * select() does but without queries. NULL: each token selects for itself. */
+	/* List the slots of a region of n_slots that every decoded token will read until the next prefill, in the
+	 * form of select() but without queries. NULL: each token selects anew. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-	/* The attention mass of each slot, if the selector sums it in that layer; else NULL. */
+	/* Return the attention mass of each slot; NULL if the selector does not sum it in that layer. The function
+	 * pointer may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
-	/* A scan of a region of n_slots for the probabilities of a query, as precise as the selector's own; its `out`
-	 * is scratch. NULL: the selector has no such scan. */
+	/* Return a scan that estimates the scores of a query for a region of n_slots with the precision of the
+	 * selector; its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If this layer selected a new set in the running step, or may have: describe what the token would have read
-	 * of the older set. Returns the number of parts; 0: nothing was selected anew. NULL: no sets that serve
-	 * several tokens. */
+	/* If this layer may have selected a new set in the running step, list what the token would have read by
+	 * the older set. Returns the number of parts; 0: no new set. NULL: the selector uses no set twice. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
-	/* Status of the last committed step. NULL: no sets, no comparisons. */
+	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
 	struct select_status (*status)(const struct selector *, int32_t layer);
 };
 
@@ -128,62 +129,64 @@ int select_alloc(const struct selector *, struct tensor *t, enum dtype, int64_t 
 void select_drop(const struct selector *, struct tensor *t);
 /* Set the first n columns of the first `rows` rows of an f32 tensor to 0. */
 void select_zero(const struct selector *, struct tensor *t, int32_t rows, int32_t n);
-/* 1 if decoded tokens select in that layer. 0 for a sliding-window layer: of all hooks only rewind() and archive()
- * concern it. */
+/* 1 if decoded tokens select in that layer. 0 for a sliding-window layer. */
 static inline int select_serves(const struct selector *s, int32_t layer)
 {
 	return !layer_window(s->kv->hp, layer);
 }
-/* Describe the whole region as one contiguous part, which gives the same bits as full attention. Returns 1. */
+/* List the whole region as one contiguous part: the results are bit-identical to full attention. Returns 1. */
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-/* Bytes of `entries` KV entries, a mean that need not be whole, in all layers without a window. */
+/* Return the bytes of `entries` KV entries (a mean, maybe a fraction) in all layers except sliding-window layers. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Entries that a decoded token reads of a region of n_slots, mean over the layers: the first `dense` layers read the
- * whole region, each other layer `some` entries. */
+/* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read the whole
+ * region of n_slots, all other layers `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Most entries that k can stand for in a region of cap. */
+/* Return the number of entries that k means in a region of cap slots; it is largest there. */
 int32_t select_most(struct entry_count k, int32_t cap);
-/* Share n_layer * mean entries among layers in proportion to spread[]. Each layer gets between mean / 4 and 3 * mean,
- * and at most `most` (the region). spread NULL: evenly. */
+/* Divide n_layer * mean entries among the layers in proportion to spread[]; write the shares to k[]. A layer gets
+ * between mean / 4 and 3 * mean, but at most `most` (the region). spread NULL: evenly. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Most tokens of a VERIFY step from index pos on, so that a token at which (index + 1 - start) is a multiple of
- * `every` comes last. */
+/* Return the most tokens of a VERIFY step that begins at index pos. A token at which (index + 1 - start) is a
+ * multiple of `every` makes a new selection, so it must be the last of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
-/* Sets of slots that serve several steps, one set per layer. A new set serves the running step at once and is kept by
- * picks_commit(). */
+/* Selected sets of slots that several tokens use, one set per layer. A new set is used at once, but replaces the
+ * old one only in picks_commit(). */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
-	int32_t at, k;       /* slots of the region when the set was selected, 0: no set; slots in the set */
+	/* at: size of the region when the set was selected, 0: no set; k: number of slots in the set */
+	int32_t at, k;
 };
 struct picks {
-	struct pick (*slot)[2]; /* [n_layer] slot[layer][cur[layer]] is in use, the other set is being selected */
-	uint8_t *cur, *fresh;   /* [n_layer]; fresh = 1: the other set replaces the one in use at the end of the step */
-	uint8_t *was_fresh;     /* [n_layer] `fresh` of the last committed step */
+	/* [n_layer] slot[layer][cur[layer]] is the committed set, the other one is for a new set */
+	struct pick (*slot)[2];
+	/* [n_layer]; fresh = 1: the running step selected a new set, which the commit makes current */
+	uint8_t *cur, *fresh;
+	uint8_t *was_fresh; /* [n_layer] `fresh` of the last committed step */
 	int32_t n_layer;
 };
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: nothing is fresh, unless an earlier token of the same VERIFY step selected. */
+/* Begin a step in a layer: no new set yet. For a later token of a VERIFY step, does nothing. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
-/* The set that serves the running token; at = 0: no set. */
+/* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer] ^ p->fresh[layer]];
 }
-/* The set that was in use before this step. */
+/* Return the set that was current before this step. */
 static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer]];
 }
-/* Start a new set of this layer, which serves at once. The caller fills its slots. */
+/* Start a new set of this layer, which is used at once. The caller fills in its slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set that may or may not serve: the caller sets fresh[layer] before picks_commit(). */
+/* Start a new set that may not be used: the caller sets fresh[layer] before picks_commit(), 1 to use it. */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Commit the step. A set is dropped if the token that selected it was rolled back. */
+/* Commit the step. A new set is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);
-/* Discard the sets that were selected when the region had more than n slots. n = 0 discards all sets. */
+/* Discard the sets selected when the region had more than n slots. n = 0 discards all sets. */
 void picks_forget(struct picks *, int32_t n);
 void picks_archive(struct picks *, const struct selector *, struct serializer *);
 

@@ -10,8 +10,8 @@ void serialize_fail(struct serializer *a, const char *what)
 		a->bad = what;
 }
 
-/* Advance by n bytes. Returns where they begin, or NULL if nothing is to be copied: when measuring, or after a
- * failure. */
+/* Advance by n bytes. Returns where these bytes begin. Returns NULL when measuring or after a failure: nothing
+ * must be copied then. */
 static uint8_t *field_advance(struct serializer *a, uint64_t n)
 {
 	uint8_t *p = a->at;

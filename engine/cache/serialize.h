@@ -1,14 +1,13 @@
-/* engine/cache/serialize.h (private to engine/) - measure, save and load state through one description of its
- * fields.
+/* engine/cache/serialize.h (private to engine/) - measures, saves and loads the state of the cache.
  *
- * Each part with state has one function that passes its fields, in order, to a struct serializer. The serializer's
- * mode decides whether the fields are measured, written or read, so the three cannot drift apart.
+ * Each part of the cache has one function that passes all its fields, in order, to a struct serializer. The
+ * serializer's mode decides whether the fields are measured, written or read, so the three always agree.
  *
- * Loaded bytes are untrusted: every number has a range, no read passes the end, and the first failure sticks. After a
- * failure no field is changed. The caller discards a part that failed to load.
+ * Loaded bytes are untrusted: every number is checked against a range, nothing is read beyond the end, and the first
+ * failure is kept. After a failure no field is changed, and the caller discards the part that failed to load.
  *
- * Numbers are stored as in memory (little-endian; engine_identity() records it). Floats may have any value, NaN
- * included: the code that computes with them tolerates that. */
+ * Numbers are stored as in memory (little-endian). Floats may have any value, NaN included; the code that uses them
+ * tolerates that. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 
@@ -18,18 +17,18 @@ enum serialize_mode { SERIALIZE_MEASURE, SERIALIZE_SAVE, SERIALIZE_LOAD };
 
 struct serializer {
 	enum serialize_mode mode;
-	/* SAVE: the next field is written here. LOAD: the next field is read here; the bytes are not changed. */
+	/* SAVE: where the next field is written. LOAD: where the next field is read; the bytes are not changed. */
 	uint8_t *at;
 	uint64_t left;   /* bytes left from `at` to the end */
 	uint64_t bytes;  /* MEASURE: bytes of the fields so far */
-	const char *bad; /* first field that failed, for "... is not what it must be"; NULL = none */
+	const char *bad; /* first field that failed, for the error "... is not what it must be"; NULL: none */
 };
 
 static inline int serialize_loading(const struct serializer *a)
 {
 	return a->mode == SERIALIZE_LOAD;
 }
-/* Record a failure. what names the field, as "the number of tokens". */
+/* Record a failure. what: the field, for example "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
 /* Pass n bytes of any content. */
@@ -39,15 +38,15 @@ void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, cons
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
 /* Pass n numbers. Loading fails if one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
-/* Save x; loading fails unless the saved number is x. For shapes, and markers between parts. */
+/* Save x. Loading fails unless the saved number is x. Used for shapes, and as a marker between parts. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* Pass elements first .. first + n of an i32 tensor of the backend. Loading fails if one is outside lo..hi. */
+/* Pass elements first .. first + n of an i32 tensor of the backend. Loading fails if one is outside lo .. hi. */
 void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what);
-/* Pass elements first .. first + n of an f32 tensor of the backend, which may have any value. */
+/* Pass elements first .. first + n of an f32 tensor of the backend. Any values are accepted. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Pass the KV entries of slots slot0 .. slot0 + n in every head: of the sliding-window layers (windowed = 1), or of
- * the full layers. The caller checks that these slots exist. */
+/* Pass the KV entries in slots slot0 .. slot0 + n of every head: of sliding-window layers if windowed = 1, else of
+ * full layers. The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif
