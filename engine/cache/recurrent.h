@@ -3,11 +3,11 @@
  * A state summarises all earlier tokens: the last few inputs of a short convolution, or a matrix per head for the
  * delta rule or state space. No token can be removed from a state, so a rollback needs older states:
  *
- * - Rollback of the running step: the step writes the new states beside the old ones; a commit exchanges the two. -
- * VERIFY step of which only the first tokens are committed: the inputs of its operations are kept, and the states
- * after these tokens are computed again from the inputs. - Other rollbacks: copies of the states are made where
- * prefills begin and end. A rollback returns to the last copy before its target; the tokens between are prefilled
- * again.
+ * - Rollback of the running step: the step writes the new states beside the old ones; a commit exchanges the two.
+ * - VERIFY step of which only the first tokens are committed: the inputs of its operations are kept, and the
+ *   states after these tokens are computed again from the inputs.
+ * - Other rollbacks: copies of the states are made where prefills begin and end. A rollback returns to the last
+ *   copy before its target; the tokens between are prefilled again.
  *
  * Number and bytes of copies are limited; the oldest copies are dropped first. */
 #ifndef WEIR_RECURRENT_H

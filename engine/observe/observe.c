@@ -1,5 +1,4 @@
-/* engine/observe/observe.c - calls the observers of attention, and computes how much one token attends to each
- * earlier token. */
+/* engine/observe/observe.c - the list of observers; how much one token attends to each earlier token. */
 #include "engine/observe/observe.h"
 
 #include <stdlib.h>
@@ -27,8 +26,8 @@ void observer_remove(struct observer **list, struct observer *o)
 
 int token_attention_open(struct token_attention *t, struct cache *c, struct err *err)
 {
-	/* Only full-attention layers are observed, unless the model has none: sliding-window layers may have
-	 * queries of another width. */
+	/* Buffers have the size of full layers. Sliding-window layers may have queries of another width, but they
+	 * are observed only if the model has no full layers. */
 	int32_t width = c->hp->n_head * c->hp->head_dim, most = kv_read_most(&c->kv);
 	int failed;
 
@@ -61,7 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Give the parts in t->met the queries of the last of n tokens alone. Parts with the same queries share one copy. */
+/* Reduce the queries of the parts in t->met to that of the last of n tokens. Parts with the same queries share one
+ * copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;
@@ -114,8 +114,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* The token whose entry a slot holds, after entries have moved and before the step's own tokens join the rings; -1 =
- * none. */
+/* Return the token in a slot, -1: none. Used when entries have moved to rings and the step's own tokens have not
+ * joined them yet. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;
@@ -123,7 +123,7 @@ static int32_t token_at(const struct cache *c, const struct retained_view *v, in
 
 	if (place < 0)
 		return slot;
-	if (place >= stage) /* the slot waits behind the rings; the last such token is the one that attends */
+	if (place >= stage) /* a staged slot: its token has not joined the rings */
 		return r->t + place - stage;
 	return r->id[(int64_t)place * r->heads +
 	             (r->heads == c->kv.n_full ? number : number * c->hp->n_kv_head + head)];

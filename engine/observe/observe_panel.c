@@ -1,9 +1,9 @@
 /* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
- * the last decoded token selected, what share of attention they got, and how attention is spread over the regions of
- * a bounded cache.
+ * the last decoded token selected, what share of attention they get, and the shares of the regions of a bounded
+ * cache (pinned prefix and rings).
  *
- * Measuring a share costs another attention or scan. So each view measures the next few layers only, one group after
- * the other. It shows the mean over the layers, each as measured last. */
+ * A measurement costs another attention or a scan of all keys. So each refresh of the view has only the next few
+ * layers measured. The view shows the mean of each layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,25 +12,26 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-enum { SCAN_SLOTS = 1 << 16 };   /* slots scanned per view, but at least one layer */
-enum { ATTEND_SLOTS = 1 << 13 }; /* slots attended once more per view, but at least one layer */
+enum { SCAN_SLOTS = 1 << 16 }; /* most slots scanned per refresh of the view; at least one layer is scanned */
+/* most slots whose attention is computed again per refresh; at least one layer is measured */
+enum { ATTEND_SLOTS = 1 << 13 };
 
 struct layer_selection {
-	struct attn_part part[SELECT_PARTS]; /* what the last decoded token read of the region */
-	/* i32 [n_kv_head][..]: copies of the parts' slots, allocated on first use */
+	struct attn_part part[SELECT_PARTS]; /* what the last decoded token selected */
+	/* i32 [n_kv_head][..]: copies of the lists of slots in part[], allocated on first use */
 	struct tensor list[SELECT_PARTS];
 	int n_part, wanted;
-	double now, share; /* share in the running step; last measured share, -1 if unknown */
+	double now, share; /* now: share in the running step; share: the last committed one; -1: unknown */
 };
 struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
 	int wanted;
 };
-/* The attention mass of a layer in cells of 1 << mass_shift tokens. */
+/* The attention mass of a layer, in cells of 1 << mass_shift tokens each. */
 enum { MASS_CELLS = 4096 };
 static const float MASS_KEEP = 0.7f; /* weight of older measurements in the running average */
 struct layer_mass {
-	/* [MASS_CELLS] mass of the running step; its running average. NULL before the first measurement. */
+	/* [MASS_CELLS] now: mass in the running step; mean: its running average; NULL before the first measurement */
 	float *now, *mean;
 	int now_known, mean_known;
 };
@@ -43,8 +44,9 @@ struct observe_panel {
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
 	int32_t next_scan, next_attend; /* first layer that the next view measures */
-	int32_t at;      /* slots of the region when the token of sel[] selected; 0: no decoded token has selected */
-	int32_t n_slots; /* slots of the region in the running step */
+	/* number of slots from which the token of sel[] selected; 0: no decoded token has selected */
+	int32_t at;
+	int32_t n_slots; /* the same number in the running step */
 	int32_t fresh;
 	double cosine;
 	float *score;  /* [cap] scores of one head, on the host */
@@ -53,8 +55,8 @@ struct observe_panel {
 
 /* ---- what was selected ---- */
 
-/* Keep what the token selected. Lists of slots are copied: the selector's own may serve all layers, or be overwritten
- * by the next step. */
+/* Keep what the token selected. Lists of slots are copied, because the selector may overwrite its own in the next
+ * layer or step. */
 static void selection_note(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -74,7 +76,7 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 			                NULL))
 				return;
 		}
-		/* copy() takes f32, and copies the bits of i32 unchanged */
+		/* copy() copies f32 tensors bit by bit, so it can copy i32 under that type */
 		from = *l->part[i].slots;
 		to = l->list[i];
 		from.type = to.type = DT_F32;
@@ -83,7 +85,8 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* Return the probability on the slots of these parts, without the sampled ones. p->score has the logarithms. */
+/* Return the probability on the slots of these parts, except randomly sampled slots. p->score has the logarithm of
+ * each slot's probability. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
                             int n_part)
 {
@@ -118,7 +121,7 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 
 	if (n_part == 1 && !part->slots && part->slot0 == 0 && part->n_slots >= n)
 		return 1;
-	/* Mean: probabilities of a group then sum to 1 over all slots; with other reductions they do not. */
+	/* average over the query heads of a KV head; only then the probabilities of all slots sum to 1 */
 	scan.reduce = REDUCE_MEAN;
 	be->ops->key_scan(be, &scan);
 	for (int32_t h = 0; h < heads; h++) {
@@ -126,11 +129,12 @@ double observe_panel_share_on(struct observe_panel *p, const struct scan_args *b
 		be->ops->read(be, scan.out, 4 * (size_t)h * (size_t)scan.out->cols, p->score, 4 * (size_t)n);
 		sum += share_of_head(p, h, n, part, n_part) / heads;
 	}
-	/* a scan is made for ranking; its sums may be off by some 1e-4 */
+	/* a scan is imprecise; the sum may exceed 1 by about 1e-4 */
 	return sum >= 0 ? MIN(sum, 1) : -1;
 }
 
-/* Measure the share of the selected entries. With sets that serve several tokens: of the set that is replaced. */
+/* Measure the share of attention on the selected entries. If several tokens use a selection, measure it only just
+ * before it is replaced. */
 static void selection_measure(struct observe_panel *p, const struct attention *a)
 {
 	struct layer_selection *l = &p->sel[a->layer];
@@ -163,8 +167,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* Count the columns in each region, in the order in which they were read: cols[0] the pinned prefix, then RINGS_MOST
- * (oldest) .. 1 (newest ring). */
+/* Count the columns of p->one (slots read) in each region. cols[0]: pinned prefix; cols[i]: ring i, of which 1 is
+ * the newest. */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
@@ -182,7 +186,7 @@ static void region_columns(const struct observe_panel *p, const struct attention
 	}
 }
 
-/* Join cells in pairs, in all layers. */
+/* Halve the number of cells in use in all layers, by adding pairs. */
 static void mass_fold(struct observe_panel *p)
 {
 	p->mass_shift++;
@@ -195,7 +199,7 @@ static void mass_fold(struct observe_panel *p)
 		}
 }
 
-/* Add one head's attention, as read last, to the attention mass of the tokens it attended to. */
+/* Add one head's attention (p->one.share) to the attention mass of the tokens that got it. */
 static void mass_add(struct observe_panel *p, int32_t layer)
 {
 	struct layer_mass *m = &p->mass[layer];
@@ -247,7 +251,7 @@ static void regions_measure(struct observe_panel *p, const struct attention *a, 
 		l->now[0] = -1;
 }
 
-/* Update the running average when a step is committed. */
+/* Update the running average after a commit. */
 static void mass_commit(struct layer_mass *m)
 {
 	float keep = m->mean_known ? MASS_KEEP : 0;
@@ -271,7 +275,7 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* ---- the observer ---- */
 
-/* 1 if tokens of this step may be rolled back. The cache view then keeps showing the last ordinary decoded token. */
+/* 1 if tokens of this step may be rolled back. Such steps are not measured; the view keeps its last figures. */
 static int is_verify_step(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -295,7 +299,7 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	}
 	if (p->c->policy.def->retention->view)
 		p->c->policy.def->retention->view(p->c, &v);
-	/* If tokens select among all entries, the view shows the selection instead of regions. */
+	/* If tokens select from all entries, the view shows no regions. */
 	if ((v.rings || !p->c->selecting) && p->region[a->layer].wanted)
 		regions_measure(p, a, &v);
 }

@@ -1,15 +1,13 @@
-/* ui/input/input.c - see input.h. Only this file and input_line*.c use readline.
+/* ui/input/input.c - the input line; see input.h. Only this file and input_line*.c use readline.
  *
- * readline runs in callback mode and reads from a queue of bytes. input_key() queues the bytes of one key, in the same
- * encoding for every terminal, and calls readline until the queue is empty. So readline never waits and never sees the
- * end of input, which it would take for the end of the line. Unbound sequences are not queued: readline would insert
- * their tails as text.
+ * readline runs in callback mode and reads from a queue of bytes. input_key() queues the bytes of one key, in the
+ * same encoding for every terminal, and calls readline until the queue is empty. So readline never waits. A key
+ * sequence that readline has not bound is not queued, because readline would insert its last bytes as text.
  *
- * Functions that readline lacks (paste, line breaks, rows, the rule for Enter) are bound to private sequences, not
- * called directly. So they appear in the command order that kill, undo, macros and vi's states rely on.
+ * Functions that readline lacks (paste, line breaks, moving by rows, Enter) are bound to private key sequences
+ * instead of being called directly. So undo, kill, macros and vi mode treat them as readline's own commands.
  *
- * readline reads settings from ~/.inputrc; input_open() overrides those that break this. readline draws nothing, so it
- * must leave the terminal library alone: the screen may be open already. */
+ * readline draws nothing here, so it must not change the terminal's settings. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>
@@ -42,7 +40,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* Changes to history lines that were not sent are undone, unless the user sets otherwise. */
+	/* edits of history lines are undone at Enter, unless ~/.inputrc says otherwise */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();
@@ -64,7 +62,7 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
-	/* rl_clear_history() leaves old pointers in the list, and readline's searches read up to the end mark. */
+	/* rl_clear_history() does not end its list with NULL, but a search in a later input line relies on that. */
 	if (history_list())
 		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;
@@ -116,7 +114,7 @@ int input_key(const struct key *k)
 		return 0;
 	if (had && line_offers_key(k))
 		return 1;
-	/* Completion added a blank already: drop a typed one. */
+	/* completion has added a blank: ignore a blank typed after it */
 	if (input.spare_blank && k->code == K_CHAR && k->cp == ' ' && !(k->mods & (KEY_CTRL | KEY_ALT))) {
 		input.spare_blank = 0;
 		return 1;
@@ -136,7 +134,7 @@ int input_key(const struct key *k)
 		line_complete(1);
 	else if (!typing || !rl_end)
 		offers_close(&input.offers);
-	/* Update an open popup after typing; open one for commands by itself. */
+	/* While typing, update an open popup of completions. While a command's name is typed, open the popup, too. */
 	else if (had || (rl_line_buffer[0] == '/' && (int)strcspn(rl_line_buffer, " \t\n") >= rl_point))
 		line_look_for_offers();
 	return 1;

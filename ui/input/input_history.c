@@ -1,11 +1,11 @@
-/* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir processes.
+/* ui/input/input_history.c - the history file of the input line, shared with line mode and with other weir
+ * processes.
  *
- * The format is readline's with time stamps: "#SECONDS", then the lines of the entry. Here only a line of '#' and
- * digits alone is a stamp, so that the text "#1 is done" survives.
+ * The format is readline's with time stamps: a line "#SECONDS", then the lines of the entry. Unlike readline, only a
+ * line of '#' and nothing but digits is a stamp, so a text such as "#1 is done" is kept.
  *
- * Each entry is appended by one write(). A file that grew too long is cut when a program ends, under a lock that
- * appending takes, too. After waiting for the lock the file is opened again, because another file may have replaced
- * it. */
+ * Each entry is appended by one write(). A file that has grown too long is cut when a program ends. Appending and
+ * cutting lock the file. Cutting replaces it, so after waiting for the lock the file is opened again. */
 #include "ui/input/input_private.h"
 #include "engine/base/utf8.h"
 
@@ -21,7 +21,7 @@
 
 void text_fix(const char *in, size_t n, struct str *out)
 {
-	size_t good = 0; /* input bytes [0, good) are written */
+	size_t good = 0; /* input bytes before this index have been written */
 
 	for (size_t i = 0, len; i < n; i += len) {
 		int32_t cp;
@@ -47,8 +47,8 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* Find the next entry from *at on; its text is bytes [*text, *end).  1, or 0 at the end.  Lines before the first
- * stamp are one entry each, as older versions of readline wrote them. */
+/* Find the next entry at or after *at; its text is bytes [*text, *end). Returns 1, or 0 at the end. Lines before
+ * the first stamp are one entry each, as older versions of readline wrote them. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -78,7 +78,7 @@ static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t 
 
 /* ---- the file ---- */
 
-/* Open a regular file, without following a symbolic link; -1 = error or another type of file. */
+/* Open a regular file, without following a symbolic link. Returns -1 on error or if it is no regular file. */
 static int open_regular(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
@@ -91,8 +91,8 @@ static int open_regular(const char *path, int flags)
 	return fd;
 }
 
-/* Open the file of that name and lock it.  Gives up waiting for the lock after about 0.2 s, so that the screen
- * does not freeze; then *locked is 0. */
+/* Open the file and lock it. After about 0.2 s without the lock, returns the file unlocked (*locked = 0), so that
+ * the screen does not freeze. */
 static int open_locked(const char *path, int flags, int *locked)
 {
 	int fd = -1;
@@ -138,7 +138,7 @@ static char *read_tail(int fd, size_t *n)
 		*n += (size_t)got;
 	}
 	if (from) {
-		/* The tail may begin inside an entry: skip to the first stamp. */
+		/* the tail may begin inside an entry: skip to the first stamp */
 		size_t at = 0;
 		while (at < *n) {
 			char *nl = memchr(p + at, '\n', *n - at);
@@ -153,7 +153,7 @@ static char *read_tail(int fd, size_t *n)
 	return p;
 }
 
-/* Set *from to the start of the last HISTORY_MAX entries; returns the number of all entries. */
+/* Set *from to the start of the last HISTORY_MAX entries. Returns the number of all entries. */
 static size_t find_last_entries(const char *p, size_t n, size_t *from)
 {
 	size_t ring[HISTORY_MAX], count = 0, at = 0, text, end;
@@ -212,13 +212,13 @@ void history_append(const char *path, const char *text, size_t n)
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
 		return;
-	/* Another writer was interrupted: end its line first. */
+	/* a line without its end was left by an interrupted writer: end it first */
 	if (!fstat(fd, &st) && st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
 		str_adds(&s, "\n");
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
 	str_add(&s, text, n);
 	str_adds(&s, "\n");
-	/* On a full disk only this entry is lost. */
+	/* on a full disk only this entry is lost */
 	if (write(fd, s.p, s.n) < 0)
 		errno = 0;
 	close(fd);
@@ -257,7 +257,8 @@ void history_trim(const char *path)
 	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
-	/* Line mode appends without the lock.  If it did so meanwhile, leave the cut to the next program that ends. */
+	/* Line mode appends without the lock. If the file grew meanwhile, do not replace it; the next program that
+	 * ends cuts it. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

@@ -1,6 +1,6 @@
-/* ui/input/input_line.c - readline: the queue of bytes that it reads, and functions that it lacks.
+/* ui/input/input_line.c - readline: the queue of bytes that it reads, and commands that it lacks.
  *
- * readline reads the user's settings from ~/.inputrc; those that would break the input line are overridden. */
+ * readline reads the user's settings from ~/.inputrc; settings that would break the input line are overridden. */
 #include "ui/input/input_readline.h"
 #include "engine/base/utf8.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-/* largest repeat count: Alt-9 Alt-9 ... x inserts x that often, and a slip must not fill the memory */
+/* largest repeat count (Alt-9 Alt-9 ... x inserts x so often); a slip must not fill the memory */
 enum { ARG_MOST = 9999 };
 
 struct input input;
@@ -47,8 +47,8 @@ void line_overrule(void)
 		rl_variable_bind(settings[i][0], settings[i][1]);
 }
 
-/* readline sets the locale of the environment at the start of each line.  The program may have replaced that
- * locale by one with UTF-8. */
+/* At the start of each line readline sets the locale from the environment. Restore the program's own, which may
+ * have been set to UTF-8. */
 void line_locale_save(void)
 {
 	const char *now = setlocale(LC_CTYPE, NULL);
@@ -68,8 +68,8 @@ void line_locale_restore(void)
 	str_clear(&input.locale);
 }
 
-/* Move point and mark to character boundaries.  Text inserted before the mark may have left it inside a character,
- * and point may be a copy of it. */
+/* Move cursor (rl_point) and mark to character boundaries: text inserted before the mark can leave it inside a
+ * UTF-8 character, and the cursor may jump to the mark. */
 static void at_boundary(void)
 {
 	int *at[] = { &rl_point, &rl_mark };
@@ -84,7 +84,7 @@ static void at_boundary(void)
 
 static void feed_queue(const char *bytes, size_t n)
 {
-	/* readline 8.2 leaks the line's undo list when a non-incremental search is aborted: free it first. */
+	/* readline 8.2 leaks the line's undo list if a non-incremental search is aborted: free the list first */
 	if (n == 1 && (*bytes == '\007' || !*bytes) && RL_ISSTATE(RL_STATE_NSEARCH))
 		rl_free_undo_list();
 	str_clear(&input.queue);
@@ -96,7 +96,7 @@ static void feed_queue(const char *bytes, size_t n)
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();
-		idle = input.taken == before ? idle + 1 : 0; /* if readline takes no bytes, do not loop forever */
+		idle = input.taken == before ? idle + 1 : 0; /* stop if readline takes no bytes 4 times */
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
 	}
@@ -105,9 +105,8 @@ static void feed_queue(const char *bytes, size_t n)
 	input.taken = 0;
 }
 
-/* Store the edits of a history line in the history.  readline 8.2 does so when it moves to another line, but not
- * for text typed after a stored change, and not when it searches.  Then the text is lost, and its undo list
- * corrupts the old text. */
+/* Store the edits of a history line in the history. readline 8.2 does so only when it moves to another line, and
+ * not always. An edit that is not stored is lost, and its undo list corrupts the old text. */
 static void keep_change(void)
 {
 	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
@@ -126,7 +125,7 @@ void line_feed(const char *bytes, size_t n)
 {
 	keep_change();
 	feed_queue(bytes, n);
-	/* After a repeat count readline notices the end of a line only with the next byte. */
+	/* After a repeat count readline ends a line only at the next byte: feed one that does nothing. */
 	if (RL_ISSTATE(RL_STATE_DONE))
 		feed_queue(BYTE_NOTHING, 1);
 }
@@ -161,7 +160,7 @@ static int begins_block(const char *text, size_t n)
 	return n >= 3 && !memcmp(text, BLOCK, 3);
 }
 
-/* 1 if the message continues after this line: an open block, or a backslash at the end. */
+/* 1 if the message continues after this line: a """ block is open, or a backslash ends the line. */
 static int goes_on(const char *text, size_t n)
 {
 	if (begins_block(text, n))
@@ -182,7 +181,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 			n--;
 	}
 	pastes_expand(text, n, &whole);
-	text_fix(str_text(&whole), whole.n, out); /* macros may insert any bytes */
+	text_fix(str_text(&whole), whole.n, out); /* because macros may insert any bytes */
 	str_free(&whole);
 }
 
@@ -204,7 +203,7 @@ static int put_back(void)
 	return 0;
 }
 
-/* Handle the end of a line, called by readline.  Enter gets here through accept_line(). */
+/* Handle the end of a line; called by readline. Enter leads here through accept_line(). */
 void line_ended(char *line)
 {
 	struct str *m;
@@ -222,7 +221,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* Only a user's macro ends a line here: accept_line() does not. */
+		/* Only a macro can end a line that continues, because accept_line() does not. Put it back with a
+		 * line break. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");
@@ -328,7 +328,8 @@ static int row_down(int count, int key)
 	return 0;
 }
 
-/* Move to the start (or end) of the current line of the draft; from there, of the whole draft. */
+/* Move to the start of the current line of the text; if the cursor is there already, to the start of the whole
+ * text. line_end() does the same with the ends. */
 static int line_home(int count, int key)
 {
 	int at = rl_point;
@@ -350,9 +351,8 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Run a non-incremental search of readline.  Such a search saves only one line.  From within the history readline
- * 8.2 restores the draft in the wrong line and frees its undo list twice; elsewhere it loses the draft.  So make
- * the visible text the draft first, without undo. */
+/* Run a non-incremental search of readline. readline 8.2 then restores the draft (the line being written) in a
+ * wrong history line or loses it. So first make the visible text the draft, without undo. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -380,7 +380,7 @@ static int search_vi(int count, int key)
 	return search_by_line(count, key, rl_vi_search);
 }
 
-/* Replace readline's completion: its keys open the popup. */
+/* Replace readline's completion: its keys open the popup of completions. */
 char **line_no_completion(const char *text, int start, int end)
 {
 	(void)text, (void)start, (void)end;
@@ -435,8 +435,8 @@ void line_bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* Unbind these: re-reading the init file writes to standard error and undoes line_overrule().  In callback
-	 * mode, macros count their keys wrongly and may write before their buffer. */
+	/* Unbind commands that cause harm. Reading the init file again writes to standard error and undoes
+	 * line_overrule(). In callback mode, macros count their keys wrongly and may write before their buffer. */
 	static rl_command_func_t *const unbound[] = {
 		rl_re_read_init_file,
 		rl_start_kbd_macro,

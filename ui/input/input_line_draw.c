@@ -6,22 +6,23 @@
 
 enum { ROWS_MOST = 512 };
 
-/* Append readline's prompt during a search, with the pattern. */
+/* If a history search is running, append its prompt with the search text. */
 static void search_prompt(struct str *out)
 {
 	if (rl_display_prompt && rl_display_prompt != rl_prompt && *rl_display_prompt)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Columns left of the first row, and of the others.  prompt: columns of a search prompt, -1 = none. */
+/* Set *first to the columns left of the first row, *rest to those left of all other rows. prompt: columns of a
+ * search prompt; -1: none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
 	*rest = prompt >= 0 || width - input.mark < 2 ? 0 : input.mark;
 	*first = prompt < 0 ? *rest : prompt;
 }
 
-/* Cut the beginning of a long prompt, so that the line has room.  Returns the first byte to show; *cols = its
- * columns. */
+/* Cut the beginning of a long search prompt, so that text fits beside it. Returns the first byte to show; *cols:
+ * its columns. */
 static size_t prompt_cut(const struct str *s, int width, int *cols)
 {
 	int most = width < 12 ? width / 2 : width - 8, all = (int)text_width(s->p, s->n);
@@ -68,7 +69,8 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, MAX(most, 1));
 }
 
-/* Choose the first visible byte: as before, if the cursor is visible then and no row at the bottom stays empty. */
+/* Return the first visible byte. It stays the same unless the cursor would be invisible or rows at the bottom
+ * empty. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {
 	size_t from[ROWS_MOST], n, top;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SEARCH_PASTE = 256 }; /* most bytes of a paste added to a search */
+enum { SEARCH_PASTE = 256 }; /* most bytes of a paste that are added to a search */
 
 /* ---- completion ---- */
 
@@ -20,7 +20,7 @@ static void take_offer(size_t which)
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
 	offers_text(&input.offers, which, &s);
-	/* If a blank follows already, replace it, too. */
+	/* replace a blank that follows already */
 	if (s.n && s.p[s.n - 1] == ' ' && rl_line_buffer[to] == ' ')
 		to++;
 	if (s.n)
@@ -105,14 +105,14 @@ static int is_isearch(rl_command_func_t *fn)
 	return fn == rl_reverse_search_history || fn == rl_forward_search_history;
 }
 
-/* Feed a key that has a character: its bytes, after an ESC if Alt is held. */
+/* Feed a key with a character to readline: ESC if Alt is held, then the bytes of the character. */
 static int char_key(const struct key *k)
 {
 	char s[8];
 	size_t n = 0;
 	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
-	/* After Ctrl-X, or a repeat count below 1, readline takes only the first byte as the character. */
+	/* after Ctrl-X, or a repeat count below 1, readline would use only the first byte of the character */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
 		line_settle();
 		return 1;
@@ -139,10 +139,10 @@ static int ctrl_key(const struct key *k)
 
 	if (k->cp < '?' || k->cp > '~')
 		return 0;
-	/* Keys of the screen, unless a search or a command waits for them. */
+	/* these keys belong to the screen, unless a search or half-typed command waits for them */
 	if (strchr("cgzl", (int)k->cp) && !RL_ISSTATE(STATES_OPEN))
 		return 0;
-	/* readline takes Ctrl-D on an empty line as the end of input. */
+	/* on an empty line readline would take Ctrl-D as the end of input */
 	if (k->cp == 'd' && !rl_end)
 		return 0;
 	if (!RL_ISSTATE(STATES_OPEN) && c) {
@@ -154,7 +154,7 @@ static int ctrl_key(const struct key *k)
 	return char_key(k);
 }
 
-/* Feed a key that has no character, as xterm sends it. */
+/* Feed a key without a character to readline, as the sequence that xterm sends. */
 static int special_key(const struct key *k)
 {
 	static const struct {
@@ -170,7 +170,7 @@ static int special_key(const struct key *k)
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
 
-	/* A repeat count applies to the key, so keep it. */
+	/* do not cancel a repeat count: it applies to this key */
 	if ((rl_readline_state & STATES_OPEN) != RL_STATE_NUMERICARG)
 		line_settle();
 	if (!k->mods && (k->code == K_UP || k->code == K_DOWN)) {
@@ -210,7 +210,7 @@ static int paste_key(const struct key *k)
 	text_fix(k->bytes, k->n, &s);
 	untyped_note(str_text(&s), s.n);
 	if (s.n && RL_ISSTATE(RL_STATE_ISEARCH | RL_STATE_NSEARCH)) {
-		/* Add the first line to the search, as if typed. */
+		/* add the first line of the paste to the search, as if typed */
 		size_t n = 0;
 		while (n < s.n && n < SEARCH_PASTE && (unsigned char)s.p[n] >= 0x20 && s.p[n] != 0x7f)
 			n++;
@@ -238,7 +238,7 @@ static int escape_key(void)
 	return 1;
 }
 
-/* Insert a key literally, after Ctrl-V.  0: it has no character. */
+/* Insert a key literally, after Ctrl-V. Returns 0 if the key has no character. */
 static int quoted_key(const struct key *k)
 {
 	struct key plain = { .cp = k->cp, .mods = k->mods & KEY_CTRL };
@@ -247,7 +247,7 @@ static int quoted_key(const struct key *k)
 	case K_CHAR:
 		if (k->mods & KEY_CTRL && k->cp == '@')
 			return 1;
-		/* readline would insert only its first byte. */
+		/* readline would insert only the first byte: cancel Ctrl-V */
 		if (k->cp < 0 || k->cp >= 0x80)
 			line_settle();
 		return char_key(&plain);
@@ -259,7 +259,7 @@ static int quoted_key(const struct key *k)
 	}
 }
 
-/* 1 for keys that type into an incremental search, repeat it, shorten it or end it. */
+/* 1 for keys that an incremental search uses itself: to extend, repeat, shorten or end it. */
 static int is_search_key(const struct key *k)
 {
 	char c = (char)(k->cp & 0x1f);
@@ -280,7 +280,8 @@ int line_key(const struct key *k)
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
-	/* Other keys end the search.  Do not let readline end it: version 8.2 crashes on Ctrl-X and another key. */
+	/* Any other key ends the search. End it here, because readline 8.2 crashes if Ctrl-X and another key end
+	 * it. */
 	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
 		line_settle();
 	if (input.quoting) {
@@ -289,7 +290,8 @@ int line_key(const struct key *k)
 			return 1;
 	}
 	if (k->code == K_CHAR && plain.mods == KEY_CTRL) {
-		/* Terminals without CSI-u send Tab for Ctrl-I, Enter for Ctrl-M, and so on: treat them alike. */
+		/* Most terminals send the same byte for Tab and Ctrl-I, Enter and Ctrl-M, and so on. Treat such
+		 * keys alike everywhere. */
 		switch (k->cp) {
 		case 'i': plain = (struct key){ .code = K_TAB }; break;
 		case 'm': plain = (struct key){ .code = K_ENTER }; break;

@@ -1,8 +1,8 @@
-/* ui/input/input_offers.c - completions: commands, their arguments, paths, names of sessions.
+/* ui/input/input_offers.c - completions of the input line: commands, their arguments, paths, session names.
  *
- * Paths may be typed with quotes and backslashes as in a shell; an inserted path is quoted so that the program reads
- * the same path. Names come from the disk and the database: they are shown clean and inserted unchanged. Names that are
- * not UTF-8 are not offered. */
+ * Paths may be typed with quotes and backslashes as in a shell. An inserted path is quoted so that the program reads
+ * exactly that path. Names are shown without control characters but inserted unchanged. Names that are not UTF-8 are
+ * not offered. */
 #include "ui/input/input_private.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
@@ -70,7 +70,7 @@ static int begins(const char *s, const char *with, size_t n)
 
 /* ---- commands ---- */
 
-/* Find the first word of a blank-separated list that begins with text[0..n); *len = its length, NULL = none. */
+/* Find the first word of a list, separated by blanks, that begins with text[0..n). *len: its length. NULL: none. */
 static const char *alias_with(const char *list, const char *text, size_t n, size_t *len)
 {
 	for (const char *p = list; *p; p += strspn(p, " ")) {
@@ -88,7 +88,6 @@ static void find_commands(struct offers *o, const char *text, size_t at, const s
 	for (const struct ui_command *c = commands; c->name; c++)
 		if (begins(c->name, text, at))
 			offers_add(o, c->name, strlen(c->name), c->help, *c->args != 0);
-	/* Then aliases. */
 	for (const struct ui_command *c = commands; c->name; c++) {
 		size_t len;
 		const char *alias = begins(c->name, text, at) ? NULL : alias_with(c->aliases, text, at, &len);
@@ -114,7 +113,8 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	return NULL;
 }
 
-/* Offer the words among an argument's forms, "[off|bar|layer N|dump FILE]".  A word has lower-case letters only. */
+/* Offer the words in the usage text of an argument, for example "[off|bar|layer N|dump FILE]". Words have only
+ * lower-case letters. */
 static void find_words(struct offers *o, const char *forms, const char *typed, size_t n)
 {
 	o->typed = n;
@@ -139,7 +139,7 @@ static void find_names(struct offers *o, char *const *names, size_t n_names, con
 			offers_add(o, names[i], strlen(names[i]), "", 0);
 }
 
-/* Offer names of settings; after a name, its values. */
+/* Offer names of settings. After a name, offer the values of that setting. */
 static void find_settings(struct offers *o, const struct ui_setting *settings, const char *text, size_t arg, size_t at)
 {
 	size_t name = strcspn(text + arg, " \t="), value = arg + name;
@@ -165,9 +165,9 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 struct word {
 	struct str path;
 	char quote;                    /* open quote at the end, or 0 */
-	size_t slash_raw, slash_typed; /* offset after the last slash: in path, and in the typed text */
-	char slash_quote;              /* open quote there, or 0 */
-	int blank;                     /* 1: it ended at a blank */
+	size_t slash_raw, slash_typed; /* offset after the last slash: in `path`, and in the typed text */
+	char slash_quote;              /* quote that is open after the last slash, or 0 */
+	int blank;                     /* 1: reading stopped at a blank */
 };
 
 static void word_free(struct word *w)
@@ -176,7 +176,7 @@ static void word_free(struct word *w)
 	*w = (struct word){ 0 };
 }
 
-/* Unquote s[0..n).  stop_blank: stop at the first blank outside quotes and set w->blank. */
+/* Remove the quoting of s[0..n). stop_blank: stop at the first blank outside quotes and set w->blank. */
 static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 {
 	*w = (struct word){ 0 };
@@ -202,12 +202,12 @@ static void word_read(struct word *w, const char *s, size_t n, int stop_blank)
 	}
 }
 
-/* Append s[0..n) quoted so that the program reads the same bytes again.  q: open quote, or 0. */
+/* Append s[0..n), quoted so that the program reads the same bytes. q: the quote that is open already, or 0. */
 static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			str_adds(out, "'\\'"); /* close the quote, escaped quote, open again */
+			str_adds(out, "'\\'"); /* close the quote, an escaped quote, open again */
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
 		str_add(out, s + i, 1);
@@ -237,7 +237,7 @@ static int is_directory(int dir, const struct dirent *e)
 	       S_ISDIR(st.st_mode);
 }
 
-/* Offer the paths that begin with s[0..n), the typed part at byte `from` of the line. */
+/* Offer the paths that begin with the typed text s[0..n), which is at byte `from` of the line. */
 static void find_paths(struct offers *o, const char *s, size_t n, size_t from, int stop_blank)
 {
 	const char *home = getenv("HOME"), *last;
@@ -260,7 +260,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	} else {
 		str_adds(&where, ".");
 	}
-	/* Keep the typed directory; if a quote opened or closed after its last slash, adjust the quoting. */
+	/* Keep the typed directory. If a quote opened or closed after its last slash, adapt the quoting. */
 	if (w.slash_quote == w.quote) {
 		str_add(&o->head, s, w.slash_typed);
 		if (!w.slash_typed && w.quote)
@@ -291,7 +291,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	word_free(&w);
 }
 
-/* Offset of the path in an "@path" that ends at byte `at`, or SIZE_MAX. */
+/* Return the offset of the path in an "@path" that ends at byte `at`; SIZE_MAX: there is none. */
 static size_t at_word(const char *text, size_t at)
 {
 	for (size_t i = at, steps = 0; i > 0 && text[i - 1] != '\n' && steps < PATH_MOST; i--, steps++) {
@@ -308,8 +308,8 @@ static size_t at_word(const char *text, size_t at)
 	return SIZE_MAX;
 }
 
-/* Offer paths for a command's argument.  Try the whole argument, unquoted blanks included; if nothing matches, its
- * last word. */
+/* Offer paths for a command's argument: for the whole argument, which may contain blanks; if nothing matches, for
+ * its last word. */
 static void find_file(struct offers *o, const char *text, size_t arg, size_t at)
 {
 	size_t word = arg;
@@ -432,8 +432,8 @@ int offers_common(const struct offers *o, struct str *out)
 	return 1;
 }
 
-/* Draw the popup over the end of the transcript.  A bar at the left tells it from the transcript.  Only the chosen
- * row is reversed, so it is not taken for the status row. */
+/* Draw the popup over the end of the transcript. A bar at the left tells it from the transcript. Only the chosen
+ * row is reversed, because a reversed popup would look like the status row. */
 void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(MIN(o->n, OFFER_ROWS)), top = 0;

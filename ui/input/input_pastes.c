@@ -1,8 +1,9 @@
-/* ui/input/input_pastes.c - long pastes: one character of the input line represents each, drawn as "[pasted 40 lines]".
+/* ui/input/input_pastes.c - long pastes. One character of the input line represents each, drawn as "[pasted 40
+ * lines]".
  *
- * So readline moves over, deletes, kills, yanks and restores a paste as one character. The characters are from a
- * private-use area of Unicode. A paste is kept until the program ends: kill ring, undo lists and history lines may
- * still contain its character. */
+ * So readline moves over, deletes and restores a paste as one character. The characters are from a private-use area
+ * of Unicode. Pastes are kept until the program ends, because readline's undo lists, kill ring and history may still
+ * contain their characters. */
 #include "ui/input/input.h"
 #include "ui/input/input_private.h"
 
@@ -11,10 +12,10 @@
 
 enum {
 	PASTE_FIRST = 0x10e000,
-	PASTES_MOST = 4096,       /* characters U+10E000 .. U+10EFFF */
-	PASTES_BYTES = 256 << 20, /* total of all kept pastes */
+	PASTES_MOST = 4096,       /* uses characters U+10E000 .. U+10EFFF */
+	PASTES_BYTES = 256 << 20, /* most bytes of all pastes together */
 	LINES_SHOWN = 8,
-	BYTES_SHOWN = 1500, /* longer pastes are collapsed */
+	BYTES_SHOWN = 1500, /* more bytes, or more lines than LINES_SHOWN, make a paste long */
 };
 
 static struct {

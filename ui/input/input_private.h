@@ -1,5 +1,5 @@
-/* ui/input/input_private.h (private to ui/) - the parts of the input line that do not use readline: rows on the
- * screen (input_rows.c), completions (input_offers.c), long pastes (input_pastes.c), the history file
+/* ui/input/input_private.h (private to ui/) - parts of the input line that do not use readline: wrapping
+ * (input_rows.c), completions (input_offers.c), long pastes (input_pastes.c), the history file
  * (input_history.c). */
 #ifndef WEIR_INPUT_PRIVATE_H
 #define WEIR_INPUT_PRIVATE_H
@@ -8,8 +8,8 @@
 
 /* ---- rows ---- */
 
-/* A text wrapped at cells.  first: columns of the first row; cols: columns of the other rows; both >= 1.  A row is
- * computed from its first byte, so only visible rows cost time. */
+/* A text wrapped into rows at any character. first: columns of the first row; cols: columns of all other rows;
+ * both at least 1. Each row is computed from its first byte, so only visible rows cost time. */
 struct wrapped {
 	const char *text;
 	size_t n;
@@ -17,28 +17,29 @@ struct wrapped {
 };
 struct wrap_row {
 	size_t from, to, next;
-}; /* byte offsets; next: start of the row below, NO_ROW = none */
+}; /* byte offsets; next: start of the next row, NO_ROW if there is none */
 #define NO_ROW SIZE_MAX
 
 void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out); /* from: first byte of the row */
-/* Find the row that contains byte `at` and the rows above it, at most `want` in all.  Writes their first bytes to
- * from[], topmost first; returns their number. */
+/* Find the row that contains byte `at`, and the rows above it, at most `want` rows. Writes their first bytes to
+ * from[], the topmost first. Returns the number of rows found. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
-/* Count rows from the row that begins at byte `from`, at most `most`. */
+/* Count the rows from the row that begins at byte `from`, up to `most`. */
 int wrap_count(const struct wrapped *, size_t from, int most);
-/* wrap_col(): column of a byte of the row.  wrap_byte(): byte of the character at a column, or of the row's last
- * place. */
+/* wrap_col(): column of the character at byte `at`. wrap_byte(): byte of the character at a column, or the end of
+ * a shorter row. */
 int wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
 
 /* ---- long pastes ---- */
 
-/* out: the character that represents it, as a string; 0: too many pastes */
+/* Keep a long paste. out: the character that represents it, as a string. Returns 1, or 0 if there is no room for
+ * it. */
 int paste_keep(const char *text, size_t n, char out[5]);
-/* 1 for these characters; in text from elsewhere they become U+FFFD */
+/* 1 for a character that represents a paste. In text from other sources such characters become U+FFFD. */
 int paste_is_mark(int32_t cp);
-/* text shown for it; returns its columns, 0 = cp represents no paste */
+/* Write the text that is shown for the paste of character cp. Returns its columns; 0: cp represents no paste. */
 int paste_label(int32_t cp, char out[32]);
 void pastes_expand(const char *in, size_t n, struct str *out);
 void pastes_forget(void);
@@ -48,8 +49,8 @@ void pastes_forget(void);
 enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
 enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
 
-/* name: the raw bytes to insert.  shown: clean text.  help: clean, or "".  more: an argument of the command, or a
- * name in the directory, is typed next. */
+/* name: the bytes to insert; shown: name without control characters; help: may be ""; more: 1 if further text is
+ * typed after the name, an argument or a name in that directory. */
 struct offer {
 	char *name, *shown, *help;
 	int more;
@@ -58,28 +59,29 @@ struct offers {
 	enum offer_kind kind;
 	struct offer *list;
 	size_t n, cap;
-	int cut;         /* 1: more than OFFER_MOST were found */
-	size_t from, to; /* the choice replaces bytes [from, to) of the line */
-	/* head: part of them to keep before a path's last name; quote: the open quote there, or 0 */
+	int cut;         /* 1: some are missing, because more than OFFER_MOST were found */
+	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
+	/* head: for paths, the typed directory, which stays; quote: the quote that is open after it, or 0 */
 	struct str head;
 	char quote;
-	size_t typed; /* bytes of each name that are typed already */
+	size_t typed; /* how many bytes of each name have been typed */
 	long chosen;  /* index; -1 = none */
 };
 void offers_close(struct offers *); /* a zeroed struct is closed, too */
-/* Find completions at byte `at` of the text.  Returns their kind; the list is empty if nothing matches. */
+/* Find completions at byte `at` of the text. Returns their kind. The list is empty if nothing matches. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
-/* Append the text that replaces bytes [from, to): the whole offer, or the common beginning of all offers. */
+/* Append the text that replaces bytes [from, to): offers_text() one whole completion, offers_common() the common
+ * beginning of all. */
 void offers_text(const struct offers *, size_t which, struct str *out);
-int offers_common(const struct offers *, struct str *out); /* 0: nothing longer than what is typed */
+int offers_common(const struct offers *, struct str *out); /* 0: the common beginning is typed already */
 void offers_draw(const struct offers *, const struct area *, int ascii);
 
 /* ---- the history's file ---- */
 
 enum { HISTORY_BYTES = 16 << 20, HISTORY_ENTRY = 1 << 20 };
-/* Append text as valid UTF-8 without NUL bytes, which readline cannot hold, and without the characters that
- * represent long pastes. */
+/* Append text as valid UTF-8. NUL bytes, which readline cannot hold, and characters that represent long pastes are
+ * replaced. */
 void text_fix(const char *in, size_t n, struct str *out);
 
 #endif

@@ -1,9 +1,6 @@
-/* ui/input/input_readline.h (private to input.c and input_line*.c) - the state that the files of the input line share.
- *
- *     input.c             functions that the screen calls
- *     input_line.c        readline: its queue of bytes, and functions that it lacks
- *     input_line_keys.c   translates keys to byte sequences for readline
- *     input_line_draw.c   draws the line */
+/* ui/input/input_readline.h (private to input.c and input_line*.c) - state shared by the files that use readline:
+ * input.c (functions for the screen), input_line.c (readline and its queue of bytes), input_line_keys.c (translates
+ * keys to bytes) and input_line_draw.c (draws the line). */
 #ifndef WEIR_INPUT_READLINE_H
 #define WEIR_INPUT_READLINE_H
 
@@ -15,7 +12,7 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-/* Private key sequences.  No terminal sends them, and they are harmless where a vi command consumes their ESC. */
+/* Private key sequences, each bound to a function. No terminal sends them. vi commands ignore them. */
 #define SEQ_ACCEPT      "\033[<Q"
 #define SEQ_NEWLINE     "\033[<H"
 #define SEQ_PASTE       "\033[<K"
@@ -41,28 +38,28 @@ struct input {
 	size_t n_names;
 	struct str history; /* path; empty = none */
 	FILE *null;
-	struct str locale; /* the program's locale, saved while readline starts a line */
+	struct str locale; /* the program's locale; saved while readline starts a line, which changes the locale */
 	struct str queue;
-	size_t taken; /* bytes for readline; `taken` of them were read */
+	size_t taken; /* how many bytes of `queue` readline has read */
 	const char *arg;
-	size_t n_arg;    /* text for SEQ_PASTE, SEQ_SET */
-	struct str back; /* incomplete message: inserted at the start of the next line */
+	size_t n_arg;    /* arg: text that SEQ_PASTE or SEQ_SET inserts */
+	struct str back; /* a message that continues: inserted at the start of the next line */
 	struct str *message;
 	size_t n_message, cap_message;
-	int abandon;     /* 1: the line that ends now is an abandoned draft, not a message */
-	int spare_blank; /* 1: completion added a blank, so a typed one is ignored */
+	int abandon;     /* 1: the line that ends is a discarded draft, not a message */
+	int spare_blank; /* 1: completion added a blank, so the next typed blank is ignored */
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
 	int ask;         /* 1: a completion key of readline was pressed */
 	struct offers offers;
-	int width, mark; /* columns of the area drawn last, and of its mark */
+	int width, mark; /* columns of the area drawn last, and of the mark before its first row */
 	size_t top;      /* first visible byte */
-	int goal;        /* column that Up and Down keep; -1 = none */
+	int goal;        /* column that repeated Up or Down aim at; -1: none */
 };
 extern struct input input;
 
 /* ---- input_line.c ---- */
 
-int line_next_byte(FILE *); /* hooks through which readline reads the queue */
+int line_next_byte(FILE *); /* functions through which readline reads the queue */
 int line_bytes_wait(void);
 void line_draw_nothing(void);
 void line_ended(char *);
@@ -76,13 +73,14 @@ void line_feed(const char *bytes, size_t n);
 void line_feeds(const char *seq);
 int line_is_vi(void);
 int line_vi_command(void);
-void line_settle(void); /* end a search, keeping its match; cancel a half-typed command */
+void line_settle(void); /* end a search, keeping the line found; cancel a half-typed command */
 void line_replace(size_t from, size_t to, const char *text); /* as one undo step */
-int line_move_row(int step);                                 /* move to the row above or below; 0: no such row */
+/* move the cursor one row up or down; 0: there is no such row */
+int line_move_row(int step);
 
 /* ---- input_line_keys.c ---- */
 
-int line_key(const struct key *);        /* 0: the input line has no use for it */
+int line_key(const struct key *);        /* returns 0 if the input line has no use for the key */
 int line_offers_key(const struct key *); /* 1: the popup used it; 0: pass it to the line */
 int line_complete(int step);
 enum offer_kind line_look_for_offers(void);

@@ -1,8 +1,8 @@
 /* ui/input/input_rows.c - wraps the input line into rows.
  *
- * Rows are wrapped at cells, not between words, so that text does not jump while typing. The cursor stops at
- * characters: a base with its marks. Characters that cannot be shown are named as in clean_line(): ^I, <U+202E>. Like a
- * wide character, a name is never split; if the screen is too narrow for it, U+FFFD is shown. */
+ * Rows are wrapped at any character, not between words, so that text does not jump while typing. A character here is
+ * a base with its combining marks. Characters that cannot be shown are replaced by a name, as in clean_line(): ^I,
+ * <U+202E>. A name is never split; if a row is too narrow for it, U+FFFD is shown. */
 #include "ui/input/input_private.h"
 #include "ui/text/text.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Most marks, joiners among them, drawn with a base.  Further marks belong to the character but are not drawn. */
+/* most combining marks that are drawn with a base; any further marks are kept but not drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
 struct place {
@@ -44,8 +44,8 @@ static void set_shown_name(struct place *p, int32_t cp)
 	set_shown(p, s, (size_t)n, n);
 }
 
-/* Classify the character at s: its length, width, and text to show.  n > 0; s[0] is not a newline.  cols: columns
- * of the row. */
+/* Find the length, width and shown text of the character at s. n > 0; s[0] is not a newline. cols: columns of the
+ * row. */
 static void row_cell(const char *s, size_t n, int cols, struct place *p)
 {
 	char label[32];
@@ -107,11 +107,12 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 		col += p.width;
 	}
 	r->to = i;
-	/* After a full last row the cursor gets a row of its own; before a line break it may stand beyond the edge. */
+	/* If the last row is full, the cursor gets a row of its own. Before a line break it may be beyond the
+	 * right edge. */
 	r->next = i < w->n ? i + 1 : i > from && col == cols ? i : NO_ROW;
 }
 
-/* Start of the line that contains byte `at`. */
+/* Return the start of the line (text between newlines) that contains byte `at`. */
 static size_t line_start(const struct wrapped *w, size_t at)
 {
 	const char *nl = at ? memrchr(w->text, '\n', at) : NULL;
@@ -177,7 +178,7 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 
 	for (; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
-		/* The place after the last character of a row that continues belongs to the next row. */
+		/* after the last character of a row that continues, the cursor is in the next row */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;

@@ -1,8 +1,8 @@
-/* ui/input/untyped.c - words of the input line that were not typed (ui.h).
+/* ui/input/untyped.c - remembers which file names in the input line were pasted, not typed (ui.h).
  *
- * "@FILE" in a message reads a file. Pasted text may be a stranger's, and the user may not want to send that file. So
- * this file remembers the words after an @ in all such text until the program ends, because undo, the kill ring and the
- * history can bring them back. */
+ * "@FILE" in a message reads a file. Pasted text may come from a stranger, and its file is not read unasked. So the
+ * words after an @ in pasted text are remembered until the program ends: undo, kill ring and history can insert them
+ * again. */
 #include "ui/ui.h"
 #include "engine/base/utf8.h"
 
@@ -14,7 +14,7 @@
 
 enum { WORDS_FIRST = 256 };
 
-/* A set of hashes; 0 = free slot.  The random seed keeps pasted text from choosing collisions. */
+/* A set of hashes of words; 0: free slot. A random seed keeps pasted text from choosing words with equal hashes. */
 static struct {
 	uint64_t *hash, seed;
 	size_t n, cap;
@@ -27,7 +27,7 @@ static uint64_t hash_step(uint64_t h, unsigned char c)
 	return h ^ h >> 29;
 }
 
-/* Finish a hash.  whole: the word ended there; else more may follow.  Never 0. */
+/* Finish the hash of a word; never 0. whole: the word ended; otherwise more characters may belong to it. */
 static uint64_t hash_finish(uint64_t h, int whole)
 {
 	h = hash_step(h, whole ? 1 : 2);
@@ -65,7 +65,7 @@ static void words_add(uint64_t h)
 	set.hash[i] = h;
 }
 
-/* Find the next word after an @, from byte *end on: bytes [*from, *end).  0 = none. */
+/* Find the next word after an @, at or after byte *end: bytes [*from, *end). Returns 0 if there is none. */
 static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 {
 	const char *at;
@@ -96,7 +96,7 @@ void untyped_note(const char *text, size_t n)
 		for (size_t i = from; i < end; i++) {
 			h = hash_step(h, (unsigned char)text[i]);
 			whole &= text[i] != '"' && text[i] != '\'' &&
-			         text[i] != '\\'; /* quoted or escaped blanks may belong to it */
+			         text[i] != '\\'; /* quoted or escaped blanks may belong to the word */
 		}
 		words_add(hash_finish(h, whole));
 	}

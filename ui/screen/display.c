@@ -1,21 +1,18 @@
-/* ui/screen/display.c - a terminal that shows a grid: opening and closing it, its modes, the clipboard (display_show.c
- * draws).
+/* ui/screen/display.c - a terminal that shows a grid of cells: opening, closing, modes, clipboard. display_show.c
+ * draws.
  *
- * ncurses computes changes and control sequences. These files decide the rest:
+ * ncurses computes changes and control sequences. What it does not decide is decided here:
  *
- *   start      newterm(), because initscr() exits on unsuitable terminals; a terminal unknown to terminfo is treated as an
- *              xterm or a vt100
- *   signals    newterm() installs handlers; the previous ones are restored at once
- *   keys       keypad mode off, raw mode: all bytes go to ui/screen/keys.c, Ctrl-C and Ctrl-Z too
- *   widths     if the C library's width of a character differs from char_width(), the rest of the row would shift, so the
- *              character is replaced and padded (is_showable())
- *   colours    ncurses pairs are made on demand; ui/screen/theme.c maps styles to colours
- *   size       taken from the grid, so that picture and size change together
+ * - start: newterm(), because initscr() exits on unsuitable terminals. A terminal unknown to terminfo is treated
+ *   as an xterm or vt100.
+ * - signals: newterm() installs handlers; the previous ones are restored at once.
+ * - keys: keypad mode off and raw mode, so all bytes reach ui/screen/keys.c, those of Ctrl-C and Ctrl-Z too.
+ * - widths: if the C library and char_width() disagree about a character's width, a replacement is shown (is_showable()),
+ *   because the rest of the row would be shifted.
+ * - size: taken from the grid, so that picture and size change together.
  *
- * Bytes reach the terminal through ncurses, or as the fixed strings below by display_say(). Both write to the
- * descriptor at once, so their order is the order of the calls.
- *
- * After the terminal is lost, all functions do nothing. */
+ * Bytes reach the terminal through ncurses, or as fixed strings through display_say(). Both write at once, so the
+ * order of calls is kept. After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"
 
 #include <term.h>
@@ -30,13 +27,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX       100000 /* most bytes of base64; terminals have limits of their own */
-#define PATIENCE_MS    2000   /* how long display_say() waits for a terminal that accepts no bytes */
+#define COPY_MAX       100000 /* most bytes of base64; terminals have such limits, too */
+#define PATIENCE_MS    2000   /* how long to wait for a terminal that accepts no bytes */
 
 #define PASTE_ON       "\33[?2004h"
 #define ASK_BACKGROUND "\33]11;?\a" /* the terminal may answer with its background colour, as a key (keys.h) */
 #define PASTE_OFF      "\33[?2004l"
-#define MOUSE_ON       "\33[?1002h\33[?1006h" /* buttons, and moves with a button down */
+#define MOUSE_ON       "\33[?1002h\33[?1006h" /* report buttons, and moves while a button is down */
 #define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
 #define CURSOR_ON      "\33[?25h"
 #define COLOURS_OFF    "\33[m"
@@ -81,7 +78,7 @@ static int has_string(const char *name)
 	return s && s != (const char *)-1;
 }
 
-/* 1: the terminal can position the cursor and erase; 0: it cannot; -1: unknown to terminfo. */
+/* Check whether the terminal can position the cursor and erase: 1 yes; 0 no; -1 it is unknown to terminfo. */
 static int terminal_can(const char *name)
 {
 	TERMINAL *current = cur_term;
@@ -99,7 +96,7 @@ static int terminal_can(const char *name)
 	return can;
 }
 
-/* Name of the terminfo entry to use for `term`; NULL: none fits. */
+/* Return the name of the terminfo entry to use for `term`; NULL: none is suitable. */
 static const char *entry_for(const char *term)
 {
 	static const char *const hopeless[] = { "", "dumb", "unknown", "emacs", "network", "dialup" };
@@ -149,7 +146,8 @@ static void start_colours(struct display *d)
 		d->own_fg = COLOR_WHITE;
 		d->own_bg = COLOR_BLACK;
 	}
-	/* With more than 256 colours, numbers above 7 are RGB values; the first eight are always the palette. */
+	/* With more than 256 colours, ncurses takes numbers above 7 as RGB values. The first eight always mean the
+	 * palette. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 
@@ -173,7 +171,7 @@ static void set_modes(struct display *d)
 	def_prog_mode();
 }
 
-/* With O_NONBLOCK ncurses would retry a blocked write forever. */
+/* Make the terminal blocking: with O_NONBLOCK ncurses would retry a blocked write forever. */
 static void set_blocking(struct display *d)
 {
 	if (d->flags >= 0 && (d->flags & O_NONBLOCK))
@@ -207,7 +205,7 @@ static void display_free(struct display *d)
 	free(d);
 }
 
-/* Start ncurses on the terminal: 0, -1. */
+/* Start ncurses on the terminal. Returns 0 or -1. */
 static int start_screen(struct display *d)
 {
 	set_blocking(d);
@@ -226,8 +224,7 @@ static int start_screen(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* Flush: ncurses' buffer is small on small screens, and the end of its first sequence would follow our
-	 * bytes. */
+	/* Flush what ncurses has buffered; otherwise its end would be sent after the bytes below. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)
@@ -235,14 +232,15 @@ static int start_screen(struct display *d)
 	return 0;
 }
 
-/* Restore the terminal.  ncurses is closed, not suspended: starting it again would reset the user's palette. */
+/* Restore the terminal. ncurses is closed, not suspended, because resuming it would reset the user's colour
+ * palette. */
 static void stop_screen(struct display *d)
 {
 	set_term(d->screen);
 	if (d->mouse)
 		display_say(d, MOUSE_OFF);
 	display_say(d, PASTE_OFF);
-	if (!d->has_alternate) { /* no alternate screen: clear ours */
+	if (!d->has_alternate) { /* without an alternate screen, clear the screen */
 		erase();
 		clearok(stdscr, TRUE);
 		refresh();
@@ -318,7 +316,7 @@ void display_resume(struct display *d)
 	display_size(d, &w, &h);
 	grid_resize(&d->shown, w, h);
 	if (start_screen(d))
-		d->lost = 1; /* no memory, or no terminfo: give up drawing */
+		d->lost = 1; /* no memory, or no terminfo entry: draw nothing more */
 }
 
 /* ---- small things ---- */
@@ -416,7 +414,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 	add_base64(&code, text, n);
 	str_adds(&code, "");
 	if (begins_with(term, "screen") && !in_tmux) {
-		/* GNU screen passes on device control strings of up to some 700 bytes. */
+		/* GNU screen passes control strings of up to about 700 bytes on to its terminal, so cut longer
+		 * text */
 		str_adds(&s, "\33P\33]52;c;");
 		for (size_t i = 0, part; i < code.n; i += part) {
 			part = code.n - i < 500 ? code.n - i : 500;
@@ -426,8 +425,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 		}
 		str_adds(&s, "\a\33\\");
 	} else {
-		/* tmux uses the first with "set-clipboard on" and passes on the second with "allow-passthrough on";
-		 * both set the same text. */
+		/* tmux uses the first string if "set-clipboard" is on, and passes on the second if
+		 * "allow-passthrough" is on. Both set the same text. */
 		str_addf(&s, "\33]52;c;%s\a", code.p);
 		if (in_tmux)
 			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);

@@ -1,9 +1,5 @@
-/* ui/screen/display_private.h (private to ui/screen/display*.c) - the terminal.
- *
- *     display.c        opens and closes it; size, modes, clipboard
- *     display_show.c   draws a grid
- *
- * No other file includes curses. */
+/* ui/screen/display_private.h (private to ui/screen/display*.c) - a terminal. display.c opens and closes it,
+ * display_show.c draws a grid on it. No other file includes curses. */
 #ifndef WEIR_UI_DISPLAY_PRIVATE_H
 #define WEIR_UI_DISPLAY_PRIVATE_H
 
@@ -17,7 +13,7 @@
 #define SIDE_MAX  1000 /* most columns and rows accepted */
 
 #define FRAME_ON  "\33[?2026h" /* begin a synchronized frame */
-#define FRAME_OFF "\33[?2026l" /* end it; ignored by terminals that do not know it */
+#define FRAME_OFF "\33[?2026l" /* end it; terminals that do not know these sequences ignore them */
 
 struct display {
 	int fd;
@@ -32,12 +28,12 @@ struct display {
 	int utf8, has_alternate, awkward_corner;
 	int mouse, lost;
 	int all;    /* 1: the next display_show() writes every cell */
-	int clear;  /* 1: and erases the terminal first */
+	int clear;  /* 1: the next display_show() erases the terminal first */
 	int cursor; /* 1 visible, 0 hidden, -1 unknown */
 	struct grid shown;
-	int pair[ST_COUNT][ST_COUNT]; /* [style][back] ncurses pair + 1; 0 = not made yet */
+	int pair[ST_COUNT][ST_COUNT]; /* [style][back] number of the ncurses colour pair + 1; 0: not allocated yet */
 	struct termios before;
-	int flags; /* descriptor flags before opening */
+	int flags; /* file status flags of fd before opening */
 };
 
 void display_say(struct display *, const char *s); /* write to the terminal at once */

@@ -1,4 +1,4 @@
-/* ui/screen/display_show.c - draws a grid: converts cells to ncurses cells and writes the rows that changed. */
+/* ui/screen/display_show.c - draws a grid: converts its cells to ncurses cells and writes the rows that changed. */
 #include "ui/screen/display_private.h"
 
 #include "ui/text/text.h"
@@ -40,12 +40,13 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			a |= A_UNDERLINE; /* other faint text may look normal, but evicted text must differ */
+			/* without dim text, evicted text is underlined, because it must look different */
+			a |= A_UNDERLINE;
 	}
 	return a;
 }
 
-/* 1 if the character can be given to ncurses: it relies on wcwidth(), which must agree about the width. */
+/* 1 if ncurses can show the character. ncurses relies on wcwidth(), which must agree with `width`. */
 static int is_showable(const struct display *d, int32_t cp, int width)
 {
 	if (cp < 0x7f || !d->utf8)
@@ -53,8 +54,7 @@ static int is_showable(const struct display *d, int32_t cp, int width)
 	return char_width(cp) == width && wcwidth((wchar_t)cp) == width;
 }
 
-/* Convert one character of `width` columns to 1 or 2 ncurses cells; returns how many.  hide: show a replacement
- * instead. */
+/* Convert one character of `width` columns to ncurses cells. Returns how many, 1 or 2. hide: show a replacement. */
 static int convert_cell(struct display *d, const struct cell *c, int width, int hide, cchar_t *out)
 {
 	wchar_t text[CLEAN_MARKS_MAX + 2];
@@ -69,7 +69,8 @@ static int convert_cell(struct display *d, const struct cell *c, int width, int 
 		if (is_showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
-	/* The short argument holds pairs up to 255; current ncurses reads the int behind the last argument. */
+	/* The short argument can hold pairs up to 255 only; current ncurses reads the int through the last
+	 * argument. */
 	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
 	if (good || width < 2)
 		return 1;
@@ -84,8 +85,8 @@ static void write_row(struct display *d, const struct grid *g, int y)
 	int n = 0;
 
 	for (int x = 0, width; x < g->w; x += width) {
-		/* If automatic margins cannot be turned off, ncurses writes the last cell one column early and pushes
-		 * it into place, which would split a wide character. */
+		/* If automatic margins cannot be turned off, ncurses writes the last cell of the screen one column
+		 * early and then shifts it. That would split a wide character, so replace that character. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
 		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);
@@ -130,7 +131,6 @@ void display_show(struct display *d, const struct grid *g)
 		curs_set(cursor);
 	d->cursor = cursor;
 	d->all = d->clear = 0;
-	/* A hidden cursor stays where drawing ends. */
 	if (cursor)
 		wmove(stdscr, g->cursor_y, g->cursor_x);
 	wnoutrefresh(stdscr);

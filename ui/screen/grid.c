@@ -1,10 +1,9 @@
 /* ui/screen/grid.c - the screen as cells: writes text into cells, and dumps them as text.
  *
- * Invariants of a grid, whatever is drawn into it:
- *   - a cell of width 2 is followed by its right half (width 0, cp 0, same style), and there are no other right halves
- *   - every other cell holds one code point of width 1 and at most CLEAN_MARKS_MAX marks, without gaps
- *   - every code point is known to char_width()
- * So display.c and grid_dump() can walk a row from left to right. */
+ * Always true for a grid, so that a row can be read from left to right:
+ *   - A cell of width 2 is followed by its right half (width 0, cp 0, same style). There are no other right halves.
+ *   - Every other cell has one code point of width 1 and at most CLEAN_MARKS_MAX combining marks, without gaps.
+ *   - char_width() knows every code point. */
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
 
@@ -13,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GRID_MAX    1000 /* most columns and rows, whatever a terminal claims */
+#define GRID_MAX    1000 /* most columns and rows; a terminal may report more */
 #define REPLACEMENT 0xfffd
 #define VS15        0xfe0e
 
@@ -54,7 +53,7 @@ void grid_free(struct grid *g)
 
 /* ---- cells ---- */
 
-/* Blank the other half of a wide character before one half is overwritten. */
+/* Before one half of a wide character is overwritten, blank its other half. */
 static void blank_other_half(struct cell *row, int w, int x)
 {
 	if (row[x].width == 0 && x > 0) {
@@ -68,7 +67,7 @@ static void blank_other_half(struct cell *row, int w, int x)
 	}
 }
 
-/* Write one character.  (x, y), and (x + 1, y) for a wide one, must be inside the grid. */
+/* Write one character at (x, y). All its columns must be inside the grid. */
 static struct cell *put_cell(struct grid *g, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	struct cell *row = g->cell + (size_t)y * (size_t)g->w;
@@ -82,7 +81,7 @@ static struct cell *put_cell(struct grid *g, int x, int y, int32_t cp, int width
 	return row + x;
 }
 
-/* Width of a base character, 1 or 2; any other code point becomes U+FFFD. */
+/* Return the width of a character, 1 or 2. A code point without such a width is changed to U+FFFD. */
 static int base_width(int32_t *cp)
 {
 	int width = *cp == '\n' ? -1 : char_width(*cp);
@@ -100,7 +99,7 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip one dimension of a part.  *from becomes absolute; returns the size. */
+/* Clip columns or rows *from .. *from + n of an area to the area. *from becomes absolute; returns the new size. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
@@ -130,8 +129,8 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return a->grid->cell + (size_t)(a->y + y) * (size_t)a->grid->w + (a->x + x);
 }
 
-/* Write a character that the area may cut: a visible half becomes a blank.  NULL if the character is not visible
- * as a whole. */
+/* Write a character, or blanks for the visible half of one that the area cuts. Returns its cell; NULL unless the
+ * whole character is visible. */
 static struct cell *put_cut(const struct area *a, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	int whole = x >= 0 && x + width <= a->w;
@@ -150,7 +149,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	int from = x < 0 ? x % width : x; /* wide characters keep their places when cut at the left edge */
+	int from = x < 0 ? x % width : x; /* so that wide characters keep their columns if cut at the left edge */
 
 	if (end > a->w)
 		end = a->w;
@@ -232,8 +231,8 @@ static void add_mark(struct cell *c, int32_t cp)
 	}
 }
 
-/* 1 if a mark is kept.  Joiners and selectors after emoji are dropped, since terminals disagree about the width;
- * among letters they change no width. */
+/* 1 if a mark, joiner or selector is kept. Joiners and selectors after emoji are dropped, because terminals
+ * disagree about the width of the result. */
 static int mark_stays(const struct cell *c, int32_t cp)
 {
 	enum char_class class = char_class(cp);
@@ -243,7 +242,7 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* 1 for a skin colour after an emoji: some terminals draw both in two columns, others in four. */
+/* 1 for a skin colour after an emoji: terminals draw the two in two or in four columns. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;
@@ -275,7 +274,7 @@ int area_text(const struct area *a, int x, int y, unsigned style, const char *te
 		if (x >= a->w)
 			break;
 		width = base_width(&cp);
-		if (is_modifier(last, cp)) { /* blanks, so that text_width() stays right */
+		if (is_modifier(last, cp)) { /* as many blanks as text_width() counts */
 			for (int k = 0; k < width && x + k < a->w; k++)
 				put_cut(a, x + k, y, ' ', 1, style, 0);
 			last = NULL;
@@ -312,7 +311,7 @@ int area_putf(const struct area *a, int x, int y, unsigned style, const char *fm
 
 /* ---- the dump ---- */
 
-/* Fixed letters, so that stored screens change only when the picture does. */
+/* One letter per style. They must not change, because stored test screens contain them. */
 /* clang-format off */
 static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TEXT] = { '.', "text" },             [ST_FAINT] = { 'f', "faint" },
@@ -339,7 +338,7 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 };
 /* clang-format on */
 
-/* Letters for styles with flags or a background, in order of appearance. */
+/* Letters for styles with flags or a background, given out in order of appearance. */
 static const char spare_letter[] = "ABDFGIJLOPRVXYZadijotvyz89!#$%&*+-/:;<=>@^_~";
 struct seen {
 	uint16_t style;

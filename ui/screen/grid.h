@@ -1,8 +1,8 @@
-/* ui/screen/grid.h (private to ui/) - the screen as cells.
+/* ui/screen/grid.h (private to ui/) - the screen as a grid of cells.
  *
- * Views draw into areas of a grid, without a terminal: display.c draws a grid on a terminal, and grid_dump() writes it
- * as text for tests. Text put into a grid must be clean (clean_text(), clean_line()). Characters that are not become
- * U+FFFD; text beyond the area's edge is cut. */
+ * Views draw into areas of a grid, without a terminal. display.c shows a grid on a terminal; grid_dump() writes it
+ * as text for tests. Text put into a grid must be clean (clean_text(), clean_line()); other characters become
+ * U+FFFD. Text beyond the area's edge is cut. */
 #ifndef WEIR_GRID_H
 #define WEIR_GRID_H
 
@@ -39,9 +39,9 @@ enum style {
 	ST_PROMPT,   /* prompt of the input line */
 	ST_EVICTED,  /* evicted words */
 	ST_METER,    /* filled part of a meter */
-	/* first of PARTS_OF_CACHE colours for parts of the cache; the pinned part comes first */
+	/* first of PARTS_OF_CACHE colours for parts of the KV cache; this one is for pinned tokens */
 	ST_PART,
-	ST_HEAT = ST_PART + 4, /* first of HEATS steps from little to much */
+	ST_HEAT = ST_PART + 4, /* first of HEATS steps of a heat map, from little to much */
 	ST_COUNT = ST_HEAT + 8
 };
 enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
@@ -50,10 +50,11 @@ enum { STYLE_MASK = 0xff, STYLE_REVERSE = 0x100, STYLE_BOLD = 0x200, STYLE_FAINT
 
 struct cell {
 	int32_t cp;                    /* 0 = right half of a wide character */
-	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks, 0 = none */
+	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks; 0: no further marks */
 	uint16_t style;                /* enum style | STYLE_ flags */
-	uint8_t back;                  /* style whose colour is the background (heat maps); 0 = the terminal's */
-	uint8_t width;                 /* 1 or 2; 0 = right half */
+	/* style whose colour becomes the background (for heat maps); 0: the terminal's background */
+	uint8_t back;
+	uint8_t width; /* 1 or 2; 0 = right half */
 };
 
 struct grid {
@@ -64,11 +65,11 @@ struct grid {
 void grid_resize(struct grid *, int w, int h); /* w, h >= 1; all cells become blank */
 void grid_free(struct grid *);
 void grid_clear(struct grid *);
-/* Write the grid as h lines of text, without trailing blanks.  with_styles: after each styled line a line of style
- * letters, and a legend at the end. */
+/* Write the grid as h lines of text, without trailing blanks. with_styles: each line with styles is followed by a
+ * line of style letters; the letters are explained at the end. */
 void grid_dump(const struct grid *, int with_styles, struct str *out);
 
-/* A rectangle of a grid.  Coordinates are relative to it; drawing outside is cut off. */
+/* A rectangle of a grid. Coordinates are relative to it; what is drawn outside of it is cut off. */
 struct area {
 	struct grid *grid;
 	int x, y, w, h;
@@ -76,9 +77,9 @@ struct area {
 struct area area_of(struct grid *);
 struct area area_part(const struct area *, int x, int y, int w, int h); /* clipped to the area */
 void area_clear(const struct area *, unsigned style);
-/* Write clean text at (x, y), up to a newline.  Returns the x after it, also if it was cut.  Terminals disagree
- * about emoji sequences, so U+200D between emoji and variation selectors are left out, and a skin colour after an
- * emoji becomes blanks. */
+/* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Terminals
+ * disagree about the width of emoji sequences. So U+200D and variation selectors after emoji are left out, and a
+ * skin colour after an emoji becomes blanks. */
 int area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
 int area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

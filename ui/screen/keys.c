@@ -1,31 +1,31 @@
-/* ui/screen/keys.c - decodes a terminal's bytes to keys: stream, pastes, timeouts (keys_decode.c: single sequences).
+/* ui/screen/keys.c - decodes a terminal's bytes to keys: pastes, timeouts, sequences to skip. keys_decode.c decodes
+ * single keys.
  *
- * One pass over the input. In order of recognition:
+ * What is recognised, in this order:
  *
- *   paste       ESC[200~ ... ESC[201~: everything between is content
- *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~), F keys of xterm, the
- *               Linux console (ESC[[A) and rxvt (11~, 3^, 3$), any key as 27;MODS;CODE~ or CODE;MODSu, mouse
- *               (<0;1;1M), focus (I, O)
+ *   paste       ESC[200~ ... ESC[201~: everything between is pasted text
+ *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~); F keys of xterm,
+ *               Linux console (ESC[[A) and rxvt (11~, 3^, 3$); any key as 27;MODS;CODE~ or CODE;MODSu; mouse
+ *               (<0;1;1M); focus (I, O)
  *   SS3         ESC O final: arrows, F1-F4, the numeric pad
  *   strings     ESC ] P X ^ _ up to BEL or ESC \: answers of the terminal; dropped
  *   Alt         ESC and any other character; ESC ESC [ ... as rxvt sends it
- *   the rest    controls, UTF-8
+ *   all else    control characters, UTF-8
  *
- * An unknown sequence is skipped to its end and becomes one K_UNKNOWN, so that none of its letters gets into the input
- * line. A control character inside a sequence ends it and counts: Ctrl-C and Enter always get through.
+ * An unknown sequence is skipped to its end and reported as K_UNKNOWN, so that none of its letters gets into the
+ * input line. A control character inside a sequence ends it and is a key itself: Ctrl-C and Enter always work.
  *
- * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on where the bytes
- * were cut. It is short, because longer sequences are skipped as they come. Time matters only for sequences that stay
- * incomplete: see wait_of(). */
+ * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on how the bytes
+ * were split between reads. A sequence that stays incomplete is ended by a timeout (wait_of()). */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>
 #include <string.h>
 
 #define REPLACEMENT   0xfffd
-#define WAIT_SEQUENCE 0.25 /* seconds for the rest of a sequence; slow links cut sequences in two */
-#define WAIT_PASTE    5.0 /* seconds for the end mark of a paste; without a limit a lost mark would disable the keyboard */
-#define WAIT_BURST    0.05 /* seconds for the rest of an unmarked paste */
+#define WAIT_SEQUENCE 0.25 /* seconds to wait for the end of a sequence; slow links split sequences */
+#define WAIT_PASTE    5.0  /* seconds to wait for the end of a paste; if its end mark is lost, keys must work again */
+#define WAIT_BURST    0.05 /* seconds to wait for the end of an unmarked paste */
 
 static const char paste_end[] = "\33[201~";
 
@@ -65,7 +65,7 @@ static void paste_byte(struct keys *k, char b)
 		add_content(k, &b, 1);
 }
 
-/* End the paste and report it as valid UTF-8, which readline does not check. */
+/* End the paste and report it as valid UTF-8, because readline does not check that. */
 static void end_paste(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str text = { 0 };
@@ -76,7 +76,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		n = k->held.n; /* not cut at the limit */
+		n = k->held.n; /* the limit did not cut it: the incomplete character is input */
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
 		len = i < n ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
@@ -98,7 +98,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	str_free(&text);
 }
 
-/* Read paste content up to its end mark; returns the bytes used. */
+/* Read pasted text up to the end mark. Returns the number of bytes used. */
 static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	size_t i = 0;
@@ -118,7 +118,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 				continue;
 			end_paste(k, fn, ud);
 			return i;
-		} else if (k->matched) { /* not the mark: content, without its ESC */
+		} else if (k->matched) { /* not the end mark: pasted text, without its ESC */
 			add_content(k, paste_end + 1, k->matched - 1u);
 			k->after_cr = k->matched = 0;
 		} else {
@@ -128,7 +128,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 	return i;
 }
 
-/* 1 if the bytes can be an unmarked paste: text only, no control keys. */
+/* 1 if the bytes can be an unmarked paste: they contain no control keys. */
 static int is_plain(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -149,8 +149,8 @@ static int is_burst(const struct keys *k, const char *s, size_t n)
 
 /* ---- the stream ---- */
 
-/* Parse "11;rgb:ffff/eeee/dddd" (one to four digits): 1 = light, 0 = dark, by the weights of Rec. 709; -1:
- * malformed. */
+/* Parse the terminal's answer "11;rgb:ffff/eeee/dddd" (one to four digits each). Returns 1 for a light colour, 0
+ * for a dark one, by the weights of Rec. 709; -1: malformed. */
 static int background_of(const char *s, size_t n)
 {
 	static const double weight[3] = { 0.2126, 0.7152, 0.0722 };
@@ -179,7 +179,8 @@ static int background_of(const char *s, size_t n)
 	return light > 0.5;
 }
 
-/* Skip the rest of a sequence; an answer about the background becomes K_BACKGROUND.  Returns the bytes used. */
+/* Skip to the end of a sequence. An answer about the background colour is reported as K_BACKGROUND. Returns the
+ * number of bytes used. */
 static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	struct key key = { .code = K_UNKNOWN, .bytes = "" };
@@ -194,7 +195,7 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			k->skipping = 0;
 			i += b >= '@' && b < DEL;
 		} else if (k->skipping == SKIP_STRING_ESC) {
-			/* ESC without a backslash begins another sequence: put the ESC back. */
+			/* ESC without a backslash begins another sequence: keep the ESC for it */
 			k->skipping = 0;
 			if (b == '\\')
 				i++;
@@ -230,7 +231,7 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* Alt-] and similar keys can be bound; "ESC [" alone cannot. */
+	/* Two bytes such as ESC ] may be Alt-], which can be bound, so wait briefly. Alt-[ cannot be bound. */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;
@@ -242,7 +243,7 @@ double keys_wake(const struct keys *k)
 	return k->since > 0 ? k->since + wait_of(k) : 0;
 }
 
-/* Report the held bytes, which will not be completed. */
+/* Report the held bytes as keys, because no more bytes will complete them. */
 static void give_up(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str held = k->held;
@@ -290,7 +291,7 @@ void keys_tick(struct keys *k, double now, key_fn *fn, void *ud)
 	give_up(k, fn, ud);
 }
 
-/* Decode keys outside of a paste.  Returns the bytes used; the rest begins a sequence. */
+/* Decode keys outside of pastes. Returns the number of bytes used; any later bytes are an incomplete sequence. */
 static size_t feed_keys(struct keys *k, const char *s, size_t n, key_fn *fn, void *ud)
 {
 	size_t i = 0;
@@ -334,7 +335,7 @@ void keys_feed(struct keys *k, const char *bytes, size_t n, double now, key_fn *
 		} else if (k->skipping) {
 			i += feed_skip(k, bytes + i, n - i, fn, ud);
 		} else if (k->held.n) {
-			/* Decode the held beginning with as many bytes as can complete it. */
+			/* decode the held bytes together with as many new ones as may complete them */
 			struct str whole = k->held;
 			size_t n_held = whole.n, more = n - i < KEYS_SEQ_MAX ? n - i : KEYS_SEQ_MAX, used;
 

@@ -20,13 +20,14 @@ enum key_code {
 	K_PAGE_DOWN,
 	K_INSERT,
 	K_DELETE,
-	K_F,          /* cp: number of the F key */
-	K_MOUSE,      /* x, y from 0; cp: 1 left, 2 middle, 3 right, 4 wheel up, 5 wheel down; 0 released;
-	                                  * 6 moved, left button down */
+	K_F, /* cp: number of the F key */
+	/* x, y from 0; cp: 1 left, 2 middle, 3 right button down, 4 wheel up, 5 wheel down, 0 button up, 6 moved
+	 * with left button down */
+	K_MOUSE,
 	K_PASTE,      /* bytes: pasted text, with \n line ends and without control characters */
 	K_FOCUS,      /* cp: 1 in, 0 out */
-	K_BACKGROUND, /* answer to OSC 11; cp: 1 the background is light, 0 dark */
-	K_UNKNOWN     /* unknown sequence; never shown as text */
+	K_BACKGROUND, /* the terminal's answer about its background; cp: 1 light, 0 dark */
+	K_UNKNOWN     /* unknown sequence, never shown as text */
 };
 enum key_mods { KEY_SHIFT = 1, KEY_ALT = 2, KEY_CTRL = 4 };
 
@@ -36,31 +37,32 @@ struct key {
 	int32_t cp;
 	int x, y;
 	const char *bytes;
-	size_t n; /* input bytes (K_PASTE: text); valid during the call */
+	size_t n; /* bytes: the input bytes, for K_PASTE the text; valid during the call */
 };
 typedef void key_fn(const struct key *, void *ud);
 
-/* The stream may be cut anywhere.  A lone ESC waits KEYS_ESC seconds for more.  KEYS_BURST or more bytes at once
- * with a line break inside (not only at the end) count as a paste, if the terminal has never marked one.  Ctrl-J
- * is K_ENTER with KEY_CTRL, Alt-Enter K_ENTER with KEY_ALT. */
+/* The input may be split anywhere. After a lone ESC, KEYS_ESC seconds pass before it counts as the Esc key. If the
+ * terminal has never marked a paste, KEYS_BURST or more bytes at once with a line break before their end count as
+ * a paste. Ctrl-J is K_ENTER with KEY_CTRL, Alt-Enter is K_ENTER with KEY_ALT. */
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
 	struct str held; /* incomplete sequence or paste */
 	int pasting;
-	double since; /* time of the last byte of an incomplete sequence or paste; 0 = none */
+	double since; /* time of the last byte of an incomplete sequence or paste; 0: nothing is incomplete */
 	/* private */
 	unsigned char skipping;     /* inside a sequence that is skipped */
 	unsigned char marks_pastes; /* 1: the terminal has marked a paste */
 	char string[32];
-	unsigned char n_string;          /* first bytes of a control string */
-	unsigned char after_cr, matched; /* in a paste: skip a line feed; bytes of the end mark seen */
+	unsigned char n_string; /* length of string[], the first bytes of a control string */
+	/* in a paste: after_cr: 1: skip a line feed; matched: bytes of the end mark seen */
+	unsigned char after_cr, matched;
 };
 void keys_free(struct keys *);
 void keys_feed(struct keys *, const char *bytes, size_t n, double now, key_fn *, void *ud);
 /* Handle timeouts: a lone ESC becomes Esc. */
 void keys_tick(struct keys *, double now, key_fn *, void *ud);
-/* Time at which keys_tick() has something to do; 0 = never. */
+/* Return the time at which keys_tick() must be called; 0: no timeout is running. */
 double keys_wake(const struct keys *);
 
 #endif

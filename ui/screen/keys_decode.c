@@ -36,7 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key of a character given by number with modifiers; use the traditional code if there is one. */
+/* Set the key for a character number with modifiers, as sent in CSI sequences. Use the same key as for its
+ * traditional control code if there is one. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -76,7 +77,7 @@ static int32_t csi_param(const struct csi *c, int i, int32_t otherwise)
 	return i < c->n_param && c->param[i][0] >= 0 ? c->param[i][0] : otherwise;
 }
 
-/* Decode modifiers in xterm's and kitty's numbering; -1: a key release, or a modifier that is not supported. */
+/* Decode modifiers, numbered as by xterm and kitty. Returns -1 for a key release or an unsupported modifier. */
 static int csi_mods(const struct csi *c, int i)
 {
 	int32_t bits = csi_param(c, i, 1) - 1, event = i < c->n_param ? c->param[i][1] : -1;
@@ -132,7 +133,7 @@ static int set_numbered(struct key *out, int32_t number, unsigned mods)
 	return 0;
 }
 
-/* Set a key of kitty's private range: numeric pad, F13 and up. */
+/* Set a key from the private numbers of the kitty terminal: numeric pad, F13 and up. */
 static void set_unicode_key(struct key *out, int32_t code, unsigned mods)
 {
 	static const char pad[] = "0123456789./*-+\r=,";
@@ -158,7 +159,7 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* Unsupported: moves without the left button, sideways wheel, more than three buttons. */
+	/* not supported: moves without the left button, sideways wheel, more than three buttons */
 	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 ||
 	    ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);
@@ -181,7 +182,7 @@ static void decode_csi(const struct csi *c, struct key *out)
 	if (c->private || c->intermediate)
 		return;
 	if (c->final == 'u' && mods >= 0 && c->n_param >= 1) {
-		/* With Shift, the second number of the first field is the shifted character. */
+		/* with Shift, the second number of the first parameter is the shifted character */
 		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1]
 		                                                                              : csi_param(c, 0, 0);
 		set_unicode_key(out, code, (unsigned)mods);
@@ -287,7 +288,7 @@ static size_t take_csi(const char *s, size_t n, struct key *out, enum turn *turn
 		}
 		if (i == n)
 			return 0;
-		/* a control or a byte above 127 ends the sequence */
+		/* a control character or a byte above 127 ends the sequence */
 		if ((unsigned char)s[i] < '@' || (unsigned char)s[i] >= DEL)
 			return i;
 		c.final = s[i++];
@@ -389,7 +390,7 @@ size_t key_take(const char *s, size_t n, struct key *out, enum turn *turn)
 				out->mods |= KEY_ALT;
 				return len + 1;
 			}
-			*out = (struct key){ .code = K_UNKNOWN }; /* Esc, then another key */
+			*out = (struct key){ .code = K_UNKNOWN }; /* the Esc key, then another key */
 		}
 		key_set(out, K_ESC, 0);
 		return 1;

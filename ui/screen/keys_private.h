@@ -1,4 +1,4 @@
-/* ui/screen/keys_private.h (private to keys*.c) - decodes one key of the stream. */
+/* ui/screen/keys_private.h (private to keys*.c) - decodes one key. */
 #ifndef WEIR_KEYS_PRIVATE_H
 #define WEIR_KEYS_PRIVATE_H
 
@@ -6,12 +6,12 @@
 
 enum { ESC = 0x1b, DEL = 0x7f };
 
-/* What the next bytes are: another key, the content of a paste, or bytes to skip. */
+/* What the next bytes are: another key, the text of a paste, or bytes to skip. */
 enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
-/* Decode the first key in s[n].  Returns its length, or 0 = more bytes are needed.  *out must be a zeroed
- * K_UNKNOWN. */
+/* Decode the first key in s[n]. Returns its length; 0: more bytes are needed. Before the call *out must be a
+ * zeroed K_UNKNOWN. */
 size_t key_take(const char *s, size_t n, struct key *out, enum turn *);
-/* 1 if ESC and b begin a control string, an answer of the terminal. */
+/* 1 if ESC and b begin a control string, such as an answer of the terminal. */
 int key_begins_string(char b);
 void key_set(struct key *, enum key_code, unsigned mods);
 void key_set_char(struct key *, int32_t cp, unsigned mods);

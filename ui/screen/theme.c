@@ -1,13 +1,14 @@
 /* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours.
  *
- * Text keeps the terminal's own foreground and background. dark and light use the eight palette colours, which are as
- * readable as everything else in the user's terminal; bright colours (8-15) are avoided, since some palettes make them
- * grey. dusk and paper use quieter fixed colours of the 256, and fall back to those of dark and light. Heat needs an
- * order of brightness, so it always uses fixed colours; with fewer than 256 it has three steps, and views also draw its
- * amount with characters.
+ * Text keeps the terminal's own foreground and background. Themes:
+ * - dark and light use the eight palette colours, as the user has set them. Bright colours (8-15) are avoided,
+ *   because some palettes make them grey.
+ * - dusk (dark) and paper (light) use quieter fixed colours of the 256. With eight colours they look as dark and
+ *   light.
+ * - mono has no colours, only bold, faint, underline and reverse.
  *
- * Themes for dark and light backgrounds differ where a colour would be close to the background (yellow or cyan on
- * white), and in the direction of the heat ramp. Without colours bold, faint, underline and reverse must suffice. */
+ * Heat maps need an order of brightness, so they always use fixed colours. With eight colours they have three
+ * steps; views also show the amount by characters. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
@@ -17,7 +18,7 @@ enum { BLACK, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN, WHITE, OWN = -1 };
 
 struct theme {
 	const char *name;
-	int colour; /* 0: no colours, even if the terminal has them */
+	int colour; /* 0: use no colours, even if the terminal has them */
 	struct look look[ST_HEAT];
 	int has256; /* 1: use look256 with 256 colours */
 	struct look look256[ST_HEAT];
@@ -28,7 +29,7 @@ struct theme {
 	[ST_PART] = { pinned, OWN, 0 }, [ST_PART + 1] = { newest, OWN, 0 }, [ST_PART + 2] = { second, OWN, 0 },        \
 	[ST_PART + 3] = { third, OWN, 0 }
 
-/* Without colours; also the base of the other themes. */
+/* Looks without colours. All other themes begin with these and override some. */
 #define MONO                                                                                                           \
 	[ST_TEXT] = { OWN, OWN, 0 }, [ST_FAINT] = { OWN, OWN, LOOK_FAINT }, [ST_STRONG] = { OWN, OWN, LOOK_BOLD },     \
 	[ST_EMPH] = { OWN, OWN, LOOK_ITALIC }, [ST_QUESTION] = { OWN, OWN, LOOK_BOLD },                                \
@@ -46,7 +47,7 @@ struct theme {
 	[ST_EVICTED] = { OWN, OWN, LOOK_FAINT }, [ST_METER] = { OWN, OWN, LOOK_BOLD },                                 \
 	PART_COLOURS(OWN, OWN, OWN, OWN)
 
-/* Shared by themes for dark and light backgrounds. */
+/* Looks that dark and light have in common. theirs: colour of the user's text; notes, numbers: accents. */
 #define COLOURED(theirs, notes, numbers)                                                                               \
 	[ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_ERROR] = { RED, OWN, LOOK_BOLD },                              \
 	[ST_WARNING] = { notes, OWN, LOOK_BOLD }, [ST_HEADING] = { numbers, OWN, LOOK_BOLD },                          \
@@ -56,8 +57,9 @@ struct theme {
 	[ST_HINT_KEY] = { theirs, OWN, 0 }, [ST_TITLE] = { numbers, OWN, LOOK_BOLD },                                  \
 	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
-/* Fixed colours.  theirs: the user's (questions, keys); notes, numbers: second and third accent; keyword, string:
- * code and prompt; grey, dim; bar, bar_back: status row; on_theirs: text on the accent. */
+/* Looks with fixed colours. theirs: the user's questions, and keys; notes, numbers: second and third accent;
+ * keyword, string: in code; grey, dim: less important text; bar, bar_back: status row; on_theirs: text on
+ * background `theirs`. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
 	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
 	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \
@@ -71,7 +73,7 @@ struct theme {
 	[ST_SELECTED] = { on_theirs, theirs, 0 }, [ST_MATCH] = { 16, 222, 0 },                                         \
 	[ST_PROMPT] = { string, OWN, LOOK_BOLD }, [ST_EVICTED] = { dim, OWN, 0 }, [ST_METER] = { string, OWN, 0 }
 
-/* Later initialisers override those of MONO on purpose. */
+/* Later initialisers override those of MONO intentionally. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct theme themes[] = {
@@ -118,7 +120,8 @@ static const struct theme themes[] = {
 enum { THEMES = LEN(themes) };
 static const struct theme *const mono = &themes[THEMES - 1];
 
-/* Parse COLORFGBG, "15;0" or "0;default;15": the last number is the background; 7 and 9 to 15 are light. */
+/* Parse the variable COLORFGBG, "15;0" or "0;default;15": its last number is the background. 7 and 9 to 15 are
+ * light. */
 static int is_light(const char *colorfgbg)
 {
 	const char *last = colorfgbg ? strrchr(colorfgbg, ';') : NULL;

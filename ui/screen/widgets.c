@@ -1,7 +1,6 @@
-/* ui/screen/widgets.c - building blocks of panes.
+/* ui/screen/widgets.c - building blocks of panes, without state of their own.
  *
- * No state is kept. All arguments may come from untrusted data: a count may be negative, a share not a number, a time
- * extreme. */
+ * All arguments may come from untrusted data: a count may be negative, a share NaN, a time extreme. */
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"
 #include "engine/base/utf8.h"
@@ -24,7 +23,7 @@ struct num num_count(int64_t n)
 	return out;
 }
 
-/* Cut digits, do not round: 99,999 must not become 100.0k. */
+/* Digits are cut, not rounded: 99,999 must not become 100.0k. */
 struct num num_short(int64_t n)
 {
 	static const struct {
@@ -87,7 +86,7 @@ struct num num_percent(double share)
 	else if (share > 0 && share < 0.005)
 		snprintf(out.s, sizeof out.s, "<1%%");
 	else if (share < 1 && share >= 0.995)
-		snprintf(out.s, sizeof out.s, "99%%"); /* 100 % only for all */
+		snprintf(out.s, sizeof out.s, "99%%"); /* shares below 1 are never shown as 100 % */
 	else
 		snprintf(out.s, sizeof out.s, "%.0f%%", share * 100);
 	return out;
@@ -191,7 +190,8 @@ void edit_free(struct edit *e)
 	e->at = 0;
 }
 
-/* Insert text at the cursor, up to EDIT_MOST bytes in all; control characters become blanks. */
+/* Insert text at the cursor, up to EDIT_MOST bytes in all. Control characters become blanks. 1 if anything was
+ * inserted. */
 static int edit_insert(struct edit *e, const char *s, size_t n)
 {
 	struct str in = { 0 };
@@ -230,7 +230,7 @@ void edit_set(struct edit *e, const char *text, size_t n)
 	edit_insert(e, text, n);
 }
 
-/* Offset of the character before `at`, with its marks. */
+/* Return the offset of the character before `at`, including its combining marks. */
 static size_t step_left(const struct edit *e, size_t at)
 {
 	int32_t cp;
@@ -327,7 +327,7 @@ void edit_draw(const struct edit *e, const struct area *a, int x, int y, int w, 
 		return;
 	clean_line(str_text(&e->text), e->at, &left);
 	clean_line(str_text(&e->text) + e->at, e->text.n - e->at, &right);
-	/* Cut text before the cursor at the left so that the cursor is visible. */
+	/* if the text before the cursor is too wide, cut its beginning */
 	for (cols = text_width(str_text(&left), left.n); cols > (size_t)(w - 1) && from < left.n;) {
 		int32_t cp;
 		size_t len = (size_t)utf8_decode(left.p + from, left.n - from, &cp);
@@ -450,7 +450,7 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* Skip bytes that cannot begin a match.  With fold, any byte of a non-ASCII character may. */
+	/* Skip bytes that cannot begin a match. With fold, any first byte of a non-ASCII character can. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)

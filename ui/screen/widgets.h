@@ -1,25 +1,26 @@
-/* ui/screen/widgets.h (private to ui/) - building blocks of panes: numbers as text, fixed-width fields, an edited
- * line, a list, search. */
+/* ui/screen/widgets.h (private to ui/) - building blocks of panes: numbers as text, fields of fixed width, an
+ * edited line, a list, search. */
 #ifndef WEIR_WIDGETS_H
 #define WEIR_WIDGETS_H
 
 #include "ui/screen/grid.h"
 #include "ui/screen/keys.h"
 
-/* ---- numbers; num_count(n).s is valid until the end of the statement ---- */
+/* ---- numbers as text ---- */
 
 struct num {
 	char s[32];
 };
 struct num num_count(int64_t n);               /* "18,204" */
-struct num num_short(int64_t n);               /* at most five columns, and a minus: "9,999" "16.1k" "1.61M" */
+struct num num_short(int64_t n);               /* at most five columns, plus a minus sign: "9,999" "16.1k" "1.61M" */
 struct num num_fit(int64_t n, int cols);       /* num_count() if it fits `cols` columns, else num_short() */
 struct num num_bytes(uint64_t n);              /* "676 MiB" */
-struct num num_percent(double share);          /* "31%"; "<1%" for small shares above 0; "-" for invalid ones */
+struct num num_percent(double share);          /* "31%"; "<1%" for small shares above 0; "-" for invalid shares */
 struct num num_age(int64_t then, int64_t now); /* "5 min ago"; a date after 30 days */
 struct num num_wait(double seconds);           /* "instant", "~40 s", "~12 min"; "?" = unknown */
 
-/* ---- fields: clean text in exactly w columns, cut with an ellipsis; return the x after the field ---- */
+/* ---- fields: clean text in exactly w columns, a longer text cut with an ellipsis; return the x after the field
+ * ---- */
 
 int put_left(const struct area *, int x, int y, int w, unsigned style, const char *text, size_t n, int ascii);
 int put_right(const struct area *, int x, int y, int w, unsigned style, const char *text);
@@ -30,12 +31,13 @@ enum { EDIT_MOST = 512 }; /* bytes */
 struct edit {
 	struct str text;
 	size_t at;
-}; /* all zero: empty; text: valid UTF-8; at: cursor, in bytes */
+}; /* text: valid UTF-8; at: byte offset of the cursor; all zero: empty */
 void edit_free(struct edit *);
 void edit_set(struct edit *, const char *text, size_t n); /* accepts untrusted text; cursor at the end */
-/* Handle a key: 1 = text or cursor changed; 2 = a key of the line that changed nothing; 0 = not a key of the line. */
+/* Handle a key. Returns 1 if text or cursor changed; 2 if a key of the line changed nothing; 0 if it is no key of
+ * the line. */
 int edit_key(struct edit *, const struct key *);
-/* also places the cursor */
+/* draws the line and places the cursor */
 void edit_draw(const struct edit *, const struct area *, int x, int y, int w, unsigned style);
 
 /* ---- a list: n rows, `chosen` is the selected one, `top` the first one shown ---- */
@@ -44,17 +46,17 @@ struct list {
 	size_t n, chosen, top;
 };
 void list_move(struct list *, long step); /* clamps to the list */
-/* scroll as little as needed to show the chosen row in `rows` rows */
+/* scroll as little as needed to show the chosen row among `rows` rows */
 void list_show(struct list *, int rows);
-/* Handle Up, Down, page keys, Home and End: 1; 0 = another key. */
+/* Handle Up, Down, page keys, Home and End. Returns 1; 0 for any other key. */
 int list_key(struct list *, const struct key *, int rows);
 
 /* ---- search ---- */
 
 int32_t fold_case(int32_t cp);
 int has_capitals(const char *s, size_t n);
-/* Find the words in s[n] from byte `from` on.  Returns their offset and *len, or SIZE_MAX.  Any white space
- * between words matches.  fold: ignore case (`words` must be lower case). */
+/* Find the words in s[n] from byte `from` on. Returns their offset and sets *len, or returns SIZE_MAX. White space
+ * between words matches any white space. fold: ignore case (`words` must be lower case). */
 size_t words_find(const char *s, size_t n, size_t from, const char *words, size_t n_words, int fold, size_t *len);
 
 #endif

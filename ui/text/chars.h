@@ -1,11 +1,11 @@
-/* ui/text/chars.h (private to ui/) - classes of characters for terminals and clean.c. */
+/* ui/text/chars.h (private to ui/) - classes of characters, by which clean.c and the screen treat them. */
 #ifndef WEIR_CHARS_H
 #define WEIR_CHARS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* tests/vectors/make_width.py depends on the order. */
+/* The script tests/vectors/make_width.py depends on the order of these values. */
 enum char_class {
 	CH_PLAIN,
 	CH_WIDE, /* one column; two columns */

@@ -1,32 +1,31 @@
-/* ui/text/clean.c - makes untrusted text safe to show.
+/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output.
  *
- * One streaming pass: bytes -> code points -> output. What happens to each:
+ * What happens to each kind of input (CLEAN_LINE: the output is a single line; CLEAN_SHOW: invisible characters are
+ * shown):
  *
  *   bytes that are not UTF-8       U+FFFD for each maximal bad part (overlong, surrogate, > U+10FFFF, cut off)
  *   noncharacters, private use     U+FFFD
- *   unassigned (see chars.c)       its name: <U+0378>
+ *   unassigned (see chars.c)       its code: <U+0378>
  *   \n                             kept                                with CLEAN_LINE: ^J
  *   \r, \r\n, U+0085 2028 2029     \n                                  with CLEAN_LINE: ^M, ^M^J, <85>, <U+2028>
  *   \t                             spaces up to the next multiple of 8 columns        with CLEAN_LINE: ^I
  *   other C0, DEL                  ^A ... ^_ ^@ ^?
  *   C1, U+0080-009F                <80> ... <9F>
- *   direction controls             their name: <U+202E>
- *   invisible characters           dropped; with CLEAN_SHOW their name: <U+200B>
- *   U+200C U+200D                  kept between letters (or a letter and a mark) of scripts that join; U+200D between
- *                                  emoji; otherwise as invisible characters
- *   U+FE0F                         kept after an emoji, and between a digit and U+20E3; otherwise invisible
- *   other variation selectors      Mongolian ones kept as marks on letters that join; otherwise invisible
- *   combining marks                at most four on one base; without a base (at a line start, where they would change
- *                                  the character before) on a dotted circle, U+25CC
+ *   direction controls             the code: <U+202E>
+ *   invisible characters           dropped; with CLEAN_SHOW the code: <U+200B>
+ *   U+200C U+200D (joiners)        kept between letters of scripts that join (Arabic); U+200D kept between emoji;
+ *                                  elsewhere treated as invisible
+ *   U+FE0F                         kept after an emoji, and between a digit and U+20E3; elsewhere invisible
+ *   other variation selectors      Mongolian ones kept on letters that join; elsewhere treated as invisible
+ *   combining marks                at most four on one base; a mark without a base is put on a dotted circle, U+25CC
  *   a line over 64 KiB             broken with \n                      with CLEAN_LINE: cut with an ellipsis
  *   all else                       kept
  *
- * Dropped and renamed characters are counted, and the program tells the user, so nothing is hidden silently.
+ * Dropped and replaced characters are counted. The program tells the user the counts, so nothing is hidden silently.
  *
- * Two properties hold for every input and are tested. The output does not depend on how the input was cut into
- * parts. Cleaning twice gives the same as cleaning once: every decision depends only on the output so far and on the
- * next character; a joiner is held back until its right neighbour is known; dropped characters leave no trace in the
- * state. */
+ * For every input (tested): the output does not depend on how the input was cut into parts, and cleaning twice gives
+ * the same as cleaning once. To achieve this, a joiner is held back until the next character is known, and dropped
+ * characters change no state. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 
@@ -34,8 +33,8 @@
 
 #include <stdio.h>
 
-/* Bytes reserved at a line's end for additions to the last base character: four marks with joiners, a selector, an
- * ellipsis.  Only base characters break lines. */
+/* Bytes reserved at the end of a line for additions to its last character: four marks with joiners, a variation
+ * selector, an ellipsis. */
 #define LINE_RESERVE 64
 
 enum after { AFTER_NOTHING, AFTER_TEXT, AFTER_KEYCAP, AFTER_JOINING, AFTER_EMOJI, AFTER_EMOJI_VS16 };
@@ -104,7 +103,7 @@ static void put_newline(struct clean *c, struct str *out)
 	c->marks = 0;
 }
 
-/* Write a code point that attaches to the base character before it. */
+/* Write a mark, joiner or selector, which belongs to the character before it. */
 static void put_attached(struct clean *c, int32_t cp, struct str *out)
 {
 	char s[4];
@@ -119,7 +118,7 @@ static int has_room(const struct clean *c, size_t n)
 	return c->line + n + LINE_RESERVE <= CLEAN_LINE_MAX;
 }
 
-/* Write a base character or other independent text of n bytes; begin a new line if the current one is full. */
+/* Write n bytes that begin a new character. If the line is full, first begin a new line. */
 static void put_base(struct clean *c, const char *s, size_t n, unsigned width, enum after after, struct str *out)
 {
 	if (c->cut)
@@ -164,7 +163,7 @@ static void hide(struct clean *c, int32_t cp, struct str *out)
 	}
 }
 
-/* The pending joiner has no neighbour to join: treat it as invisible. */
+/* The held-back joiner has nothing to join: treat it as invisible. */
 static void settle_joiner(struct clean *c, struct str *out)
 {
 	int32_t cp = c->joiner;
@@ -343,8 +342,8 @@ void clean_init(struct clean *c, unsigned flags)
 	*c = (struct clean){ .flags = flags };
 }
 
-/* Read the first byte of a character: how many bytes follow, and bounds of the second one, which exclude overlong
- * forms, surrogates and code points above U+10FFFF. */
+/* Read the first byte of a UTF-8 character: how many bytes follow, and the bounds of the second byte, which
+ * exclude overlong forms, surrogates and code points above U+10FFFF. */
 static void start_char(struct clean *c, unsigned char b, struct str *out)
 {
 	c->lo = 0x80;
@@ -373,7 +372,7 @@ static void start_char(struct clean *c, unsigned char b, struct str *out)
 	}
 }
 
-/* Write a run of printable ASCII at once, the common case.  Returns its length; 0 = use the slow path. */
+/* Write printable ASCII characters at once, for speed. Returns how many; 0: the caller must decode the next byte. */
 static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *out)
 {
 	size_t room = CLEAN_LINE_MAX - LINE_RESERVE, k = 0;
@@ -406,7 +405,7 @@ void clean_text(struct clean *c, const char *in, size_t n, struct str *out)
 			start_char(c, b, out);
 			i++;
 		} else if (b < c->lo || b > c->hi) {
-			c->need = 0; /* decode the byte again: it may start a valid character */
+			c->need = 0; /* decode this byte again: it may start a valid character */
 			feed_invalid(c, out);
 		} else {
 			c->cp = c->cp << 6 | (b & 0x3f);

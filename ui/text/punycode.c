@@ -1,7 +1,7 @@
-/* ui/text/punycode.c - writes the host of an address in ASCII (RFC 3492), because letters of other scripts can look
- * like Latin ones.
+/* ui/text/punycode.c - writes the host of a web address in ASCII (punycode, RFC 3492), because letters of other
+ * scripts can look like Latin ones.
  *
- * For display only: labels are encoded as written, without a browser's case and compatibility mapping. */
+ * For display only: unlike in a browser, upper case and compatibility characters are encoded as they are. */
 #include "ui/text/text.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ static void add_digit(struct str *out, uint32_t digit)
 	str_add(out, &c, 1);
 }
 
-/* Encode a label of n code points, not all ASCII. */
+/* Encode a label (part of a host name between dots) of n code points, not all of them ASCII. */
 static int encode_label(const int32_t *cp, uint32_t n, struct str *out)
 {
 	uint32_t code = FIRST_CODE, delta = 0, bias = FIRST_BIAS, basic = 0, done;
@@ -45,7 +45,7 @@ static int encode_label(const int32_t *cp, uint32_t n, struct str *out)
 		for (uint32_t i = 0; i < n; i++)
 			if ((uint32_t)cp[i] >= code && (uint32_t)cp[i] < next)
 				next = (uint32_t)cp[i];
-		/* No overflow: at most LABEL_MOST * 0x110000. */
+		/* cannot overflow: at most LABEL_MOST * 0x110000 */
 		delta += (next - code) * (done + 1);
 		code = next;
 		for (uint32_t i = 0; i < n; i++) {
@@ -90,7 +90,7 @@ static void add_label(const char *p, size_t n, struct str *out)
 	}
 	for (size_t i = 0; i < n; k++) {
 		if (k == LABEL_MOST) {
-			str_add(out, p, n); /* too long for a real label: unchanged */
+			str_add(out, p, n); /* too long for a valid label: unchanged */
 			return;
 		}
 		i += (size_t)utf8_decode(p + i, n - i, &cp[k]);

@@ -1,19 +1,19 @@
-/* ui/text/text.h - the filter for untrusted text, widths of characters, word wrap for line mode.
+/* ui/text/text.h - cleans untrusted text; widths of characters; word wrap for line mode.
  *
- * Model output, documents, file names, GGUF metadata, session titles and library error texts are hostile until cleaned:
- * their bytes may move the cursor, rewrite the clipboard, reorder a line or hide text. They reach a terminal, stdout, a
- * title or a log only through clean_text() and clean_line(). clean.c lists what happens to which character. */
+ * Model output, documents, file names, GGUF metadata, session titles and error texts of libraries are untrusted:
+ * their bytes could move the cursor, change the clipboard, reorder a line or hide text. They may reach a terminal,
+ * stdout, a title or a log only through clean_text() or clean_line(). clean.c lists the replacements. */
 #ifndef WEIR_TEXT_H
 #define WEIR_TEXT_H
 
 #include "engine/base/base.h"
 
-#define CLEAN_LINE_MAX 65536 /* most bytes of an output line; longer lines are broken (with CLEAN_LINE: cut) */
+#define CLEAN_LINE_MAX 65536 /* most bytes of an output line; a longer line is broken (with CLEAN_LINE: cut) */
 #define CLEAN_TAB      8
 
 /* Counts of characters that clean_text() removed or replaced; they only grow. */
 struct clean_found {
-	uint64_t hidden;   /* invisible characters: zero width, tags, fillers, variation selectors out of place */
+	uint64_t hidden;   /* invisible characters: zero width, tags, fillers, misplaced variation selectors */
 	uint64_t bidi;     /* direction controls */
 	uint64_t controls; /* control characters, including escape */
 	uint64_t invalid;  /* bytes that are not UTF-8, noncharacters, private use, unassigned */
@@ -26,58 +26,61 @@ struct clean {
 	unsigned flags;
 	struct clean_found found;
 	/* private */
-	int32_t cp;                 /* code point being decoded */
-	unsigned char need, lo, hi; /* bytes still missing; bounds of the next one */
-	unsigned char after;        /* kind of the last written character */
-	unsigned char marks;        /* combining marks on that character */
+	int32_t cp; /* code point being decoded */
+	/* need: missing bytes of the character being decoded; lo, hi: bounds of the next one */
+	unsigned char need, lo, hi;
+	unsigned char after; /* kind of the last written character */
+	unsigned char marks; /* combining marks on the last written character */
 	unsigned char swallow_lf, cut;
-	int32_t joiner; /* joiner not written yet, until its right neighbour is known; 0 = none */
+	int32_t joiner; /* joiner that is held back until the next character is known; 0: none */
 	unsigned col;   /* column modulo CLEAN_TAB */
 	size_t line;    /* bytes of the current line */
 };
 
 void clean_init(struct clean *, unsigned flags);
-/* Append the clean form of in[n] to *out: valid UTF-8, printable code points and '\n' only.  The text may be cut
- * anywhere, even inside a character; the output does not depend on the cuts. */
+/* Append the clean form of in[n] to *out: valid UTF-8 of printable characters and '\n'. The text may be passed in
+ * parts, cut anywhere; the output is the same. */
 void clean_text(struct clean *, const char *in, size_t n, struct str *out);
-/* End the text: an unfinished character becomes U+FFFD.  Resets the state, keeps the counts. */
+/* End the text: an unfinished character becomes U+FFFD. Resets the state for another text but keeps the counts. */
 void clean_end(struct clean *, struct str *out);
-/* Append "3 hidden characters, 1 direction control", or nothing if nothing was found.  Returns the total. */
+/* Append, for example, "3 hidden characters, 1 direction control"; nothing if all counts are 0. Returns their sum. */
 uint64_t clean_describe(const struct clean_found *, struct str *out);
 
-/* Clean a whole string to one line: messages, file names, titles in lists. */
+/* Clean a whole string and append it as one line. For messages, file names, titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
 
-/* Columns of a code point: 0 (combining), 1 or 2; -1 = never in clean text (also '\n'). */
+/* Return the columns of a code point: 1 or 2; 0 if it combines with the character before; -1 if it never occurs in
+ * clean text, and for '\n'. */
 int char_width(int32_t cp);
 /* Columns of clean text s[n]. */
 size_t text_width(const char *s, size_t n);
 
 /* ---- word wrap (wrap.c) ---- */
 
-/* State of wrapping one text that arrives in parts; all zero at the start of a line. */
+/* State of wrapping one text that arrives in parts. All zero at the start of a line. */
 struct wrap {
 	size_t col; /* columns of the line written so far */
 	/* private */
 	size_t gap; /* blanks not written yet; dropped at a line's end */
 	struct str word;
-	size_t word_cols;          /* word not written yet: it may not fit */
-	unsigned char flows;       /* 1: write the rest of this word as it comes */
+	size_t word_cols;          /* columns of `word`, which is not written yet because it may not fit */
+	unsigned char flows;       /* 1: write the remaining letters of this word at once */
 	unsigned char joined;      /* 1: the last character was a joiner */
-	unsigned char as_is, code; /* 1: do not wrap this line; the lines up to the closing fence */
-	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head; /* part of the line being read */
+	unsigned char as_is, code; /* as_is: 1: do not wrap this line; code: 1: inside a fenced code block */
+	enum { WRAP_INDENT, WRAP_FENCE, WRAP_BODY } head; /* what the line so far consists of */
 	size_t indent;
 	int32_t fence;
 	int n_fence;
 };
 void wrap_free(struct wrap *);
-/* Append clean text with line breaks between words, for lines of `width` columns (0: unchanged).  Pending text is
- * written with the next '\n'. The text may be cut between any two characters. */
+/* Append clean text, broken between words into lines of `width` columns (0: not broken). A word may be held back
+ * until the next blank or '\n'. The text may be passed in parts, cut between any two characters. */
 void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str *out);
 
 /* ---- punycode.c ---- */
 
-/* Append the address with its host in ASCII ("xn--..."): 1; 0 = the host is ASCII already, or there is none. */
+/* Append the address with its host in ASCII ("xn--..."). Returns 1; or 0, appending nothing, if the host is ASCII
+ * already or there is none. */
 int address_in_ascii(const char *address, size_t n, struct str *out);
 
 #endif

@@ -1,11 +1,11 @@
 /* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * A terminal breaks a line after any letter. Here a word that does not fit begins a new line. Nothing is ever erased:
- * no cursor movement, so any terminal will do, and a wrong guess about its width does no harm. A word is held back only
- * if it begins in the last WORD_MAX columns and may reach the edge; elsewhere its letters are written as they come.
+ * A terminal breaks a line after any letter; here a word that does not fit begins a new line. Written text is never
+ * changed and the cursor is never moved, so this works on any terminal. Letters are written as they come, except
+ * near the end of a line: there a word is held back until it is known to fit.
  *
- * Not wrapped: words longer than WORD_MAX (web addresses), code (fenced or indented) and tables. The terminal breaks
- * them without a newline, so copying from the screen gives the original text. */
+ * Words longer than WORD_MAX (web addresses), code (fenced or indented) and tables are not wrapped. The terminal
+ * breaks them without a newline, so copying from the screen gives the original text. */
 #include "ui/text/text.h"
 
 #include <string.h>
@@ -18,14 +18,14 @@ void wrap_free(struct wrap *w)
 	str_free(&w->word);
 }
 
-/* Write characters and count columns; the terminal breaks the line at its edge. */
+/* Write characters and count their columns. Longer text is broken by the terminal at its edge. */
 static void put_columns(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
 {
 	str_add(out, s, n);
 	w->col = w->col + cols <= width ? w->col + cols : cols <= width ? cols : width;
 }
 
-/* Write the pending word, on this line or the next. */
+/* Write the word that was held back, on this line or the next. */
 static void put_word(struct wrap *w, size_t width, struct str *out)
 {
 	if (!w->word.n)
@@ -41,7 +41,7 @@ static void put_word(struct wrap *w, size_t width, struct str *out)
 	w->word_cols = 0;
 }
 
-/* Classify the line by its first characters: code, fence or table lines are not wrapped. */
+/* Look at one of the first characters of a line, to find lines that are not wrapped: code and tables. */
 static void look_at_head(struct wrap *w, int32_t cp)
 {
 	if (w->head == WRAP_INDENT && cp == ' ') {
@@ -50,7 +50,7 @@ static void look_at_head(struct wrap *w, int32_t cp)
 		w->fence = w->indent < 4 && (cp == '`' || cp == '~') ? cp : 0;
 		w->n_fence = 1;
 		w->head = w->fence ? WRAP_FENCE : WRAP_BODY;
-		/* Deeply indented list items are not code. */
+		/* a deeply indented list item is not code */
 		if (cp == '|' || (w->indent >= 4 && !(cp < 0x80 && strchr("-*+0123456789", cp))))
 			w->as_is = 1;
 	} else if (w->head == WRAP_FENCE) {
@@ -78,7 +78,7 @@ static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, s
 	} else if (w->flows || (!w->word.n && (!cols || w->joined))) {
 		put_columns(w, width, s, n, (size_t)cols, out);
 	} else if (cols == 2 && !w->joined) {
-		/* Wide characters: scripts without blanks, a line may end after each. */
+		/* scripts with wide characters have no blanks: a line may end after each character */
 		put_word(w, width, out);
 		str_add(&w->word, s, n);
 		w->word_cols = 2;
@@ -96,7 +96,7 @@ static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, s
 
 void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct str *out)
 {
-	/* The window was narrowed. */
+	/* the window may have become narrower */
 	if (width && w->col > width)
 		w->col %= width;
 	for (size_t i = 0, len; i < n; i += len) {
