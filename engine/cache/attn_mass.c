@@ -81,8 +81,8 @@ static int is_kept(const struct attn_mass *f, int32_t plane)
 	return 0;
 }
 
-/* Return the first plane after index `plane` that is neither current nor kept for a rollback. mass_begin()
- * allocates enough planes for one to exist. */
+/* Return the first plane (buffer of sums) after index `plane` that may be overwritten: not the current one, and
+ * none that is kept for a rollback. */
 static int32_t free_plane(const struct attn_mass *f, int32_t plane)
 {
 	for (plane++; plane < f->n_plane && (plane == f->now || is_kept(f, plane)); plane++)
@@ -179,14 +179,14 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes to write before anything can fail: a failed step may still write, but never to the
-	 * current plane. */
+	/* Choose the planes to write before anything can fail: even then the step writes them, and it must not
+	 * overwrite the current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* Leave plane_stale set until the commit, because a cancelled step writes nothing. */
+		/* write_all() writes nothing if the step is cancelled, so plane_stale stays set until the commit */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);

@@ -45,8 +45,8 @@ struct attn_mass {
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
-/* Forget all points and declare the sums on the host to be the newest. Call it after the rings were reset or their
- * sums changed. */
+/* Forget all rollback points and declare the sums on the host to be the newest. Call it after the rings were reset
+ * or their sums changed. */
 void mass_reset(struct attn_mass *);
 
 /* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
@@ -69,10 +69,10 @@ int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
-/* Keep the current sums, which cover t tokens, as point i. nll: the model's surprise at the last of them. If the
- * backend has failed or the call is cancelled, point i becomes unused. */
+/* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise at the last of them.
+ * If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep as point i the sums after token `index` of the VERIFY step that was just committed. */
+/* Keep the sums after token `index` of the VERIFY step that was just committed, as rollback point i. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);
@@ -81,8 +81,8 @@ void mass_forget(struct attn_mass *, int32_t t);
 
 /* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */
 int mass_read(struct attn_mass *);
-/* Save or load all points (serialize.h). slots[i]: number of slots of point i. Loading writes planes that are not
- * in use. */
+/* Save or load all rollback points (serialize.h). slots[i]: number of slots of point i. Loading writes planes that
+ * are not in use. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
 /* Save or load the sums on the host of the first `slots` slots (serialize.h). The sums of all other slots must be
  * 0. */

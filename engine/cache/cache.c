@@ -38,7 +38,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 for a VERIFY step of several tokens. Each of its tokens selects its own KV entries. */
+/* 1 for a VERIFY step (check of drafted tokens) with several tokens. Each of them selects its own KV entries. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -69,9 +69,8 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 }
 
 /* Return the parts (ranges or lists of slots) to attend to, with entries in fast memory. Planes in host memory:
- * the part reads entries that were copied to the device. Planes on disk: a decoded token reads one list of
- * selected slots from a cache in memory (kv_rows.h), if the list fits. Slots outside of the region are not cached,
- * because their entries move between slots. */
+ * the part reads entries that were copied to the GPU. Planes on disk: a decoded token reads one list of selected
+ * slots from a cache in memory (kv_rows.h), if the list fits. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -410,7 +409,7 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	kv_rows_clear(&c->kv); /* drop cached copies, because pinning may change which slots are in the region */
+	kv_rows_clear(&c->kv); /* drop cached copies of entries: pinning may change which slots keep their entries */
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)

@@ -57,7 +57,7 @@ struct reading {
 	const struct tensor *q; /* queries rotated at their positions in the region */
 	/* number of slots from which the selector selects (the region), including the step's tokens */
 	int32_t n_slots;
-	/* how many parts, counted from the first, belong to the region; 0: one part covers all slots */
+	/* how many of the first parts belong to the region (see n_slots); 0: one part covers all slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };
@@ -80,7 +80,7 @@ struct cache {
 	/* 1: cache_take_store() will replace the store before its first use, so no disk space is reserved for it */
 	int takes_store;
 	float read_share; /* prompt tokens read only the entries estimated to get this share of attention; 0: all */
-	/* Most bytes of memory for the whole cache; 0: no limit. If the KV planes exceed it, they are put in a
+	/* Most bytes of memory for the whole cache; 0: no limit. If keys and values exceed it, they are put in a
 	 * file (kv_disk.c). With a GPU they are put in host memory (kv_host.c), if cache_listed() is not 0. */
 	uint64_t memory;
 	/* Set by retention and selector when the cache is opened: */
@@ -89,10 +89,11 @@ struct cache {
 	/* 1: a commit needs the model's surprise (negative log-likelihood) at each token, so logits are also
 	 * computed for prompt tokens */
 	int wants_nll;
-	int32_t tail;   /* tokens that the last step of a prefill should have; 0: any number */
+	/* tokens that the last step of a prefill should have, for the selector to observe; 0: any number */
+	int32_t tail;
 	int32_t pinned; /* number of tokens at the start that the application pinned; they are never evicted */
-	/* The next three fields say what, beside the earlier tokens, the KV entries of decoded tokens depend on
-	 * (timeline_marks): */
+	/* What the KV entries of decoded tokens depend on, beside the earlier tokens (timeline_marks), in three
+	 * fields: */
 	/* 1: decoding and prefilling the same tokens give entries that differ by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
@@ -102,7 +103,7 @@ struct cache {
 
 	struct kv_store kv;
 	struct recurrent recurrent; /* states of recurrent layers; recurrent.hp is NULL if the model has none */
-	/* RoPE angles of the region (see `region`), where a token's position is its index */
+	/* RoPE angles for original positions: of all tokens, or after evictions of the pinned prefix */
 	struct rope rope;
 	struct rope window_rope; /* RoPE angles of sliding-window layers; if its be is NULL, they use `rope` */
 	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if queries before RoPE are not
@@ -154,8 +155,8 @@ struct retention_ops {
 	 * release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* also called after a failed init() */
-	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened, or if there is
-	 * none. */
+	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened; without a
+	 * selector, too. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so nothing committed may
 	 * change. */
@@ -196,7 +197,7 @@ struct retention_ops {
 	/* Return how many of the first n tokens are in the slots of their own index, from which they never move. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns
-	 * from how many of these tokens the cache can continue. */
+	 * after how many of them the next token can be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
 	/* Save or load all other state for n tokens (serialize.h). When loading, the cache is empty but the
 	 * entries of ready() tokens are already in their slots. After a failure the caller calls rewind(0). */
@@ -238,8 +239,8 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll committed tokens back to the first n. Returns how many remain, fewer than n if the cache cannot go back to
- * exactly n. *replay (may be NULL): number of decoded tokens after the remaining ones, which restore the cache if
- * they are decoded again one by one (GENERATE). 0: prefill them instead. */
+ * exactly n. *replay (may be NULL): how many tokens after the remaining ones to decode again, one by one
+ * (GENERATE), to restore the cache; 0: prefill them. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);

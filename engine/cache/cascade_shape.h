@@ -12,7 +12,8 @@ enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
 struct cascade_params {
-	int32_t size, sinks; /* size: tokens kept beside the sinks; 0 with `fill`: as many as fit the context */
+	/* size: tokens kept beside the sinks (first tokens); 0 with `fill`: as many as fit the context */
+	int32_t size, sinks;
 	/* n: number of rings; f: each ring accepts one of f tokens that the previous ring accepted; stride: most
 	 * tokens of a step */
 	int32_t n, f, stride;
@@ -35,7 +36,8 @@ struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store per KV head. */
 int32_t cascade_cap(const struct cache *);
 int32_t cascade_holds(const struct cache *);
-/* Return how many decoded tokens are collected before they join the rings together. chunk: most tokens of a step. */
+/* Return how many decoded tokens are collected before they are inserted into the rings together. chunk: most
+ * tokens of a step. */
 int32_t cascade_lag(const struct rings_shape *, int32_t chunk);
 /* Check that the settings and the model allow this shape. Returns 0, or -1 with ERR_USAGE or ERR_FIT. */
 int cascade_check(const struct cache *, const struct rings_shape *, struct err *);

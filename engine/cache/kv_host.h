@@ -57,8 +57,8 @@ void kv_host_close(struct kv_store *);
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
-/* Copy the entries of *part to the device where necessary and let *part read them there. Selected slots must be
- * known already. n_slots: slots in use in the layer. */
+/* Copy the entries of a part (slots to attend to) to the device where necessary, and let the part read them there.
+ * Its slots must have been selected. n_slots: slots in use in the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
 /* Prefetch entries for the next token after the last token of a step has attended in a layer. The argument is that
  * token's selection; NULL: none was made. */

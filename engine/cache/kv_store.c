@@ -266,7 +266,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the windows before slot `end`, if the planes have them. */
+/* Copy the sliding windows at the end of the first `end` slots to kv->copy, if the planes still have them. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -391,8 +391,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` slots of slots slot0 .. slot0 + n of one layer, from a buffer [K, V][n_kv_head][n].
- * Returns the end of the layer's bytes in the buffer. */
+/* Write the first `count` of n slots of one layer, which begin at slot0. from: buffer [K, V][n_kv_head][n] with
+ * all n slots. Returns the end of the layer's bytes in the buffer. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {

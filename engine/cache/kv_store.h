@@ -69,11 +69,11 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* Number of tokens by which a rollback can go back while sliding windows stay complete. WINDOW_KEPT: at most;
- * WINDOW_LEAST: always possible. */
+/* How many tokens a rollback can go back with complete sliding windows. WINDOW_LEAST: in any case; WINDOW_KEPT: at
+ * most. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
-/* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. Layers
- * that read another layer's entries count nothing. */
+/* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
+ * that reads another layer's entries adds nothing. */
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_full_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
@@ -144,7 +144,8 @@ struct kv_call {
 	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
 	const struct attn_probe *probe; /* may be NULL */
 };
-/* Compute the attention of n tokens that read the same parts. Pending selections of the parts are computed, too. */
+/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). Lists that are not
+ * selected yet are selected first. */
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);

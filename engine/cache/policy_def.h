@@ -57,7 +57,8 @@ struct selector_ops;
 struct policy_def {
 	const char *name, *help;    /* name ("cascade"); help in one line */
 	const struct param *params; /* terminated by key = NULL */
-	/* Set values that users cannot set: `recycled` is `refresh` with a fixed stride. May be NULL. */
+	/* Set values that users cannot set. Example: policy `recycled` is `refresh` with a fixed stride. May be
+	 * NULL. */
 	void (*preset)(void *values);
 	const struct retention_ops *retention;
 	/* Selects which of the kept entries a decoded token reads. NULL: it reads all. */

@@ -42,7 +42,7 @@ struct recurrent {
 	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for parts that a layer does not have */
 	struct tensor *now, *next;
 	int32_t at; /* tokens that `now` covers */
-	/* after a commit: number of tokens before it, whose states are in `next`; -1: `next` has no valid states */
+	/* number of tokens that the states in `next` cover: those before the last step; -1: `next` is not valid */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */

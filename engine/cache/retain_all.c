@@ -36,7 +36,7 @@ static void all_selector_opened(struct cache *c)
 		return;
 	c->selecting = c->marked = 1;
 	c->tail = s->tail;
-	/* Besides what the selector says, the cut of a prefill into steps matters if its last step may have fewer
+	/* How the prefill is cut into steps matters if the selector says so, or if the last step may have fewer
 	 * tokens than the selector observes. */
 	c->steps_matter = (s->ops->steps_matter && s->ops->steps_matter(s)) || (s->tail > 1 && s->tail > c->chunk / 2);
 }

@@ -51,8 +51,8 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	 * save that cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* Each layer selects at least a quarter of k entries (select_split()). If the prefix is no longer than
-	 * that, selecting saves nothing. */
+	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is
+	 * no longer than that, it is read whole: select nothing. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -152,8 +152,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* A VERIFY step can begin before probe_from. Give its tokens before probe_from no weight, so that the sums
-	 * equal those of decoding one by one. */
+	/* A VERIFY step can begin before probe_from, the first token whose attention is summed. Give earlier
+	 * tokens the weight 0, as if they were decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -378,7 +378,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* After a VERIFY step, the committed tokens may end before probe_from: then there are no sums to keep. */
+	/* The committed tokens of a VERIFY step may end before probe_from, the first token whose attention is
+	 * summed. Then there is nothing to keep. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)

@@ -82,9 +82,9 @@ struct selector_ops {
 	 * them before they attend; probe() and seen() are not called. n_slots: the region of the first token.
 	 * NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Return the most entries per KV head that a decoded token selects from a region of cap slots, if planes
-	 * can be in host memory (kv_host.h); else 0. They can if the token reads exactly one list that does not
-	 * depend on the planes. NULL: 0. */
+	/* Return the most entries per KV head that a decoded token selects from cap slots. 0: the selector does
+	 * not work with keys and values in host memory (kv_host.h), which needs one list per token that is
+	 * selected without reading them. NULL: 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of a region of n_slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -94,8 +94,8 @@ struct selector_ops {
 	/* Save or load the state for a region of n_slots, without key sketches and bounds (serialize.h). rewind()
 	 * is called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line to timeline_identity() with all that selections depend on beside settings and KV entries.
-	 * NULL: nothing. */
+	/* Append a line of timeline_identity() that names all that selections depend on, beside settings and KV
+	 * entries. NULL: nothing. */
 	void (*identity)(const struct selector *, struct str *out);
 	/* 1 if selections depend on how the prefill was cut into steps. NULL: only if its last step may have fewer
 	 * than `tail` tokens. */
@@ -141,7 +141,7 @@ uint64_t select_entry_bytes(const struct selector *, double entries);
 /* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read the whole
  * region of n_slots, all other layers `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return the number of entries that k means in a region of cap slots; it is largest there. */
+/* Return the largest number of entries that k can mean for a region of up to cap slots. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[]; write the shares to k[]. A layer gets
  * between mean / 4 and 3 * mean, but at most `most` (the region). spread NULL: evenly. */
@@ -168,7 +168,7 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: no new set yet. For a later token of a VERIFY step, does nothing. */
+/* Begin a step in a layer: no new set is selected yet. Does nothing for later tokens of a VERIFY step. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)

@@ -114,8 +114,8 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* Return the token in a slot, -1: none. Used when entries have moved to rings and the step's own tokens have not
- * joined them yet. */
+/* Return the token whose entry is in a slot, once the rings are full and before the step's own tokens have joined
+ * them; -1: none. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;

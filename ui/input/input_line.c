@@ -47,8 +47,8 @@ void line_overrule(void)
 		rl_variable_bind(settings[i][0], settings[i][1]);
 }
 
-/* At the start of each line readline sets the locale from the environment. Restore the program's own, which may
- * have been set to UTF-8. */
+/* Save the program's locale, because readline sets the locale from the environment at the start of each line.
+ * line_locale_restore() restores it. */
 void line_locale_save(void)
 {
 	const char *now = setlocale(LC_CTYPE, NULL);
@@ -221,8 +221,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* Only a macro can end a line that continues, because accept_line() does not. Put it back with a
-		 * line break. */
+		/* A macro can end a line although its message continues; accept_line() does not. Put the text
+		 * back, with a line break. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");

@@ -12,7 +12,8 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-/* Private key sequences, each bound to a function. No terminal sends them. vi commands ignore them. */
+/* Private key sequences, each bound to a function. No terminal sends them. They do no harm if a vi command takes
+ * their ESC as its argument. */
 #define SEQ_ACCEPT      "\033[<Q"
 #define SEQ_NEWLINE     "\033[<H"
 #define SEQ_PASTE       "\033[<K"

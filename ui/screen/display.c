@@ -31,7 +31,8 @@
 #define PATIENCE_MS    2000   /* how long to wait for a terminal that accepts no bytes */
 
 #define PASTE_ON       "\33[?2004h"
-#define ASK_BACKGROUND "\33]11;?\a" /* the terminal may answer with its background colour, as a key (keys.h) */
+/* asks for the background colour; the terminal may answer (K_BACKGROUND in keys.h) */
+#define ASK_BACKGROUND "\33]11;?\a"
 #define PASTE_OFF      "\33[?2004l"
 #define MOUSE_ON       "\33[?1002h\33[?1006h" /* report buttons, and moves while a button is down */
 #define MOUSE_OFF      "\33[?1006l\33[?1002l\33[?1000l"
@@ -414,8 +415,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 	add_base64(&code, text, n);
 	str_adds(&code, "");
 	if (begins_with(term, "screen") && !in_tmux) {
-		/* GNU screen passes control strings of up to about 700 bytes on to its terminal, so cut longer
-		 * text */
+		/* GNU screen passes on control strings of at most about 700 bytes: send the text in several of
+		 * them */
 		str_adds(&s, "\33P\33]52;c;");
 		for (size_t i = 0, part; i < code.n; i += part) {
 			part = code.n - i < 500 ? code.n - i : 500;

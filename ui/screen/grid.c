@@ -242,7 +242,7 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* 1 for a skin colour after an emoji: terminals draw the two in two or in four columns. */
+/* 1 for a skin colour after an emoji: terminals draw the emoji and its colour in two columns or in four. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;

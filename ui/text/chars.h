@@ -1,4 +1,4 @@
-/* ui/text/chars.h (private to ui/) - classes of characters, by which clean.c and the screen treat them. */
+/* ui/text/chars.h (private to ui/) - classes of characters, which decide how a terminal and clean.c treat them. */
 #ifndef WEIR_CHARS_H
 #define WEIR_CHARS_H
 
