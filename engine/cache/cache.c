@@ -300,8 +300,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone, results are bit-identical only if drafted tokens are computed one by one.
-	 * Recurrent layers cannot do that. */
+	/* Without be->rows_alone (an output row depends on no other row of the call), drafted tokens must be
+	 * computed one by one. Recurrent layers cannot do that. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {

@@ -164,8 +164,8 @@ struct retention_ops {
 	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
 	 * entries. Rotate the tokens' queries. */
 	void (*put)(struct cache *, const struct step *, int32_t layer, const struct qkv *);
-	/* Return the slots from which a selector may select (the region), including tokens st->pos .. st->pos +
-	 * st->n. */
+	/* Return the number of slots from which a selector may select (the region), including tokens st->pos ..
+	 * st->pos + st->n. */
 	int32_t (*region)(const struct cache *, const struct step *);
 	/* List the parts of the cache that the step's tokens read. For VERIFY: those that token st->index reads;
 	 * its queries are row 0 of cache_frame(). */

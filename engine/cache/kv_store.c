@@ -354,7 +354,7 @@ static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t s
 	return lacks < 0 ? 0 : MIN(lacks, n);
 }
 
-/* Of n slots that a sliding-window layer lacks, copy those that kv->copy has to `to`. kind: 0 keys, 1 values. */
+/* Fill `to` with entries from kv->copy, for n slots that a sliding-window layer lacks. kind: 0 keys, 1 values. */
 static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_t head, int32_t slot0, int32_t n,
                       uint8_t *to)
 {
@@ -456,8 +456,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Entries before the missing ones can only be windows of a pinned prefix: keep them in kv->copy.
-		 * The planes get the entries after the missing ones. */
+		/* Entries before the gap can only be sliding windows of a pinned prefix: keep them in kv->copy.
+		 * Then write the entries after the gap to the planes. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

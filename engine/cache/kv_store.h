@@ -178,7 +178,7 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 	return kv->place[layer] < 0 ? kv->base : 0;
 }
 
-/* ---- planes in a file (kv_disk.c); without one these do nothing ---- */
+/* ---- planes in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
 /* Drop the pages of a layer's planes from memory, unless the layer stays in memory. Call it after every access to
  * the planes. */

@@ -22,7 +22,8 @@ static inline int32_t state_at(int32_t layer, int part)
 	return layer * STATE_PARTS + part;
 }
 
-/* Inputs and outputs of a layer's operations in a VERIFY step. Row i belongs to the step's token i. */
+/* Inputs and outputs of a layer's operations in a VERIFY step, to compute states again if only its first tokens
+ * are committed. Row i belongs to the step's token i. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;

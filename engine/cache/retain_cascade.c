@@ -343,7 +343,8 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* Set the factor of each token's mass: its surprise or that of the token before it, whichever is larger, plus 0.5. */
+/* Set the factor by which each token's attention mass is multiplied: its surprise or that of the token before it,
+ * whichever is larger, plus 0.5. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;

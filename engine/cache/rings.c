@@ -31,9 +31,9 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Return the most keys that one call rotates. Ring 0 receives `stage` tokens, and each ring passes at most half of
- * its tokens on, so all rings receive less than 2 * stage. Each ring adds 2: for rounding up, and because its
- * newest slot may change. */
+/* Return the most keys that one rings_insert() rotates. Ring 0 receives `stage` tokens, and each ring passes at
+ * most half of its tokens on, so all rings receive less than 2 * stage. Each ring adds 2: for rounding up, and
+ * because its newest slot may change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -289,10 +289,10 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Follow token t through the rings and return the ring where this ends; update next and cnt. Every earlier ring
- * accepts: it stores the offered token in the slot with number next - 1 and offers its oldest token to the next
- * ring. In the last ring the offered token competes with the newest (*competes = 1) or takes a free slot. Returns
- * s.n if the last ring accepted too and evicts its oldest token. */
+/* Follow what happens when token t is inserted. Each ring before the returned one accepts the token offered to it
+ * and offers its oldest token to the next ring. In the returned ring the offered token takes a free slot, or
+ * competes with the newest token (*competes = 1). Returns s.n if all rings accept: the oldest token of the last
+ * ring is then evicted. Updates next and cnt; the slot written in ring i has number next[i] - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -523,10 +523,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild ring i from id[]. newest: the last token, counted behind the sinks. Returns -1 if a token is impossible.
- * A ring accepts one token per period, so the slot j before the newest one was filled j periods ago. A token
- * offered to ring i is at most `offered` tokens old: w periods of each earlier ring. Tokens within these bounds do
- * not share an index in held[]. */
+/* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the
+ * sinks. Returns -1 if a slot's token is newer than that or older than possible: the slot j before the newest one
+ * was filled j * period tokens ago, with a token at most `offered` tokens old. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

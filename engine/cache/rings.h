@@ -57,9 +57,9 @@ struct rings {
 	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
-	/* Moves of the last rings_insert(), to be repeated in the KV planes. In head h, slot changed[i] receives
-	 * the entry of slot from[i][h]; nothing moves if the two are equal. rope_shift_at[i][h]: index of the
-	 * positions in rope_shift[] by which the key must be rotated further; -1: none. */
+	/* Moves of entries in the last rings_insert(), to be repeated in the KV planes. In head h, slot changed[i]
+	 * receives the entry of slot from[i][h] (the same slot: nothing moves). The key is then rotated by
+	 * rope_shift[rope_shift_at[i][h]] positions (-1: it is not rotated). */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;

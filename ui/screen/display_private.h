@@ -13,7 +13,7 @@
 #define SIDE_MAX  1000 /* most columns and rows accepted */
 
 #define FRAME_ON  "\33[?2026h" /* begin a synchronized frame */
-#define FRAME_OFF "\33[?2026l" /* end it; terminals that do not know these sequences ignore them */
+#define FRAME_OFF "\33[?2026l" /* end the frame; terminals that do not know these two sequences ignore them */
 
 struct display {
 	int fd;

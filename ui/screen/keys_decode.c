@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for a character number with modifiers, as sent in CSI sequences. Use the same key as for its
- * traditional control code if there is one. */
+/* Set the key for a character number with modifiers, as sent in CSI sequences. If the key also has a control code,
+ * as Ctrl-I has, set the key of that code. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
