@@ -30,7 +30,7 @@ struct attn_mass {
 	struct tensor plane[MASS_PLANES];
 	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
 	int32_t now;          /* index of the current plane */
-	/* planes that the running step writes; a VERIFY step writes one for each of its tokens */
+	/* indices of the planes that the running step writes; a step of drafted tokens writes one for each of them */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
@@ -50,8 +50,8 @@ void mass_release(struct attn_mass *);
 void mass_reset(struct attn_mass *);
 
 /* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
- * planes: how many planes the step will write, n for VERIFY, else 1. Returns 0; or -1 if the step is cancelled,
- * the backend has failed or memory is short. */
+ * planes: how many planes the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the step
+ * is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
 /* The plane that token `index` of the step reads. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
@@ -72,7 +72,7 @@ int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise at the last of them.
  * If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums after token `index` of the VERIFY step that was just committed, as rollback point i. */
+/* Keep the sums after token `index` of the step of drafted tokens that was just committed, as rollback point i. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);

@@ -38,7 +38,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 for a VERIFY step (check of drafted tokens) with several tokens. Each of them selects its own KV entries. */
+/* 1 for a step of several drafted tokens (VERIFY). Each of them selects its own KV entries. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -94,8 +94,8 @@ static const struct selector_ops *selector_of(const struct cache *c, int32_t lay
 	return c->selecting && !layer_window(c->hp, layer) ? c->sel.ops : NULL;
 }
 
-/* Fill *r with the parts of the cache (struct attn_part) that the tokens of st attend to. st: a whole step, or one
- * token of a VERIFY step. */
+/* Fill *r with the parts of the cache (ranges or lists of slots) that the tokens of st attend to. st: a whole
+ * step, or one drafted token of a VERIFY step. */
 static void parts_of(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x, struct reading *r)
 {
 	const struct retention_ops *retention = c->policy.def->retention;
@@ -188,8 +188,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many tokens of a VERIFY step, from st->index on, can attend in one call. Several can only if no token
- * changes what the next one selects, and all entries are in memory. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. Several can only if
+ * no token changes what the next one selects, and all entries are in memory. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -203,7 +203,7 @@ static int32_t tokens_together(struct cache *c, const struct step *st, int32_t l
 	return MIN(most, left);
 }
 
-/* Return the queries and an output buffer for one token, st->index, of a VERIFY step. */
+/* Return the queries and an output buffer for one drafted token, st->index, of a VERIFY step. */
 static struct qkv token_of(struct cache *c, const struct step *st, const struct qkv *x)
 {
 	struct qkv one = *x;
@@ -213,7 +213,7 @@ static struct qkv token_of(struct cache *c, const struct step *st, const struct 
 	return one;
 }
 
-/* Compute the attention of n tokens of a VERIFY step in one call. Each token reads its own selection. */
+/* Compute the attention of n drafted tokens of a VERIFY step in one call. Each reads its own selected entries. */
 static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
 {
 	struct step at[VERIFY_MOST];

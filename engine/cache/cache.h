@@ -32,8 +32,8 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* For VERIFY, cache.c calls retention and selector with one token at a time. tried: tokens of the whole
-	 * step; index: index of this token in the step. */
+	/* For VERIFY, cache.c calls retention and selector with one drafted token at a time. tried: tokens of the
+	 * whole step; index: index of this token in the step. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -122,7 +122,7 @@ struct cache {
 	struct step step;           /* the running step */
 	/* total: committed tokens; read_end: `total` after the last prefill (later tokens were decoded) */
 	int32_t total, read_end;
-	/* buffers for each token of a VERIFY step, allocated in the first such step */
+	/* buffers for each drafted token of a VERIFY step, allocated in the first such step */
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
@@ -167,15 +167,15 @@ struct retention_ops {
 	/* Return the number of slots from which a selector may select (the region), including tokens st->pos ..
 	 * st->pos + st->n. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts of the cache that the step's tokens read. For VERIFY: those that token st->index reads;
-	 * its queries are row 0 of cache_frame(). */
+	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. For VERIFY: those
+	 * that the drafted token st->index reads; its queries are row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe that records this step's attention, or NULL. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
-	/* Commit the first st->n tokens of the step, which for VERIFY had st->tried tokens. nll [st->n]: the
+	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. nll [st->n]: the
 	 * model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a commit. */
 	void (*commit)(struct cache *, const struct step *, const float *nll);
-	/* Most tokens of a VERIFY step that begins after pos tokens; at least 1. */
+	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
 	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. The state is then bit for
 	 * bit what it was after committing just these tokens. */
@@ -231,11 +231,11 @@ void cache_close(struct cache *);
 
 void cache_begin(struct cache *, const struct step *);
 void cache_attend(struct cache *, int32_t layer, const struct qkv *);
-/* Commit the first n tokens of the step. Only a VERIFY step may commit fewer than all its tokens. nll [n]: the
- * model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
+/* Commit the first n tokens of the step. Only a VERIFY step, which checks drafted tokens, may commit fewer than
+ * all. nll [n]: the model's surprise at each token, NaN if unknown; NULL unless c->wants_nll. */
 void cache_commit(struct cache *, int32_t n, const float *nll);
 void cache_rollback(struct cache *);
-/* Return the largest number of tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
+/* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll committed tokens back to the first n. Returns how many remain, fewer than n if the cache cannot go back to
@@ -284,8 +284,8 @@ void cache_drop(struct cache *, struct tensor *t);
 /* Implement retention_ops.put() for a retention that stores token i in slot i. `rope` rotates keys and queries.
  * The rotated queries are written to c->q, or in place if c->q has no data. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
-/* Return the step's queries after RoPE: q itself, or for a VERIFY step a copy of the row of token st->index.
- * frame: index of the buffer for the copy. */
+/* Return the step's queries after RoPE: q itself, or for a VERIFY step a copy of the row of the drafted token
+ * st->index. frame: index of the buffer for the copy. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
 /* Tell the selector that the keys in the first n slots were written without a step, for example loaded. */
 void cache_note(struct cache *, int32_t n);

@@ -14,8 +14,7 @@ enum { HEADS_KV, HEADS_LAYER };
 struct cascade_params {
 	/* size: tokens kept beside the sinks (first tokens); 0 with `fill`: as many as fit the context */
 	int32_t size, sinks;
-	/* n: number of rings; f: each ring accepts one of f tokens that the previous ring accepted; stride: most
-	 * tokens of a step */
+	/* n: number of rings (rings.h); f: ring i accepts one of f^i tokens; stride: most tokens of a step */
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete, the newer one stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */

@@ -184,7 +184,7 @@ void recurrent_state_space(struct recurrent *r, int32_t layer, struct state_spac
 	}
 }
 
-/* Compute the states after the first n tokens of a VERIFY step. */
+/* Compute the states after the first n drafted tokens of a VERIFY step, from the inputs that were kept. */
 static void states_recompute(struct recurrent *r, int32_t n)
 {
 	for (int32_t i = 0; i < r->hp->n_layer; i++) {

@@ -4,7 +4,7 @@
  * delta rule or state space. No token can be removed from a state, so a rollback needs older states:
  *
  * - Rollback of the running step: the step writes the new states beside the old ones; a commit exchanges the two.
- * - VERIFY step of which only the first tokens are committed: the inputs of its operations are kept, and the
+ * - Drafted tokens of which only the first ones are committed: the inputs of its operations are kept, and the
  *   states after these tokens are computed again from the inputs.
  * - Other rollbacks: copies of the states are made where prefills begin and end. A rollback returns to the last
  *   copy before its target; the tokens between are prefilled again.
@@ -22,8 +22,8 @@ static inline int32_t state_at(int32_t layer, int part)
 	return layer * STATE_PARTS + part;
 }
 
-/* Inputs and outputs of a layer's operations in a VERIFY step, to compute states again if only its first tokens
- * are committed. Row i belongs to the step's token i. */
+/* Inputs and outputs of a layer's operations on drafted tokens, to compute states again if only the first of these
+ * tokens are committed. Row i belongs to drafted token i. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;
@@ -58,7 +58,7 @@ uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);
 
-/* Begin a step. verifies: 1 for a VERIFY step of several tokens, of which only some may be committed. */
+/* Begin a step. verifies: 1 if it checks several drafted tokens, of which only some may be committed. */
 void recurrent_begin(struct recurrent *, int verifies);
 /* Run an operation of a layer. These functions set `state` and `next` of the operation; the caller need not. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);

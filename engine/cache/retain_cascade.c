@@ -124,7 +124,7 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Return how many planes of attention sums a step writes: one per token in a VERIFY step, else one. */
+/* Return how many planes of attention sums a step writes: one per drafted token in a VERIFY step, else one. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;
@@ -152,8 +152,8 @@ static void cascade_begin(struct cache *c, const struct step *st)
 		return;
 	if (mass_begin(&f->mass, st->pos, st->n, planes_of(st), f->weight))
 		return;
-	/* A VERIFY step can begin before probe_from, the first token whose attention is summed. Give earlier
-	 * tokens the weight 0, as if they were decoded one by one. */
+	/* Drafted tokens can begin before probe_from, the first token whose attention is summed. Give earlier
+	 * tokens the weight 0, as if all were decoded one by one. */
 	if (st->kind == STEP_VERIFY && f->probe_from - st->pos > skipped)
 		skipped = f->probe_from - st->pos;
 	for (int32_t i = 0; i < skipped; i++)
@@ -360,7 +360,7 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 }
 
 /* Until the rings are full, a rollback point is kept after every LAG tokens. If that number is reached inside a
- * VERIFY step, keep the sums after that token. */
+ * step of drafted tokens, keep the sums after that token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;
@@ -379,8 +379,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* The committed tokens of a VERIFY step may end before probe_from, the first token whose attention is
-	 * summed. Then there is nothing to keep. */
+	/* Of drafted tokens, only some before probe_from (first token whose attention is summed) may be committed.
+	 * Then there is nothing to keep. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)

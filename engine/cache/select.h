@@ -69,18 +69,18 @@ struct selector_ops {
 	 * rows. May be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the first st->n tokens of the step, which for VERIFY had st->tried tokens. n_slots: size of the
-	 * region. May be NULL. */
+	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: size of
+	 * the region. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
 	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
 	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
-	/* Return the most tokens of a VERIFY step, at least 1. pos: index of its first token; n_slots: the region
-	 * of that token. NULL: any number. */
+	/* Return the most drafted tokens of a VERIFY step, at least 1. pos: index of the first of them; n_slots:
+	 * number of slots that it selects from. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many tokens of a VERIFY step can attend in one call. select() is then called for each of
-	 * them before they attend; probe() and seen() are not called. n_slots: the region of the first token.
-	 * NULL: 1. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call. select() is then called for each
+	 * of them before they attend; probe() and seen() are not called. n_slots: number of slots that the first
+	 * of them selects from. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
 	/* Return the most entries per KV head that a decoded token selects from cap slots. 0: the selector does
 	 * not work with keys and values in host memory (kv_host.h), which needs one list per token that is
@@ -146,8 +146,8 @@ int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[]; write the shares to k[]. A layer gets
  * between mean / 4 and 3 * mean, but at most `most` (the region). spread NULL: evenly. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Return the most tokens of a VERIFY step that begins at index pos. A token at which (index + 1 - start) is a
- * multiple of `every` makes a new selection, so it must be the last of its step. */
+/* Return the most drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1 - start)
+ * is a multiple of `every` makes a new selection, so it must be the last of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
 /* Selected sets of slots that several tokens use, one set per layer. A new set is used at once, but replaces the
@@ -168,7 +168,7 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: no new set is selected yet. Does nothing for later tokens of a VERIFY step. */
+/* Begin a step in a layer: no new set of slots is selected yet. Does nothing for later drafted tokens of the step. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)
@@ -180,11 +180,12 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer]];
 }
-/* Start a new set of this layer, which is used at once. The caller fills in its slots. */
+/* Start a new set of selected slots for this layer, which is used at once. The caller fills in its slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set that may not be used: the caller sets fresh[layer] before picks_commit(), 1 to use it. */
+/* Start a new set of selected slots that may stay unused. Before picks_commit() the caller sets fresh[layer]: 1 to
+ * use it. */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Commit the step. A new set is dropped if the token that selected it is not committed. */
+/* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);
 /* Discard the sets selected when the region had more than n slots. n = 0 discards all sets. */
 void picks_forget(struct picks *, int32_t n);

@@ -31,7 +31,7 @@ struct observe_evidence {
 	 * token the other half. */
 	int32_t from, to, turns;
 	struct sums sum;
-	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each token of a VERIFY step */
+	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its drafted tokens */
 };
 
 static void sums_grow(struct sums *s, size_t n)

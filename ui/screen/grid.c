@@ -99,7 +99,8 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip columns or rows *from .. *from + n of an area to the area. *from becomes absolute; returns the new size. */
+/* Clip the range *from .. *from + n of columns or rows to an area. origin, size: of the area in the grid. *from
+ * becomes relative to the grid; returns the new size of the range. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
