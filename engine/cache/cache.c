@@ -289,8 +289,8 @@ void cache_commit(struct cache *c, int32_t n, const float *nll)
 		o->ops->commit(o, &st);
 }
 
-/* Nothing must be undone: the next step overwrites uncommitted KV entries. New attention mass and selected sets
- * are stored apart from the current ones until a commit. */
+/* Nothing must be undone: the next step overwrites uncommitted KV entries. New attention mass and selections are
+ * stored apart from the current ones until a commit. */
 void cache_rollback(struct cache *c)
 {
 	c->step = (struct step){ 0 };

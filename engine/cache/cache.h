@@ -135,7 +135,7 @@ struct rings;
 /* What observers may read of a retention's state. */
 struct retained_view {
 	const struct rings *rings; /* rings of a bounded stream; NULL: nothing is ever evicted */
-	int32_t waiting;           /* newest tokens, which have not joined the rings yet */
+	int32_t waiting;           /* newest tokens, which are not yet inserted into the rings */
 	int observed;              /* 1: the rings have sums of attention mass */
 };
 

@@ -32,8 +32,8 @@ int32_t cascade_lag(const struct rings_shape *s, int32_t chunk)
 	return clamp(s->stage - chunk + 1, clamp(s->w / 8, LAG));
 }
 
-/* Return the number of staged slots: for the tokens of a step and for tokens that wait to join the rings. If all
- * positions would exceed the trained length, fewer tokens can wait. */
+/* Return the number of slots for a step's tokens and for tokens that wait to be inserted into the rings. Fewer
+ * tokens can wait if positions would exceed the trained length. */
 static int32_t fixed_stage(const struct cache *c, const struct rings_shape *s)
 {
 	int32_t chunk = cascade_chunk(c), lag = clamp(s->w / 8, clamp(chunk, LAG));

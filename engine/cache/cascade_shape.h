@@ -1,6 +1,6 @@
 /* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation:
- * number of sinks (first tokens, never evicted), rings (see rings.h) and staged slots (for tokens that have not
- * joined the rings). */
+ * number of sinks (first tokens, never evicted), rings (rings.h) and staged slots (for tokens that wait to be
+ * inserted into the rings). */
 #ifndef WEIR_CASCADE_SHAPE_H
 #define WEIR_CASCADE_SHAPE_H
 

@@ -236,11 +236,11 @@ void kv_ahead_step(struct kv_store *, int32_t generates);
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request pages from disk before a layer attends to these parts. */
+/* Request pages from disk before a layer attends to these parts (ranges or lists of slots). */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head, before they are accessed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember the selection of a layer that has attended to these parts. */
+/* Remember which slots a layer selected, after it has attended to these parts. */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */

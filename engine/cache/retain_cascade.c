@@ -294,7 +294,7 @@ static void entries_move(struct cache *c)
 	}
 }
 
-/* Report the admissions, moves and evictions of a join to c->evictions_fn. */
+/* Report the admissions, moves and evictions of the last rings_insert() to c->evictions_fn. */
 static void events_tell(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -322,7 +322,8 @@ static void events_tell(struct cache *c)
 		c->evictions_fn(f->event, r->n_event, c->evictions_ud);
 }
 
-/* Let the waiting tokens join the rings. Once the rings are full, entries move and no rollback point stays valid. */
+/* Insert the waiting tokens into the rings. Once the rings are full, this moves entries between slots, and all
+ * rollback points become invalid. */
 static void waiting_join(struct cache *c)
 {
 	struct cascade *f = c->retained;
@@ -371,8 +372,8 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Keep the attention sums as rollback points at the end of a step: after a prefill, and after tokens joined the
- * rings. */
+/* Keep the attention sums as rollback points at the end of a step: after a prefill, and after tokens were inserted
+ * into the rings. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;
@@ -414,8 +415,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that makes tokens join or sums be scaled, because both change what the next
-	 * token reads. */
+	/* End the step at a token that causes an insertion into the rings or a scaling of sums: both change what
+	 * the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

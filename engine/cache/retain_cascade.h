@@ -14,8 +14,8 @@ struct cascade {
 	/* f32 [chunk][n_head * head_dim]: the step's queries, rotated for each ring */
 	struct tensor q[RINGS_MOST];
 	struct rings rings;
-	/* lag: number of tokens that join the rings together; waiting: tokens that have not joined yet, fewer than
-	 * lag */
+	/* lag: number of tokens that are inserted into the rings together; waiting: tokens not inserted yet, fewer
+	 * than lag */
 	int32_t lag, waiting;
 	struct attn_mass mass;
 	int probing;   /* 1: the running step adds to the mass */
@@ -33,7 +33,7 @@ struct cascade {
 	size_t cap_event;
 };
 
-/* Return the number of tokens seen: the prefix, all tokens that joined the rings and those that wait. */
+/* Return the number of tokens seen: the prefix, all tokens that were inserted into the rings, and those that wait. */
 static inline int32_t cascade_tokens(const struct cascade *f)
 {
 	return f->rings.t + f->waiting;

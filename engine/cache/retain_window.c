@@ -51,8 +51,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* Also saves the WINDOW_LEAST tokens before the windows: a rollback may drop the tokens that wait to join the
- * rings, and then needs older windows. */
+/* Also saves the WINDOW_LEAST tokens before the windows. A rollback may drop tokens that wait to be inserted into
+ * the rings (retain_cascade.c) and then needs older windows. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -118,7 +118,7 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* Return the number of the entry in ring i's first slot until the rings are full. It equals the token's position. */
+/* Return the number of ring i's first slot while the rings fill. It is the position of the token in that slot. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;
@@ -265,8 +265,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, keep the offered token or the newest token of this ring, whichever has more attention mass, and
- * evict the other one. */
+/* In each head, keep the token offered by the previous ring or the newest token of this ring, whichever has more
+ * attention mass, and evict the other one. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -296,7 +296,7 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
-	/* the first `size` tokens behind the sinks, and one more, are accepted by every ring */
+	/* every ring accepts the first `size` + 1 tokens behind the sinks */
 	int all = !r->s.no_eager && behind <= r->size;
 
 	for (int32_t i = 0; i < r->s.n; i++) {

@@ -95,7 +95,8 @@ static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
 }
-/* Return the slot in which the next inserted token is staged; negative if that token is a sink. */
+/* Return the slot in which the next token is staged (waits for rings_insert()); negative if it is one of the first
+ * tokens, which are never evicted. */
 int32_t rings_stage(const struct rings *);
 /* Number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
@@ -109,9 +110,10 @@ int32_t rings_rank(const struct rings *);
 /* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
  * slot[]; return the total number, which may be larger. */
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
-/* Insert the n tokens in the staged slots, whose mass is in mass[]. */
+/* Insert n tokens from the staged slots behind the rings. Their attention mass is in mass[]. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many remain: n, but after an eviction at most the sinks. */
+/* Roll back to the first n tokens. Returns how many remain: n, but after an eviction at most the sinks (first
+ * tokens). */
 int32_t rings_rewind(struct rings *, int32_t n);
 /* Recompute all other fields from id[], after rings_reset() and loading id[] for t tokens. t must exceed the
  * number of sinks and ring slots. Returns -1 if id[] is impossible after t tokens; the caller then resets the

@@ -1,4 +1,4 @@
-/* engine/cache/select.c - helpers of selectors: tensors, division of entries among layers, sets that several
+/* engine/cache/select.c - helpers of selectors: tensors, division of entries among layers, selections that several
  * tokens use. */
 #include "engine/cache/select.h"
 

@@ -32,7 +32,7 @@ struct selector {
 	const char *policy;  /* policy's name, for errors; borrowed */
 	const void *par;     /* policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
-	int own;             /* 1: the region's last slot is the token's own, which is always selected */
+	int own;             /* 1: the last slot to select from is the token's own, which is always selected */
 	/* How many tokens at the end of a prefill the selector observes; set by init(). The last step of a prefill
 	 * should have as many tokens. */
 	int32_t tail;
@@ -56,21 +56,21 @@ struct selector_ops {
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n of the layer. May be
 	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* List in part[] what a decoded token reads of a region of n_slots; return the number of parts. q, raw:
-	 * its query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If a
-	 * part has a selection, kv_attend() or kv_select() computes it; it stays valid until the next select() for
-	 * a token with the same st->index. */
+	/* List in part[] what a decoded token reads of the first n_slots slots; return the number of parts. q,
+	 * raw: its query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If
+	 * a part has a selection, kv_attend() or kv_select() computes it; it stays valid until the next select()
+	 * for a token with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-	/* Return the probe that records the attention of this step to the region; NULL: none. The function pointer
-	 * may be NULL, too. */
+	/* Return the probe that records how this step's tokens attend to the first n_slots slots; NULL: none. The
+	 * function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
 	/* Called after the attention of the step's tokens. q, raw: their queries after and before RoPE, st->n
 	 * rows. May be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
-	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: size of
-	 * the region. May be NULL. */
+	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: number
+	 * of slots to select from. May be NULL. */
 	void (*end)(struct selector *, const struct step *, int32_t n_slots);
 	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
 	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
@@ -86,13 +86,13 @@ struct selector_ops {
 	 * not work with keys and values in host memory (kv_host.h), which needs one list per token that is
 	 * selected without reading them. NULL: 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
-	/* Return how many KV entries a decoded token reads of a region of n_slots, mean over the layers. */
+	/* Return how many KV entries a decoded token reads of n_slots slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
-	/* Return the bytes of KV entries, key sketches and bounds that a decoded token reads of a region of
-	 * n_slots, in all layers except sliding-window layers. */
+	/* Return the bytes of KV entries, key sketches and bounds that a decoded token reads of n_slots slots, in
+	 * all layers except sliding-window layers. */
 	uint64_t (*read_bytes)(const struct selector *, int32_t n_slots);
-	/* Save or load the state for a region of n_slots, without key sketches and bounds (serialize.h). rewind()
-	 * is called after a failed load. NULL: no state. */
+	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
+	 * called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
 	/* Append a line of timeline_identity() that names all that selections depend on, beside settings and KV
 	 * entries. NULL: nothing. */
@@ -102,17 +102,18 @@ struct selector_ops {
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* List the slots of a region of n_slots that every decoded token will read until the next prefill, in the
-	 * form of select() but without queries. NULL: each token selects anew. */
+	/* List which of n_slots slots every decoded token will read until the next prefill, as parts without
+	 * queries. NULL: each token selects anew. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the attention mass of each slot; NULL if the selector does not sum it in that layer. The function
 	 * pointer may be NULL, too. */
 	const float *(*sums)(const struct selector *, int32_t layer, int32_t head);
-	/* Return a scan that estimates the scores of a query for a region of n_slots with the precision of the
-	 * selector; its `out` may be overwritten. NULL: the selector scans nothing. */
+	/* Return a scan that estimates the attention scores of query q for n_slots slots, as precisely as the
+	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If this layer may have selected a new set in the running step, list what the token would have read by
-	 * the older set. Returns the number of parts; 0: no new set. NULL: the selector uses no set twice. */
+	/* If this layer may have made a new selection in the running step, list what the token would have read by
+	 * the older one. Returns the number of parts; 0: there is no new selection. NULL: the selector never uses
+	 * a selection twice. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
@@ -134,17 +135,17 @@ static inline int select_serves(const struct selector *s, int32_t layer)
 {
 	return !layer_window(s->kv->hp, layer);
 }
-/* List the whole region as one contiguous part: the results are bit-identical to full attention. Returns 1. */
+/* List the first n_slots slots as one contiguous part: results are bit-identical to full attention. Returns 1. */
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 /* Return the bytes of `entries` KV entries (a mean, maybe a fraction) in all layers except sliding-window layers. */
 uint64_t select_entry_bytes(const struct selector *, double entries);
-/* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read the whole
- * region of n_slots, all other layers `some` entries. */
+/* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read all n_slots
+ * slots, all other layers `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return the largest number of entries that k can mean for a region of up to cap slots. */
+/* Return how many entries k means at most, for up to cap slots. */
 int32_t select_most(struct entry_count k, int32_t cap);
 /* Divide n_layer * mean entries among the layers in proportion to spread[]; write the shares to k[]. A layer gets
- * between mean / 4 and 3 * mean, but at most `most` (the region). spread NULL: evenly. */
+ * between mean / 4 and 3 * mean entries, but at most `most`, the number of slots. spread NULL: evenly. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
 /* Return the most drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1 - start)
  * is a multiple of `every` makes a new selection, so it must be the last of its step. */
@@ -154,7 +155,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every);
  * old one only in picks_commit(). */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
-	/* at: size of the region when the set was selected, 0: no set; k: number of slots in the set */
+	/* at: number of slots from which the set was selected, 0: no set; k: number of slots in the set */
 	int32_t at, k;
 };
 struct picks {
@@ -187,7 +188,7 @@ struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);
-/* Discard the sets selected when the region had more than n slots. n = 0 discards all sets. */
+/* Discard the sets that were selected from more than n slots. n = 0 discards all sets. */
 void picks_forget(struct picks *, int32_t n);
 void picks_archive(struct picks *, const struct selector *, struct serializer *);
 
