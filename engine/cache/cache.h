@@ -239,8 +239,8 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll committed tokens back to the first n. Returns how many remain, fewer than n if the cache cannot go back to
- * exactly n. *replay (may be NULL): how many tokens after the remaining ones to decode again, one by one
- * (GENERATE), to restore the cache; 0: prefill them. */
+ * exactly n. *replay (may be NULL): how many tokens after the remaining ones had been decoded; decoding them again
+ * one by one (GENERATE) restores their entries. 0: prefill instead. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);

@@ -23,9 +23,9 @@ struct param {
 	const char *help;
 };
 
-/* A setting of older versions. It can no longer be set; kv_policy_current() removes it from stored texts. preset:
- * with this value, older versions behaved like this version. number: the same value as a number; policy_identity()
- * still contains it, so that snapshots of older versions are found. */
+/* A setting of older versions whose value is now fixed. It cannot be set; kv_policy_current() removes it from
+ * stored texts. preset: the fixed value. number: the same value as a number; policy_identity() still contains it,
+ * so that snapshots of older versions are found. */
 #define REMOVED(key_, preset_, number)                                                                                 \
 	{                                                                                                              \
 		.key = key_, .type = PARAM_REMOVED, .min = number, .preset = preset_                                   \

@@ -46,9 +46,9 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Older attention counts less: at the first competition, 1/100 after w tokens, 1/10,000 after 2 w tokens.
-	 * So `auto` sums no mass while the first half of its rings fills. Most conversations never fill more and
-	 * save that cost. */
+	/* Attention mass decays: attention received w tokens ago counts 1/100, 2 w tokens ago 1/10,000. So
+	 * attention during the first half of filling the rings would hardly count at the first eviction, and
+	 * `auto` does not sum it. Most conversations end before and save the cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is

@@ -1,8 +1,8 @@
-/* ui/input/untyped.c - remembers which file names in the input line were pasted, not typed (ui.h).
+/* ui/input/untyped.c - remembers which file names in the input line were pasted or read, not typed (ui.h).
  *
- * "@FILE" in a message reads a file. Pasted text may come from a stranger, and its file is not read unasked. So the
- * words after an @ in pasted text are remembered until the program ends: undo, kill ring and history can insert them
- * again. */
+ * "@FILE" in a message reads a file. Pasted text may come from a stranger, and its file must not be read unasked.
+ * So the words after an @ in such text are remembered until the program ends: undo, kill ring and history can
+ * insert them again. */
 #include "ui/ui.h"
 #include "engine/base/utf8.h"
 

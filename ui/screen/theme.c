@@ -7,7 +7,7 @@
  *   light.
  * - mono has no colours, only bold, faint, underline and reverse.
  *
- * Heat maps need an order of brightness, so they always use fixed colours. With eight colours they have three
+ * Heat maps need an order of brightness, so with 256 colours they use fixed ones. With eight colours they have three
  * steps; views also show the amount by characters. */
 #include "ui/screen/theme.h"
 

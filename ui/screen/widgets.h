@@ -34,8 +34,8 @@ struct edit {
 }; /* text: valid UTF-8; at: byte offset of the cursor; all zero: empty */
 void edit_free(struct edit *);
 void edit_set(struct edit *, const char *text, size_t n); /* accepts untrusted text; cursor at the end */
-/* Handle a key. Returns 1 if text or cursor changed; 2 if a key of the line changed nothing; 0 if it is no key of
- * the line. */
+/* Handle a key. Returns 1 if text or cursor changed; 2 if the key was used but changed nothing; 0 if the key was
+ * not used. */
 int edit_key(struct edit *, const struct key *);
 /* draws the line and places the cursor */
 void edit_draw(const struct edit *, const struct area *, int x, int y, int w, unsigned style);
