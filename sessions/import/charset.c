@@ -1,7 +1,8 @@
-/* sessions/import/charset.c - encodings by name, the encoding that an HTML page declares, and decoding with iconv().
+/* sessions/import/charset.c - finds an encoding by name or in an HTML page, and decodes text with iconv().
  *
- * Only encodings of the table below reach iconv(): those of the web (WHATWG's Encoding standard), each under the labels
- * that pages use, and three of DOS for old texts. As in the standard, ISO-8859-1 and ASCII mean Windows-1252. */
+ * Only the encodings of the table below are passed to iconv(): those of the WHATWG Encoding Standard, with the labels
+ * that web pages use, and three DOS code pages. As in that standard, the labels of ISO-8859-1 and ASCII mean
+ * Windows-1252. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -87,7 +88,7 @@ static const char *find_text(const char *p, size_t n, const char *what)
 	return NULL;
 }
 
-/* Parse the value after "charset" or "encoding": '=' and a word, quoted or not. */
+/* Parse the value after "charset" or "encoding": '=' and an encoding's name, quoted or not. */
 static const struct charset *charset_after(const char *p, const char *end)
 {
 	size_t n = 0;
@@ -141,7 +142,8 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Adobe's Symbol encoding; pieces of large brackets become bullets. */
+/* Convert a byte in Adobe's Symbol encoding to UTF-8. Pieces of large brackets have no text form and become
+ * bullets. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* from 0x20 on */
@@ -175,7 +177,7 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* the last call flushes a letter that iconv held back for a combining mark */
+		held = left > 0; /* no input is left: this call makes iconv write a letter it kept */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);

@@ -1,5 +1,5 @@
-/* sessions/import/document.c - imports a document of any format: chooses the converter by type, then sets name,
- * encoding and paragraph marks. */
+/* sessions/import/document.c - imports a document of any format: chooses the converter by type, then sets the
+ * document's name and encoding, and marks its paragraphs. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@ static void set_name(struct doc *d, const char *path)
 	d->name = xstrndup(slash, strlen(slash));
 }
 
-/* Encoding of an HTML page: the server's charset, else the page's.  NULL: none declared, or a byte order mark
- * decides. */
+/* Find the encoding of an HTML page: the one that the server names, else the one that the page names. NULL if neither
+ * names one, or if the page begins with a byte order mark. */
 static const struct charset *html_charset(const char *mime, const char *p, size_t n)
 {
 	const char *at = mime ? strstr(mime, "charset=") : NULL;
@@ -96,7 +96,7 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	return 0;
 }
 
-/* Unpack, then import the contents under the name without ".gz", which gives their type. */
+/* Unpack a gzip file and import its contents. The name without ".gz" tells the type of the contents. */
 static int import_gzip(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
 {
 	size_t len = strlen(name);

@@ -1,7 +1,8 @@
-/* sessions/import/docx.c - DOCX: paragraphs, headings, lists, tables, notes and pages of WordprocessingML.
+/* sessions/import/docx.c - converts DOCX: paragraphs, headings, lists, tables, notes and pages of WordprocessingML.
  *
- * Writes the text that a reader sees. Deleted text, field codes and hidden text are left out; of alternatives the first
- * is taken. Footnotes and endnotes are numbered where they are referred to, "[1]", and follow at the end. */
+ * Writes the text that a reader sees: deleted text, field codes and hidden text are left out. If the file offers
+ * alternatives of some content, the first is written. Footnotes and endnotes appear as "[1]" where they are referred
+ * to; their text follows at the end. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -50,14 +51,14 @@ struct docx {
 	int paragraphs;                       /* depth: text boxes nest paragraphs */
 	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
-	/* While notes are written: element name and id of the wanted note. */
+	/* While the text of notes is written: element name and id of the note to write. */
 	const char *note_part;
 	long note_id;
 	int in_note;
 	size_t note_number;
 };
 
-/* 1 if a toggle property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
+/* 1 if a boolean property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
 static int is_on(const struct xml_attr *a, size_t n)
 {
 	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") ||
@@ -66,7 +67,7 @@ static int is_on(const struct xml_attr *a, size_t n)
 
 /* ---- styles.xml ---- */
 
-/* 1 for styles of program text: of pandoc, Word and LibreOffice. */
+/* 1 if pandoc, Word or LibreOffice uses this style name for program text. */
 static int is_program_text(const struct xml_attr *name)
 {
 	static const char *const names[] = { "Source Code", "HTML Preformatted", "Preformatted Text", "Code" };
@@ -138,7 +139,7 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 
 /* ---- lists ---- */
 
-/* Set the prefix of a list item: indent and label.  Numbered headings have a label, too. */
+/* Set the text that the writer puts before a list item or a numbered heading: indent and label, "2.a) ". */
 static void begin_item(struct docx *x)
 {
 	struct str *prefix = &x->w->prefix;
@@ -164,7 +165,7 @@ static int is_pre(const struct docx *x)
 	return x->p.kept && !x->p.heading && !x->w->tables;
 }
 
-/* Begin the paragraph at its first text, when all its properties are known. */
+/* Begin the paragraph. Called at its first text, when all its properties have been read. */
 static void begin_paragraph(struct docx *x)
 {
 	if (x->p.begun)
@@ -202,7 +203,7 @@ static void write_text(struct docx *x, const char *s, size_t n)
 
 /* ---- formulas (OMML) ---- */
 
-/* Sign written before this part of a formula; NULL: not a part. */
+/* Return the sign to write before this part of a formula ("/" before a denominator); NULL if it is not a part. */
 static const char *part_sign(const char *name)
 {
 	static const char *const signs[][2] = {
@@ -224,7 +225,8 @@ static void formula_part_begin(struct docx *x, const char *name)
 	x->parts++;
 }
 
-/* Write signs that OMML stores as attributes: sums, integrals (the default) and brackets. */
+/* Write the sign of a sum or integral, or an opening bracket. OMML stores a sign as an attribute; without the
+ * attribute it is an integral. */
 static void formula_sign(struct docx *x, const char *name, const struct xml_attr *a, size_t n)
 {
 	const struct xml_attr *v = xml_attr(a, n, "val");
@@ -314,7 +316,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 
 static void paragraph_start(struct docx *x)
 {
-	/* A paragraph of a text box ends the text before it and an open heading. */
+	/* Text boxes nest paragraphs: keep the outer paragraph's state, and end its heading and line. */
 	if (x->paragraphs && x->paragraphs <= BOXES_MAX)
 		x->outer[x->paragraphs - 1] = x->p;
 	if (x->paragraphs++) {

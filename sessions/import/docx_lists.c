@@ -1,7 +1,9 @@
-/* sessions/import/docx_lists.c - numbering.xml of a DOCX: labels of list items and numbered headings.
+/* sessions/import/docx_lists.c - computes labels of list items and numbered headings from a DOCX file's
+ * numbering.xml.
  *
- * A list (w:num) refers to a numbering (w:abstractNum), which has a format and a counter for each of nine levels; all
- * lists of a numbering share its counters. A list that overrides a start restarts with its first item. */
+ * A list (w:num) refers to a numbering (w:abstractNum), which has a format and a counter for each of nine levels.
+ * Lists with the same numbering share its counters. If a list has a start value of its own, its first item restarts
+ * the counter. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* sessions/import/epub.c - EPUB 2 and 3.
+/* sessions/import/epub.c - converts EPUB 2 and 3.
  *
- * META-INF/container.xml names the package file, whose spine lists the chapters in reading order. A chapter without a
- * heading gets the one of the table of contents. */
+ * META-INF/container.xml names the package file. The package's spine lists the chapters in reading order. A chapter
+ * without a heading gets its title in the table of contents as heading. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -54,8 +54,8 @@ static int hex(char c)
 	                              : -1;
 }
 
-/* Resolve href, relative to the file `base`, to a path in the archive: decodes %XX, resolves "." and "..", drops
- * the fragment.  NULL: it would leave the archive. */
+/* Resolve href, a link in the file `base`, to a path in the archive: decode %XX, resolve "." and "..", drop "#...".
+ * NULL if the path would leave the archive. */
 static char *resolve(const char *base, const char *href, size_t n)
 {
 	const char *slash = strrchr(base, '/');
@@ -126,7 +126,7 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 		type = xml_attr(a, n, "properties");
 		if ((type && memmem(type->value, type->n, "nav", 3)) ||
 		    xml_attr_is(a, n, "media-type", "application/x-dtbncx+xml")) {
-			/* Prefer the navigation document of EPUB 3 to the NCX of EPUB 2. */
+			/* The table of contents: EPUB 3's navigation document, else EPUB 2's NCX. */
 			if (!b->toc || type) {
 				free(b->toc);
 				b->toc = xstrndup(path, strlen(path));
@@ -138,7 +138,7 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 	}
 }
 
-/* Count encrypted entries.  Fonts do not count: they are only obfuscated. */
+/* Count encrypted chapters and package files. Obfuscated fonts are listed as encrypted, too, but do not matter. */
 static void encryption_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
 	struct epub *b = ud;
@@ -166,8 +166,8 @@ static void label_end(struct epub *b, char *href)
 	str_clear(&b->text);
 }
 
-/* NCX: <navPoint><navLabel><text>..</text></navLabel><content src=".."/></navPoint>; EPUB 3: <nav><a
- * href="..">..</a></nav>. */
+/* Parse the table of contents. EPUB 2: <navPoint><navLabel><text>..</text></navLabel><content src=".."/></navPoint>.
+ * EPUB 3: <nav><a href="..">..</a></nav>. */
 static void toc_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
 {
 	struct epub *b = ud;
@@ -240,7 +240,8 @@ static const struct item *item_of(const struct epub *b, const char *id)
 	return NULL;
 }
 
-/* Decode a chapter to valid UTF-8; XHTML may declare its encoding.  iconv's result is checked like any text. */
+/* Decode a chapter to valid UTF-8, from the encoding that its XML declaration names. Even iconv's result is
+ * checked. */
 static void chapter_text(const struct zip_entry *z, struct str *out)
 {
 	const struct charset *c = charset_declared(z->p, z->n);

@@ -1,14 +1,16 @@
-/* sessions/import/helper.c - runs the jailed parser (jailed.c) and checks its output.
+/* sessions/import/helper.c - runs the jailed parser (jailed.c) in a child process and checks its output.
  *
- * This program is started a second time with the document as standard input and pipes as standard output and standard
- * error. The child writes records: a letter, four bytes of length, that many bytes.
+ * The child is this program, started a second time. Its standard input is the document; its standard output and
+ * standard error are pipes. It writes records: a letter, four bytes of length, and that many bytes.
  *
- *     T text   M mark (kind, level, 8 bytes of place, label)   P pages (4 bytes)   N notices   E why it failed   Z the end
+ *     T text                                        N notices for the user
+ *     M mark: kind, level, 8 bytes of offset, label  E why the parser failed
+ *     P number of pages, 4 bytes                     Z end of the output
  *
- * pdftotext runs in such a process, too; the text that it prints is parsed in another one.
+ * pdftotext runs in such a child, too; a second child parses the text that pdftotext prints.
  *
- * The records are untrusted: lengths, places and UTF-8 are checked, and a child that takes too long or sends too much
- * is killed. */
+ * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much is
+ * killed. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -27,7 +29,7 @@
 
 #define PROBE        "probe" /* a type that parses nothing and reports the jail */
 #define WALL_SECONDS 50.0
-#define OUTPUT_MAX   (160u << 20) /* largest output: text, and marks of a text that is all headings */
+#define OUTPUT_MAX   (160u << 20) /* largest output of the child in bytes: text, marks and notices */
 #define MARKS_MAX    2000000u
 #define STDERR_MAX   4096
 
@@ -35,7 +37,7 @@ struct child {
 	pid_t pid;
 	int out, err;       /* pipes */
 	struct str message; /* standard error so far */
-	int no_tables;      /* 1: pdftotext lacks the tables for Chinese, Japanese or Korean fonts */
+	int no_tables;      /* 1: pdftotext has no tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
 	size_t n, cap;
 	const char *why; /* killed by us, and why; NULL: not killed */
@@ -82,7 +84,7 @@ static int spawn_helper(struct child *c, const char *type, const char *program, 
 		posix_spawn_file_actions_destroy(&files);
 		return -1;
 	}
-	/* A session of its own: the terminal's signals go to the parent, which ends the child. */
+	/* SETSID: Ctrl-C in the terminal reaches only the parent, which then kills the child. */
 	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 	posix_spawnattr_setsigmask(&attr, &none);
 	posix_spawnattr_setsigdefault(&attr, &all);
@@ -160,12 +162,12 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* pdftotext repeats the message for each font, so a cut between two reads does not matter. */
+	/* The message may be cut between two reads and missed; pdftotext repeats it for each font. */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* Read both pipes to their ends, or kill the child after WALL_SECONDS; then wait for it. */
+/* Read both pipes to their ends and wait for the child. Kill it if it takes longer than WALL_SECONDS. */
 static void listen_to(struct child *c)
 {
 	double until = now_seconds() + WALL_SECONDS;
@@ -197,7 +199,7 @@ static void listen_to(struct child *c)
 		;
 }
 
-/* Write why the child ended without a complete output, as a part of a sentence. */
+/* Write why the child ended without a complete output, as a clause for an error message. */
 static void describe_ending(const struct child *c, char *out, size_t cap)
 {
 	if (c->why)
@@ -362,7 +364,7 @@ static int failed_to_start(const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
 }
 
-/* Parse the text that pdftotext printed, in a jail of its own. */
+/* Parse the text that pdftotext printed, in a second jailed child. */
 static int parse_printed(const struct child *printed, const char *name, struct doc *d, struct err *e)
 {
 	struct child c = { .pid = -1 };
@@ -383,7 +385,7 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 
 	if (!complete && !c->n)
 		return pdf_refused(c, name, e);
-	/* If the jail could not be set up, the output is an error record instead of pdftotext's text. */
+	/* Without a jail pdftotext was not started: the child has written an error record instead. */
 	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) &&
 	    memmem(c->p, MIN(c->n, 400), "on this machine: no ", 20)) {
 		struct records r = { .d = d };

@@ -1,8 +1,8 @@
-/* sessions/import/html.c - HTML and XHTML to text with marks.
+/* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
- * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and depth costs nothing. Hidden text is
- * left out and counted; navigation, scripts, forms and pictures are left out. If a page marks its main text (<main>, or
- * a single <article>), only that part is kept. */
+ * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and deep nesting needs no memory.
+ * Hidden text is left out and counted; navigation, scripts, forms and pictures are left out. If a page marks its main
+ * text (<main>, or a single <article>), only that part is kept. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -57,7 +57,7 @@ struct html {
 	size_t left_out; /* characters of navigation left out */
 	int nav;
 	int lists;
-	int raise; /* superscript pending; 2: inside a link, so it refers to a note */
+	int raise; /* 1: text that follows is superscript; 2: and in a link, so a note's number */
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;
@@ -87,7 +87,7 @@ static const char *attribute(const xmlChar **a, const char *name)
 	return NULL;
 }
 
-/* 1 if the attribute value s contains `word` as one of its words. */
+/* 1 if the attribute value s, a list of words, contains `word`. */
 static int has_word(const char *s, const char *word)
 {
 	size_t n = strlen(word);
@@ -136,7 +136,8 @@ static void begin_item(struct html *h, const xmlChar **a)
 	}
 }
 
-/* Begin a page; its label is the title of <span epub:type="pagebreak" title="12"/>, else digits of the id. */
+/* Begin a page of a printed book. Its label is the title of <span epub:type="pagebreak" title="12"/>, or without a
+ * title the digits in its id. */
 static void begin_page(struct html *h, const xmlChar **a)
 {
 	const char *label = attribute(a, "title");
@@ -185,7 +186,7 @@ static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 
 	if (h->whole)
 		return 0;
-	/* DocBook and Texinfo mark links to neighbouring pages by class. */
+	/* DocBook and Texinfo give their links to neighbouring pages these classes. */
 	for (size_t i = 0; i < LEN(classes); i++)
 		if (has_word(attribute(a, "class"), classes[i]))
 			return 1;
@@ -208,7 +209,8 @@ static void begin_raised(struct html *h, struct frame *f, const char *name)
 	}
 }
 
-/* MathML: write the signs between the parts of a formula, which only its elements express. */
+/* Begin an element of a MathML formula. Signs such as the fraction's "/" are not in the text: write them between the
+ * parts. */
 static void begin_formula(struct html *h, struct frame *f, const char *name)
 {
 	static const struct {
@@ -249,7 +251,7 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 {
 	struct writer *w = h->w;
 
-	/* A block at the start of a list item follows its bullet directly. */
+	/* The first block of a list item stays on the line of the item's bullet. */
 	if (f->is & BLOCK)
 		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
 	else if (f->is & LINE)
@@ -275,7 +277,8 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 	}
 }
 
-/* Write the source of a formula's picture, as in Wikipedia and LaTeX2HTML: "{\\displaystyle x^{2}}", "$x^2$". */
+/* Write a formula that is shown as a picture: Wikipedia and LaTeX2HTML store its source, such as "$x^2$", as
+ * alternative text. */
 static void begin_picture(struct html *h, const xmlChar **a)
 {
 	static const char display[] = "{\\displaystyle ";
@@ -339,7 +342,8 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	}
 	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
-		/* Wikipedia hides the MathML of a formula that is shown as a picture. */
+		/* Wikipedia hides a formula's MathML because it shows the formula as a picture. Not counted as hidden
+		 * text. */
 		f->hides = !has_word(attribute(a, "class"), "mwe-math-mathml-a11y");
 		f->skips = 1;
 		h->hide += f->hides;
@@ -551,8 +555,8 @@ static size_t total_bytes(const struct range *r, size_t n)
 	return sum;
 }
 
-/* Keep only the marked main text if it is large enough: 200 bytes, and a quarter (<main>) or half (<article>) of
- * the page. */
+/* Keep only the main text that the page marks, if it is large enough: at least 200 bytes, and a quarter (<main>) or
+ * half (<article>) of the page. */
 static void keep_main(struct html *h)
 {
 	struct doc *d = h->w->doc;

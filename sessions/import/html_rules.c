@@ -43,7 +43,8 @@ int html_rules_hide(const struct html_rules *h, const char *id, const char *clas
 	return 0;
 }
 
-/* Reads rules such as "x, .secret { display: none }".  Rules in nested blocks (@media print) are ignored. */
+/* Collect the names that rules such as "x, .secret { display: none }" hide. Rules in nested blocks (@media print) are
+ * ignored. */
 void html_rules_read(struct html_rules *h, struct str *css)
 {
 	const char *p = str_text(css), *end = p + css->n;

@@ -1,7 +1,8 @@
 /* sessions/import/import.c - reads the bytes of a document: a file, a pipe or an address.
  *
- * Paths are untrusted. Only regular files are opened: checked before open(), since opening a device can have effects,
- * and again after it on the opened file. Standard input may be a pipe. Sizes are checked before memory is allocated. */
+ * Paths are untrusted, and only regular files are read. The kind of file is checked before open(), since opening a
+ * device can have effects, and once more on the open descriptor. Standard input may be a pipe. Sizes are checked
+ * before memory is allocated. */
 #include "sessions/import/import_private.h"
 #include "sessions/fetch/fetch.h"
 
@@ -38,7 +39,7 @@ static int wait_for_bytes(int fd)
 	return -1;
 }
 
-/* Read all of fd, at most DOC_BYTES_MAX.  hint: expected size, or 0. */
+/* Read fd to its end; more than DOC_BYTES_MAX bytes are an error. hint: expected number of bytes, or 0. */
 static int read_all(int fd, const char *path, size_t hint, char **out, size_t *out_n, struct err *e)
 {
 	size_t cap = hint ? hint + 1 : 65536, n = 0;

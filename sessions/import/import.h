@@ -1,7 +1,8 @@
-/* sessions/import/import.h - documents: turns the bytes of a file of any format into text with marks, or refuses with
- * one sentence that names the document. Formats that need a complex parser are parsed by a second process in a jail.
+/* sessions/import/import.h - documents: converts a file of any format to text with marks (offsets of pages, headings
+ * and paragraphs), or refuses it with one sentence that names the document.
  *
- * Functions return 0, or -1 with *err set, unless their comment says otherwise. */
+ * Formats that need a complex parser are parsed by a second process in a jail. Functions return 0, or -1 with *err
+ * set, unless their comment says otherwise. */
 #ifndef WEIR_IMPORT_H
 #define WEIR_IMPORT_H
 
@@ -29,9 +30,9 @@ enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 struct mark {
 	enum mark_kind kind;
 	int level;  /* headings: 1 to 6 */
-	size_t at;  /* first byte in the text; a page or section extends to the next mark of its kind */
+	size_t at;  /* offset of its first byte; a page or section ends at the next mark of its kind */
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
-	/* number (from 1) of the last mark of each kind up to this one, for marks_at(); all 0: not set */
+	/* For marks_at(): of each kind, the number (from 1) of the last mark up to this one. All 0: not computed. */
 	uint32_t last[MARK_KINDS];
 };
 
@@ -42,10 +43,10 @@ struct doc_origin {
 	uint8_t hash[32];    /* SHA-256 of the file */
 };
 
-/* A document as UTF-8 text with \n line ends.  The text is untrusted data, never instructions: the tokenizer reads
- * it with special tokens off, and clean_text() filters it before it reaches a terminal. */
+/* A document as UTF-8 text with \n line ends. The text is untrusted: the tokenizer must read it without special
+ * tokens, and the caller passes it through clean_text() before it reaches a terminal. */
 struct doc {
-	char *name;           /* last part of the path, or "standard input"; unfiltered: see clean_text() */
+	char *name;           /* last part of the path, or "standard input"; may contain control characters */
 	enum doc_type type;   /* type after unpacking, so never DOC_GZIP; stored in chat.db */
 	const char *encoding; /* "UTF-8", "UTF-16LE", "UTF-16BE", "Windows-1252", ... */
 	uint64_t bytes;       /* size as read */
@@ -57,36 +58,37 @@ struct doc {
 	struct doc_origin origin;
 };
 
-/* Read a regular file, standard input ("-": a pipe, a socket or a redirected file), or an http(s) address.  -1:
- * *out is empty; the error is ERR_DOCUMENT, or ERR_FIT if memory is short. */
+/* Read a regular file, standard input ("-": a pipe, a socket or a redirected file), or an http(s) address. On -1 *out
+ * is empty, and the error is ERR_DOCUMENT, or ERR_FIT if memory is short. */
 int doc_read(const char *path_or_dash, struct doc *out, struct err *e);
-/* Read a document from memory.  Its name helps to find its type, and appears in messages. */
+/* Convert a document in memory. Its name helps to find its type, and appears in messages. */
 int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
-/* 1 if name and first bytes show plain text, source code or Markdown, which can be read in parts.  0: another
- * format; doc_decode() needs the whole file. */
+/* 1 if name and first bytes show plain text, source code or Markdown: a part of such a file can be read alone. 0 if
+ * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
-/* Check a web address.  Append to url the form to fetch (blanks as %20).  Append to shown the form for the screen:
- * without "?..." and "#...", which may be secret.  -1 with ERR_DOCUMENT: refused, for example for its user name. */
+/* Check a web address. Append to url the address to fetch (blanks as %20). Append to shown the address for the
+ * screen: without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
+ * because it contains a user name. */
 int doc_address(const char *said, struct str *url, struct str *shown, struct err *);
-/* Set a function that imports poll twenty times a second, from any thread; nonzero ends the import with
- * ERR_CANCELLED.  There is one such function per process; NULL removes it. */
+/* Set the function that every import of this process polls, twenty times a second and from any thread. If it returns
+ * nonzero, the import ends with ERR_CANCELLED. NULL removes it. */
 void doc_stop_when(int (*stopped)(void));
 void doc_free(struct doc *);
 /* Find the page or heading that contains byte `at` of the text; NULL: none. */
 const struct mark *doc_mark_at(const struct doc *, enum mark_kind, size_t at);
 const struct mark *marks_at(const struct mark *, size_t n, enum mark_kind, size_t at);
-/* Copy the marks of pages and headings; paragraphs can be found again by blank lines.  Return the number copied. */
+/* Copy the marks of pages and headings. Paragraphs are left out: blank lines show them. Returns the number copied. */
 size_t marks_copy(const struct mark *, size_t n, struct mark **out);
 void marks_free(struct mark *, size_t n);
-/* Find marks in a stored text, whose original marks are lost: pages by form feeds, headings of Markdown and plain
- * text. */
+/* Find the marks of a stored text anew, if its original marks are lost. Form feeds show pages; headings are found as
+ * in Markdown and plain text. */
 void doc_mark_again(struct doc *);
 
 enum doc_change { DOC_SAME, DOC_CHANGED, DOC_GONE };
 void origin_copy(struct doc_origin *to, const struct doc_origin *from);
 void origin_free(struct doc_origin *);
-/* Compare the file with its size and time when it was read, and its content if only the time differs.  If the content
- * is unchanged, store the new time in *o. */
+/* Tell whether the file of a document has changed since it was read. Size and time are compared; the content only if
+ * the time alone differs. If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
 /* List the documents that an argument names, at most 1,000.  A file, "-" or an address names itself.  A
@@ -102,15 +104,17 @@ struct doc_paths {
 int doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
-/* Entry point of the jailed process; main() calls it first.  -1: this is an ordinary process.  Else: the exit code
- * of the jailed process, which parses a document that is not plain text, or a model file. */
+/* Run as the jailed process, which parses a document or a model file, if argv says so. main() calls it first. Returns
+ * the exit code of the jailed process, or -1 if this is an ordinary process. */
 int doc_helper(int argc, char **argv);
-/* Read a model file (header, keys, tensors, vocabulary, template) in the jail before this process reads it.  -1
- * with ERR_MODEL or ERR_CANCELLED: the reader crashed or used too much.  0 otherwise: other errors reappear when
- * the caller reads the file.  list: file that remembers good model files, which are not checked again while
- * unchanged (NULL: none); remember = 1: add to it. */
+/* Read a model file (header, keys, tensors, vocabulary, template) in the jail, to find files that would crash this
+ * process. -1 with ERR_MODEL or ERR_CANCELLED if the reader crashed or used too much. 0 otherwise, even for other
+ * errors: they reappear when the caller reads the file.
+ *
+ * list: path of a list of good model files; unchanged files in it are not read again (NULL: no list). remember = 1:
+ * add the file to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
-/* Describe the jail's parts on this machine.  -1: there is no jail, and *e says why. */
+/* Describe which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);
 
 #endif

@@ -1,22 +1,20 @@
-/* sessions/import/import_private.h - the importers, for the files of this room.
+/* sessions/import/import_private.h - declarations shared by the files of sessions/import.
  *
- *     type.c      finds the format by first bytes and name
- *     charset.c   encodings by name, and the one that an HTML page declares;  guess.c  guesses the encoding of a text
- *     writer.c    writes text with marks, by blocks, lines and cells; used by all converters
- *     html.c      HTML and XHTML;  html_rules.c  elements that a style sheet hides
- *     docx.c with docx_lists.c, odf.c with odf_*.c, epub.c  over zip.c and xml.c;  list_labels.c  labels of list items
- *     rtf.c with rtf_text.c  RTF
- *     pdf.c       text printed by pdftotext: pages, running heads and feet, hyphens, ligatures;  pdf_headings.c  its headings
+ *     import.c    reads files, pipes and addresses; url.c  http and https; list.c  files of a folder or a pattern
+ *     type.c      finds a document's format;  document.c  chooses its converter
+ *     charset.c   encodings by name;  guess.c  guesses the encoding of a text
+ *     writer.c    output of all converters: text in blocks, lines and table cells, with marks
+ *     html.c      HTML and XHTML;  html_rules.c  classes that a style sheet hides
+ *     docx.c, docx_lists.c  DOCX;  odf.c, odf_*.c  OpenDocument;  epub.c  EPUB;  rtf.c, rtf_text.c  RTF
+ *     zip.c       unpacks archives;  xml.c  parses XML;  list_labels.c  labels of list items
+ *     pdf.c       cleans the text that pdftotext prints;  pdf_headings.c  finds its headings
  *     text.c      plain text of any encoding; refuses binary files
- *     marks.c     marks: pages, headings, paragraphs
- *     jail.c      confines a process;  jailed.c  that process;  helper.c  its parent
- *     url.c       documents by http and https;  document.c  chooses the importer
- *     stop.c      stopping an import
- *     list.c      files of a folder or a pattern
+ *     marks.c     marks: offsets of pages, headings and paragraphs
+ *     helper.c    starts the jailed process;  jailed.c  its main function;  jail.c  confines it
  *     model.c     checks model files in the jail
- *     origin.c    the file that a document was read from
+ *     stop.c      lets the user stop an import;  origin.c  detects changes of a document's file
  *
- * Everything that libxml2, libarchive or poppler parses is parsed by another process, in a jail (helper.c). */
+ * What libxml2, libarchive or poppler parse is parsed in the jailed process only. */
 #ifndef WEIR_IMPORT_PRIVATE_H
 #define WEIR_IMPORT_PRIVATE_H
 
@@ -24,8 +22,8 @@
 
 /* ---- type.c ---- */
 
-/* Find the type of a document; DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised.  Only the
- * ending of name counts. mime: Content-Type of a server, or NULL. */
+/* Find the type of a document by its first bytes, mime (a server's Content-Type, or NULL) and the ending of its name.
+ * DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised. */
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n);
 
 /* ---- charset.c ---- */
@@ -39,12 +37,13 @@ extern const struct charset charset_utf16le, charset_utf16be; /* recognised by b
 const struct charset *charset_by_label(const char *label, size_t n);
 /* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
-/* Load all of iconv's conversions, once.  Call it before jail_enter(): glibc loads them from files, which a jailed
- * process cannot open.  They stay in use, since glibc unloads unused ones. */
+/* Load all of iconv's conversions and keep them in memory. Call before jail_enter(): glibc loads each conversion from
+ * a file, and the jailed process cannot open files. */
 void charset_load(void);
-/* Append p[n] as UTF-8; undecodable bytes become U+FFFD and are counted.  -1: iconv does not know the charset. */
+/* Append p[n] to out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
+ * the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
-/* Return the UTF-8 character for a byte of text in the font Symbol, which has its own encoding. */
+/* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
 
 /* ---- guess.c ---- */
@@ -58,13 +57,14 @@ enum gap { GAP_NONE, GAP_SPACE, GAP_LINE, GAP_BLOCK };
 
 #define WRITER_TABLES 16
 
-/* Writes text block by block.  A gap (blank, line break or blank line) is written only when text follows it. */
+/* Writes text to a document, block by block. White space between two texts (a blank, line break or blank line) is
+ * only noted at first, and written when the second text follows. */
 struct writer {
 	struct doc *doc;   /* receives text, marks, pages and notices */
 	enum gap gap;      /* pending gap before the next text */
 	int pre;           /* > 0: keep white space */
 	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
-	struct str prefix; /* indent and bullet of a list item, to be written before its text */
+	struct str prefix; /* indent and label of a list item, written before its text */
 	struct str page;   /* label of the pending page mark */
 	int page_due;
 	int heading; /* level of the current heading; 0 = none */
@@ -74,52 +74,54 @@ struct writer {
 		size_t row, mark; /* text offset and mark index where the row begins */
 		size_t *cell;     /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		/* 1: do not join the row's cells: it contains a table, or writer_row_keep() was called */
+		/* 1: keep the row's cells as lines; it contains a table, or writer_row_keep() was called */
 		int nested;
 	} table[WRITER_TABLES];
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
 };
 void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-/* Write a line break.  begun = 1: the paragraph has text already, so a second break makes a blank line. */
+/* Write a line break. begun = 1: the paragraph has text already, so two breaks in sequence make a blank line. */
 void writer_line(struct writer *, int begun);
-/* Call before superscript text: writes '^' if the text is a number after a letter, digit or bracket, so that 10
- * and 3 do not become 103. */
+/* Call before superscript text. If it is a number after a letter, digit or bracket, '^' is written first, so that 10
+ * with exponent 3 does not become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
-/* Begin and end a part of a formula: write its sign, and at its end brackets around it if it is more than one
- * word. */
+/* Begin and end a part of a formula, such as an exponent. Begin writes the sign before it, "^". End puts brackets
+ * around a part of several words; its argument is what begin returned. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
-/* Tables.  A row becomes one line with " | " between its cells, unless it contains headings, tables or long text. */
+/* Write tables. A row becomes one line with " | " between its cells, unless it contains headings, tables or long
+ * text. */
 void writer_table_begin(struct writer *);
 void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
 void writer_cell_begin(struct writer *);
 void writer_row_end(struct writer *);
-/* Repeat the last cell or row `times` more times: spreadsheets store equal neighbours once. */
+/* Write the last cell or row `times` more times. A spreadsheet file stores a sequence of equal cells or rows once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-/* do not join the cells of open rows, because a caller has stored an offset into them */
+/* Keep the cells of open rows as lines: joining them would move text whose offset a caller has stored. */
 void writer_row_keep(struct writer *);
-/* end heading and page, free the writer's memory; the document stays */
+/* End the open heading and page, and free the writer's memory, but not the document. */
 void writer_end(struct writer *);
 
 /* ---- marks.c ---- */
 
 void doc_mark(struct doc *, enum mark_kind, int level, size_t at, const char *text, size_t n);
-void doc_forget_pages(struct doc *);    /* delete the page marks: where pages begin is unknown */
-void doc_mark_text(struct doc *);       /* mark pages, and headings of plain text or Markdown, by doc->type */
+void doc_forget_pages(struct doc *); /* delete the page marks: where pages begin is unknown */
+/* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
+void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
-/* Keep only the given ranges of the text, in order, and move the marks along. */
+/* Keep only the given ranges of the document's text, in order, with their marks. */
 struct range {
 	size_t from, to;
 };
 void doc_keep(struct doc *, const struct range *, size_t n);
-/* End the import of DOCX or OpenDocument: add notices about hidden characters and about damage that ended the text
- * (*why, from the parser). -1 if there is no text. */
+/* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and one if damage ended the
+ * text early (*why: the parser's error). -1 if there is no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
 /* add one notice, a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
