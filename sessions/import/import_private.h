@@ -125,29 +125,31 @@ void doc_keep(struct doc *, const struct range *, size_t n);
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
 /* add one notice, a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Level of a line that stands alone and looks like a heading ("3.1 Methods", "CHAPTER IV"); else 0. */
+/* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
+ * does not. */
 int heading_level(const char *line, size_t n);
-/* PDF: level of a block that is only a heading's number ("3.1", "Chapter 4"), else 0; 1 if a line looks like a
- * heading's title. */
+/* For PDF. heading_number_level(): the level of a line that is only a heading's number ("3.1", "Chapter 4"), or 0.
+ * heading_title(): 1 if the line looks like a heading's title without a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
-/* Mark the headings of the page that begins at byte `from`, and put each into a block of its own (pdf_headings.c). */
+/* Mark the headings of the page that begins at byte `from`, and put blank lines around them. */
 void pdf_mark_headings(struct doc *, size_t from);
 
 /* Format of a notice: count, plural ending with verb. */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
 
-/* ---- converters, run in the jail ----
+/* ---- converters, run in the jailed process ----
  *
- * Convert bytes to a zeroed document with text, marks, pages and notices. -1: *e is the rest of a sentence that begins
- * with the document's name ("is encrypted"). */
+ * Each converts bytes to text with marks, page count and notices, in a zeroed document. -1: e->msg lacks the
+ * beginning of the sentence, "document 'NAME'", which the parent adds ("is encrypted"). */
 
-/* Convert a part of a document.  Returns the number of hidden characters left out. */
+/* Write HTML that is a part of a document, such as an EPUB chapter. Returns the number of hidden characters left
+ * out. */
 size_t html_convert(struct writer *, const char *utf8, size_t n);
 int html_import(const char *p, size_t n, struct doc *, struct err *);
 int epub_import(const char *p, size_t n, struct doc *, struct err *);
 int docx_import(const char *p, size_t n, struct doc *, struct err *);
-/* OpenDocument: text, spreadsheet, presentation; packed or one XML file */
+/* texts, spreadsheets and presentations, as zip archives or single XML files */
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
@@ -180,7 +182,8 @@ struct zip {
 	struct zip_entry *entry;
 	size_t n, cap;
 };
-/* Unpack every entry whose name want() accepts, within limits on entries, sizes and compression ratio. */
+/* Unpack the entries whose name want() accepts. Too many entries, too large ones and too high a compression ratio are
+ * errors. */
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
 const struct zip_entry *zip_find(const struct zip *, const char *name); /* NULL: missing */
 void zip_free(struct zip *);
@@ -197,8 +200,8 @@ struct xml_handler {
 	void (*end)(void *ud, const char *name);
 	void (*text)(void *ud, const char *s, size_t n);
 };
-/* Parse well-formed XML; only the five predefined entities, and no external files.  -1: *e says what is wrong and
- * where; everything before was reported to the handler. */
+/* Parse well-formed XML without external files and without entities other than the five predefined ones. -1: *e says
+ * what is wrong and where; the handler has been called for everything before that. */
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
@@ -218,7 +221,7 @@ enum list_format {
 };
 struct list_level {
 	enum list_format format;
-	/* 1: letters continue after z with aa, ab (like spreadsheet columns); 0: with aa, bb */
+	/* after item z: 1 = aa, ab, ac, as spreadsheet columns; 0 = aa, bb, cc */
 	int as_columns;
 	long start, count;              /* count: number of the last item; start - 1 before the first */
 	char pattern[LIST_PATTERN_MAX]; /* "%1.%2." */
@@ -226,22 +229,23 @@ struct list_level {
 void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
 void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
 void list_levels_count(struct list_level[LIST_LEVELS], int level);  /* count one item; deeper levels restart */
-/* Append the label of the last counted item, "2.a) ".  0: it has none. */
+/* Append the label of the item that was counted last, "2.a) ". Returns 0 if the item has no label. */
 int list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
-/* start value of an item or level, within limits; 1 if missing */
+/* Return the start value of an item or level, clamped to a sane range; 1 if the attribute is missing. */
 long list_start(const struct xml_attr *);
 
 /* ---- docx_lists.c ---- */
 
 struct docx_lists;
 struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
-/* Count one item of a list and append its label, "2.a) ".  0: a bullet, or an unknown list. */
+/* Count one item of a list and append its label, "2.a) ". Returns 0 for a bullet and for an unknown list. */
 int docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
 
 /* ---- odf_styles.c ---- */
 
-/* Effective properties of a style and its parents, for a paragraph, run of text, section or table. */
+/* Properties of a paragraph, text span, section or table: those of its style, and those inherited from the style's
+ * parents. */
 struct odf_look {
 	int level;                /* heading level; 0 = not a heading */
 	int hidden, raised, kept; /* kept: keep white space, as in program text */
@@ -250,13 +254,13 @@ struct odf_look {
 	const char *list; /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
-/* hash for name tables; family: one letter for each kind of name */
+/* Hash a name. family: a letter for the kind of name, so that a style and a list of one name differ. */
 size_t odf_name_hash(char family, const char *name, size_t n);
-/* Read the styles of both parts; either may be NULL: the part is missing. */
+/* Read the styles of styles.xml and content.xml. NULL: the file is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* How a list style numbers items.  The count of a level is that of the last numbered item of any list. */
+/* How a list style numbers its items. level[].count: number of the last item, of whichever list with this style. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
@@ -271,30 +275,32 @@ void odf_styles_free(struct odf_styles *);
 
 enum jail_kind {
 	JAIL_PARSE, /* may read and write open files only */
-	JAIL_EXEC,  /* may execute one program and read its libraries and data files */
-	JAIL_MODEL, /* may also open a model file, or its folder if the model has several files */
+	JAIL_EXEC,  /* may execute one program, which may read its libraries and data */
+	JAIL_MODEL, /* as JAIL_PARSE; may open a model file, or its folder if it is split */
 };
-/* Optional parts of the jail; 0 = not available to users on this kernel.  landlock: ABI version. */
+/* Optional parts of the jail: its own root directory, and Landlock (version of its ABI). 0: this kernel does not
+ * offer the part to users. */
 struct jail_level {
 	int root, landlock;
 };
-/* Confine this process irrevocably.  path (absolute): program for JAIL_EXEC, model file for JAIL_MODEL.  -1:
- * failed; parse nothing. */
+/* Confine this process for good. path: absolute path of the program (JAIL_EXEC) or the model file (JAIL_MODEL). -1:
+ * not confined; the caller must not parse anything. */
 int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err *);
 
 /* ---- jailed.c ---- */
 
-/* Arguments of the jailed process.  argv[1]: helper_argument.  argv[2]: a doc_type_name, or helper_model_type.
- * argv[3]: path of the model file, or of pdftotext; a PDF without argv[3] is text printed by pdftotext. */
+/* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name, or helper_model_type. argv[3]
+ * for a model: its path. argv[3] for a PDF: path of pdftotext, to execute it; without argv[3] standard input is the
+ * text that pdftotext printed. */
 extern const char helper_argument[], helper_model_type[];
 
 /* ---- helper.c ---- */
 
-/* Convert a document in a jailed process.  *out is overwritten; e->msg is a whole sentence. */
+/* Convert a document in a jailed process. *out is overwritten. On -1 e->msg is a complete sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
-/* Read a model file (absolute path) in a jailed process.  0: good.  1: the reader refused it, or there is no jail;
- * the caller's own read reports why.  -1: the reader crashed or used too much; *e says so. */
+/* Read a model file (absolute path) in a jailed process. 0 if it is good. 1 if the reader refused it or there is no
+ * jail: the caller's own read then reports why. -1 if the reader crashed or used too much; *e says so. */
 int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */
@@ -317,12 +323,14 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 /* ---- origin.c ---- */
 
 struct stat;
-/* Record a regular file: its stat when it was opened, and the bytes read. */
+/* Record the file that a document was read from: path, size, time (from st, taken when the file was opened) and
+ * hash. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);
 
 /* ---- text.c ---- */
 
-/* Decode plain text of any encoding to UTF-8; refuse binary files by kind.  Sets neither type nor marks. */
+/* Decode plain text of any encoding to UTF-8. Binary files are refused; *e says what they are. Type and marks of the
+ * document are not set. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
 const char *doc_shown(const char *path); /* end of a path, for messages */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". */

@@ -1,13 +1,12 @@
-/* sessions/import/jail.c - confines a process that parses a document or a model file: it may compute, read open files
- * and write to its pipe.
+/* sessions/import/jail.c - confines a process that parses a document or a model file.
  *
- *     no_new_privs    set-user-ID programs give no rights back
- *     rlimits         memory, processor time, files, processes; no file can be written
- *     own root        if the kernel lets users make namespaces: other files do not exist, so even their existence and size are hidden
- *     Landlock        (kernel 5.13 and later) no path can be opened, no port connected to, no signal sent
- *     seccomp         a list of allowed system calls; others end the process
+ * The process may compute, read open files and write to its pipe. Nothing that it does or executes can undo this.
  *
- * Nothing can lift the jail from this process or from what it executes. */
+ *     no_new_privs  executed set-user-ID programs give no rights
+ *     rlimits       memory, processor time, files, processes; no file can be written
+ *     own root      other files do not exist, so even their names are hidden (if users may create namespaces)
+ *     Landlock      no path can be opened, no port connected to, no signal sent (kernel 5.13 and later)
+ *     seccomp       system calls that are not on a list end the process */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -69,7 +68,7 @@ static int set_limits(enum jail_kind kind)
 {
 	rlim_t files = kind == JAIL_PARSE ? 3 : FILES_MAX;
 
-	/* Model: limit allocations only, since the file is mapped, however large. */
+	/* A model file is mapped, however large it is: limit only allocated memory for it, not address space. */
 	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
 	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) ||
@@ -82,7 +81,7 @@ static int set_limits(enum jail_kind kind)
 
 /* ---- paths ---- */
 
-/* Libraries and their cache, and poppler's tables for Chinese, Japanese and Korean text. */
+/* What pdftotext reads: libraries and their cache, fonts, poppler's tables for Chinese, Japanese and Korean text. */
 static const char *const folders[] = {
 	"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/nix/store", NULL
 };
@@ -91,7 +90,8 @@ static const char *const tables[] = { "/usr/share/poppler", "/usr/local/share/po
 	                              "/etc/fonts",         NULL };
 static const char library_cache[] = "/etc/ld.so.cache";
 
-/* Path to allow: the model file, or its folder if the name ("-of-") shows a model in several files. */
+/* Return the path to allow: the model file, or its folder if "-of-" in the name shows a model that is split into
+ * files. */
 static void model_paths(const char *path, char out[PATH_MAX])
 {
 	const char *slash = strrchr(path, '/');
@@ -102,7 +102,7 @@ static void model_paths(const char *path, char out[PATH_MAX])
 
 /* ---- own root ---- */
 
-/* Mount point of the new root; it covers the real folder for this process only. */
+/* Mount point of the new root. The mount hides /tmp from this process only. */
 static const char new_root[] = "/tmp";
 
 static int write_text(const char *path, const char *text)
@@ -116,7 +116,7 @@ static int write_text(const char *path, const char *text)
 	return rc;
 }
 
-/* Map the user to uid 1, so that executed programs have no rights in the namespace. */
+/* Map this user to uid 1 of the namespace, not 0, so that executed programs get no capabilities. */
 static int map_user(uid_t user, gid_t group)
 {
 	char text[40];
@@ -128,7 +128,7 @@ static int map_user(uid_t user, gid_t group)
 	return write_text("/proc/self/gid_map", text);
 }
 
-/* Make the parent folders of target, and target itself as an empty folder or file to mount on. */
+/* Create the folders of the path target, and at its end an empty folder or file to mount on. */
 static int make_target(char *target, int is_folder)
 {
 	int fd;
@@ -176,8 +176,8 @@ static int bind_path(const struct bound *b)
 	return make_target(target, S_ISDIR(st.st_mode)) || mount(source, target, NULL, MS_BIND | MS_REC, NULL) ? -1 : 0;
 }
 
-/* Enter a root that contains only the needed paths.  1; 0 = not possible for users of this machine, the real root
- * stays. */
+/* Change the root to a directory that contains only the needed paths. 1 = done; 0 = this machine does not let users
+ * do that, and the root is unchanged. */
 static int set_root(enum jail_kind kind, const char *path)
 {
 	uid_t user = geteuid();
@@ -218,8 +218,7 @@ static int set_root(enum jail_kind kind, const char *path)
 
 /* ---- Landlock ---- */
 
-/* From linux/landlock.h, the same on every architecture.  Headers before Linux 5.13, used to build for older
- * systems, lack it. */
+/* Copied from linux/landlock.h, which is missing in kernel headers before Linux 5.13. Equal on all architectures. */
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { RULESET_VERSION = 1, RULE_PATH = 1 };
 enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
@@ -231,7 +230,7 @@ struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
-/* All file access rights of a version of Landlock's ABI: 13 in version 1; REFER, TRUNCATE and IOCTL_DEV came with 2, 3
+/* Return the bits of all file access rights: 13 in version 1 of Landlock's ABI, one more each in versions 2, 3
  * and 5. */
 static uint64_t all_rights(int abi)
 {
@@ -310,7 +309,7 @@ static const int allowed[] = {
 };
 /* clang-format on */
 
-/* Answered with EACCES: libraries try these and continue without them. */
+/* These calls fail with EACCES instead of ending the process: libraries try them and can do without. */
 /* clang-format off */
 static const int refused[] = {
 	SCMP_SYS(stat), SCMP_SYS(lstat), SCMP_SYS(access), SCMP_SYS(faccessat), SCMP_SYS(faccessat2),
@@ -319,7 +318,7 @@ static const int refused[] = {
 };
 /* clang-format on */
 
-/* Needed from execve() to main(); Landlock and the limits restrict where. */
+/* Calls that a program needs from execve() to main(). Landlock and the rlimits restrict what they can do. */
 static const int of_a_program[] = {
 	SCMP_SYS(execve),          SCMP_SYS(getdents64),      SCMP_SYS(arch_prctl),
 	SCMP_SYS(set_tid_address), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),
@@ -337,8 +336,8 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
-/* Allow newfstatat() and statx() with AT_EMPTY_PATH, meant for open files.  The filter cannot inspect the path, so
- * a hijacked process may pass one; then only the own root hides files. */
+/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which asks about an open file. A hijacked process could still
+ * pass a path, which seccomp cannot inspect: then only the jail's own root hides other files. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -353,7 +352,7 @@ static int add_stat(scmp_filter_ctx f)
 	return rc;
 }
 
-/* Allow harmless fcntl() commands only: no F_SETOWN, F_SETSIG, leases or locks. */
+/* Allow only the fcntl() commands that duplicate descriptors or read and set their flags. */
 static int add_fcntl(scmp_filter_ctx f)
 {
 	static const int harmless[] = { F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL };
@@ -389,7 +388,7 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Opening to read: EACCES, and libraries continue.  Opening to write ends the process. */
+	/* Opening to read fails with EACCES, which libraries tolerate. Opening to write ends the process. */
 	if (kind == JAIL_MODEL)
 		no = SCMP_ACT_ALLOW; /* Landlock restricts which files */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));
@@ -405,7 +404,7 @@ static int set_seccomp(enum jail_kind kind)
 	if (!f)
 		return -1;
 	rc = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-	/* The first rule for a call wins, so calls allowed above are not refused here. */
+	/* seccomp keeps the first rule for a call: add the allowing rules before the refusing ones. */
 	rc = rc || add_rules(f, kind);
 	if (!rc)
 		rc = add_all(f, SCMP_ACT_ERRNO(EACCES), refused, LEN(refused));

@@ -1,9 +1,9 @@
-/* sessions/import/jailed.c - the jailed process: converts a document and writes records (read by helper.c), or reads a
- * model file, or becomes pdftotext.
+/* sessions/import/jailed.c - the jailed process: converts a document and writes records to its parent (helper.c), or
+ * reads a model file, or executes pdftotext.
  *
- * helper.c starts this program a second time; doc_helper() is the first call of main(). A model file is read by the
- * program's own reader: header, keys, tensors, vocabulary, chat template. A file that crashes the reader or takes too
- * long ends only this process. */
+ * helper.c starts this program a second time; main() calls doc_helper() first. A model file is read by the program's
+ * own reader: header, keys, tensors, vocabulary, chat template. A file that crashes the reader or takes too long ends
+ * only this process. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>
@@ -116,8 +116,7 @@ static int convert(enum doc_type type)
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
-/* Read a model file.  The record's text does not matter: the parent reads the file again and reports errors in its
- * own words. */
+/* Read a model file. The parent only learns whether the file is good: it reports errors from its own reading. */
 static int read_model(const char *path)
 {
 	struct engine_options o = { .model_path = path, .inspect_only = 1 };
@@ -139,7 +138,7 @@ static int parse_type(const char *s)
 	return -1;
 }
 
-/* Close inherited descriptors.  close_range() by number: Linux 5.9, missing in older headers. */
+/* Close inherited descriptors. close_range() is called by number, because headers before Linux 5.9 lack it. */
 static void close_inherited(void)
 {
 	enum { SYS_CLOSE_RANGE = 436 };
@@ -164,7 +163,7 @@ int doc_helper(int argc, char **argv)
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	/* EPUB and RTF contain text in several encodings; an HTML page was decoded by the parent. */
+	/* Documents of these types contain text in several encodings, which is decoded in this process. */
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {

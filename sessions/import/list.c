@@ -29,7 +29,7 @@ static void leave_out(struct doc_paths *list, const char *path)
 		list->other = xstrndup(slash ? slash + 1 : path, strlen(slash ? slash + 1 : path));
 }
 
-/* 1 for files that are not documents: pictures, archives, programs.  Judged by name, so that no file has to be
+/* 1 if the ending of the name shows a file that is not a document: pictures, archives, programs. No file is
  * opened. */
 static int is_other(const char *name)
 {
@@ -53,7 +53,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Add the regular files below a folder, by name; without links and hidden files.  The folder itself may be a link. */
+/* Add the regular files below a folder, sorted by name, without links and hidden files. path itself may be a link. */
 static int add_folder(struct doc_paths *list, const char *path, struct err *e)
 {
 	char *roots[] = { (char *)(uintptr_t)path, NULL };

@@ -1,5 +1,5 @@
-/* sessions/import/list_labels.c - computes labels of list items and numbered headings, "2.a) ", for DOCX and
- * OpenDocument, whose files store only how items are numbered. */
+/* sessions/import/list_labels.c - computes labels such as "2.a) " of list items and numbered headings. DOCX and
+ * OpenDocument files store how items are numbered, not the labels. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* sessions/import/marks.c - marks of a document: pages, headings, paragraphs. */
+/* sessions/import/marks.c - finds and stores marks: offsets of a document's pages, headings and paragraphs. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -185,7 +185,7 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 
 /* ---- lines ---- */
 
-/* 1 if the user has stopped the import; polled once per MiB.  *asked: offset of the last poll. */
+/* 1 if the user has stopped the import. Polls once per MiB of text; *asked is the offset of the last poll. */
 static int stopped_at(size_t at, size_t *asked)
 {
 	if (at - *asked < 1 << 20)
@@ -212,7 +212,7 @@ static struct line line_at(const struct str *t, size_t at, size_t *next)
 	return l;
 }
 
-/* 1 for a capital of the Latin, Greek or Cyrillic script, or a letter of a script without capitals. */
+/* 1 if s begins with a capital letter (Latin, Greek, Cyrillic), or with a letter of a script without capitals. */
 static int begins_title(const char *s, size_t n)
 {
 	int32_t cp;
@@ -226,7 +226,8 @@ static int begins_title(const char *s, size_t n)
 	       (cp >= 0x400 && cp <= 0x42f) || (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
 }
 
-/* Level of "CHAPTER IV", "Part 2. The return", "Kapitel 3": a division word and a number; else 0. */
+/* Return the level of a heading with a word for a division and its number ("CHAPTER IV", "Kapitel 3"); 0 for other
+ * lines. */
 static int word_division(const char *s, size_t n)
 {
 	static const struct {
@@ -301,7 +302,7 @@ static int division_level(const char *s, size_t n)
 	return level ? level : east_asian_division(s, n);
 }
 
-/* Level of "3 Methods", "3.1. Results": numbers with points, then a title; else 0. */
+/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. */
 static int numbered_level(const char *s, size_t n)
 {
 	size_t i = 0, digits = 0;
@@ -344,7 +345,7 @@ static int known_heading(const char *s, size_t n)
 	return 0;
 }
 
-/* 1 if the line has leaders to a page number, as in a table of contents. */
+/* 1 if the line looks like one of a table of contents, where dots lead to a page number. */
 static int has_leaders(const char *s, size_t n)
 {
 	return memmem(s, n, " . . ", 5) || memmem(s, n, "....", 4);
@@ -437,8 +438,8 @@ static int all_of(struct line l, char c)
 	return l.n >= 2;
 }
 
-/* Level of a title by the line under it, as in reStructuredText and AsciiDoc: one sign repeated to the length of
- * the title.  0: not such a line.  seen: signs in order of appearance; each new sign is one level deeper. */
+/* Return the level of a title that is underlined with one repeated character, as in reStructuredText and AsciiDoc; 0
+ * if it is not. seen: underline characters in order of appearance; each new one is one level deeper. */
 static int underlined_level(struct line title, struct line under, char seen[6])
 {
 	size_t width = 0;
@@ -448,7 +449,7 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 		width += !utf8_continues(title.s[i]);
 	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
 		return 0;
-	/* Chinese and Japanese letters are two columns wide, so the line may be longer. */
+	/* Chinese and Japanese letters are two columns wide, so the underline may have twice as many characters. */
 	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX ||
 	    memchr(title.s, '|', title.n) || all_of(title, *title.s))
 		return 0;
@@ -460,7 +461,7 @@ static int underlined_level(struct line title, struct line under, char seen[6])
 	return level + 1;
 }
 
-/* Level of "== Title ==" by the number of leading signs; *l becomes the title. */
+/* Return the level of "== Title ==": the number of '=' before the title. *l becomes the title. */
 static int equals_level(struct line *l)
 {
 	size_t level = 0;
@@ -494,12 +495,13 @@ static void mark_headings(struct doc *d)
 			level = !after.n ? heading_level(l.s, l.n) : underlined_level(l, after, seen);
 		if (level)
 			doc_mark(d, MARK_HEADING, level, (size_t)(title.s - d->text.p), title.s, title.n);
-		/* A title may follow an overline or an AsciiDoc attribute line: "[[there]]", "[preface]". */
+		/* A title may also come directly after a line of one repeated character, or after AsciiDoc's
+		 * "[[anchor]]" or "[preface]". */
 		blank_before = !l.n || (blank_before && (all_of(l, *l.s) || (*l.s == '[' && l.s[l.n - 1] == ']')));
 	}
 }
 
-/* Level of an ATX heading ("## Title ##"); *l becomes the title. */
+/* Return the level of a Markdown heading, "## Title ##": the number of '#'. *l becomes the title. */
 static int atx_level(struct line *l)
 {
 	int level = 0;
@@ -570,10 +572,11 @@ static int by_place(const void *a, const void *b)
 	return x->at != y->at ? (x->at > y->at) - (x->at < y->at) : (x->kind > y->kind) - (x->kind < y->kind);
 }
 
-/* Sort by place; at one place pages, then headings, then paragraphs. */
+/* Sort the marks by offset; at equal offsets pages come first, then headings, then paragraphs. */
 static void sort_kinds(struct doc *d)
 {
-	/* A stable sort: empty pages share their place with the next page and must keep their order. */
+	/* The sort must be stable, which qsort() is not: empty pages have the next page's offset and must keep their
+	 * order. */
 	struct mark *copy = xmalloc(d->n_mark * sizeof *copy), *at[3];
 	size_t n[3] = { 0 }, to = 0;
 	memcpy(copy, d->mark, d->n_mark * sizeof *copy);
@@ -624,7 +627,7 @@ void doc_mark_paragraphs(struct doc *d)
 void doc_mark_again(struct doc *d)
 {
 	d->type = doc_type_of(d->name ? d->name : "", NULL, str_text(&d->text), d->text.n);
-	/* The name's ending tells the file's format, not that of the stored text. */
+	/* A stored text is plain text even if its name ends in ".pdf". */
 	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
 		d->type = DOC_TEXT;
 	doc_mark_text(d);

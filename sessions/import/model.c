@@ -1,7 +1,7 @@
 /* sessions/import/model.c - checks a model file in the jail before this process reads it (import.h).
  *
- * Starting the jailed process takes time, so good files are remembered: the caller's list has one line for each, with
- * program version, device, inode, size and times. An unchanged file in the list is not checked again. */
+ * The check takes time, so good files are remembered in a file that the caller names. It has one line for each model
+ * file: program version, device, inode, size and times. A model file with an equal line is not checked again. */
 #include "sessions/import/import_private.h"
 
 #include <fcntl.h>
@@ -14,7 +14,8 @@
 
 enum { LIST_MOST = 64 << 10 }; /* most bytes of the list; then it starts again, empty */
 
-/* Line of the file in the list; empty for one file of a model in several, which is never remembered. */
+/* Write the file's line in the list of good files. Files of a split model are never remembered: their line is
+ * empty. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;

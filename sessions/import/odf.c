@@ -1,9 +1,9 @@
-/* sessions/import/odf.c - OpenDocument: texts, spreadsheets and presentations.
+/* sessions/import/odf.c - converts OpenDocument texts, spreadsheets and presentations (OpenDocument 1.3, part 3,
+ * chapters 3 to 9).
  *
- * Writes the text that a reader sees. Deleted text, comments and hidden text are left out. Footnotes and endnotes are
- * numbered where they are referred to, "[1]", and follow at the end. A page of a text begins at the stored page breaks
- * of the last layout, if they are complete; a slide is a page; a sheet's name becomes a heading (OpenDocument 1.3, part
- * 3, chapters 3 to 9). */
+ * Writes the text that a reader sees: deleted text, comments and hidden text are left out. Footnotes and endnotes
+ * appear as "[1]" where they are referred to; their text follows at the end. Pages of a text are those of the layout
+ * that was stored last, if all its page breaks are stored. Each slide is a page. A sheet's name becomes a heading. */
 #include "sessions/import/odf.h"
 #include "engine/base/utf8.h"
 
@@ -50,7 +50,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	for (size_t i = 0; i < LEN(furniture) && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title")) /* title of a picture; elsewhere the document's, which is written */
+	if (!strcmp(name, "title")) /* in a frame: a picture's title, skipped; else the document's, written */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
@@ -192,7 +192,7 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->pages = xml_number(xml_attr(a, n, "page-count"), 0);
 }
 
-/* 1 if a page is too long to be real.  end: end of the last page's text. */
+/* 1 if a page has more than PAGE_CHARACTERS_MAX characters: page breaks are missing. end: end of the last page. */
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {
@@ -209,8 +209,8 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* Forget incomplete pages: a program that saves before the layout is finished stores only the first page breaks,
- * and counts only those. */
+/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only the
+ * first page breaks, and a page count that agrees with them; so the length of pages is checked, too. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = { .start = meta_start };
@@ -232,7 +232,8 @@ static int want_odf_entry(const char *name)
 	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
 }
 
-/* Find content and styles: parts of a package, or both in one flat file. */
+/* Find content and styles. A zip archive has a file for each; in a single XML file (.fodt) both are the whole
+ * file. */
 static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles,
                       struct err *e)
 {

@@ -6,25 +6,25 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-/* An open list.  style: NULL = none; first: the item has no paragraph yet. */
+/* An open list. style: NULL if it has none. first: 1 while the item has no paragraph. */
 struct odf_list {
 	struct odf_list_style *style;
 	size_t counter;
 	int first;
 };
-/* An open table.  empty: cells without text before the next one with text. */
+/* An open table. empty: number of cells without text since the last cell with text. */
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
 };
 
-/* Open paragraphs and lists.  The document, each frame and each note has its own. */
+/* State of the open paragraphs and lists. The document, each frame and each note has its own state. */
 struct odf_flow {
 	int paragraphs;    /* open paragraphs */
 	int begun;         /* 1: the paragraph has text */
 	int heading, kept; /* heading level, keep white space */
 	int blank;         /* kept text: the last character was white space */
-	int numbered;      /* level of a heading that takes part in heading numbering; 0 = none */
+	int numbered;      /* level of a heading that gets a number as label; 0 = no number */
 	int last_was_item, last_was_kept;
 	int break_after;
 	int frames, title; /* title: paragraphs are a slide's title */
@@ -40,7 +40,7 @@ struct odf {
 	struct odf_lists *counters; /* numbers of list items */
 	int skip;                   /* depth inside a skipped element */
 	int in_body, spreadsheet, is_text;
-	long pages; /* page count of the last layout, from the statistics; 0: unknown */
+	long pages; /* page count that the file states for its last layout; 0: unknown */
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
@@ -55,7 +55,7 @@ struct odf {
 	int next_is_title;
 };
 
-/* ---- odf_text.c: what the elements of the body do to the document ---- */
+/* ---- odf_text.c: what the elements of the body write ---- */
 
 void odf_page(struct odf *, long number);       /* begin a page or slide; number 0: the next one */
 void odf_page_break(struct odf *, long number); /* the same, before a paragraph or table */
@@ -63,7 +63,7 @@ void odf_hide_begin(struct odf *, int hidden);  /* begin an element; a hidden on
 void odf_hide_end(struct odf *);
 void odf_paragraph_begin(struct odf *, int is_heading, const struct xml_attr *, size_t n);
 void odf_paragraph_end(struct odf *);
-/* write text of a visible paragraph; count text of a hidden one */
+/* Write text of the open paragraph. Hidden text is only counted. */
 void odf_shown(struct odf *, const char *s, size_t n);
 void odf_blanks(struct odf *, long count);
 void odf_line_break(struct odf *);
@@ -81,10 +81,10 @@ struct odf_lists *odf_lists_new(void);
 void odf_lists_free(struct odf_lists *);
 void odf_list_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_list_end(struct odf *);
-/* set the list's style from its paragraph (NULL = none), unless it has one */
+/* Set the list's style to the list style of its first paragraph (NULL = none), unless the list has a style. */
 void odf_list_adopt(struct odf *, const char *style);
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
-/* count the item; put indent and label into the writer's prefix */
+/* Count the item, and let the writer put indent and label before its text. */
 void odf_item_label(struct odf *);
 void odf_item_without_text(struct odf *); /* count an item without text */
 

@@ -1,8 +1,8 @@
-/* sessions/import/odf_lists.c - numbers of list items of an OpenDocument file.
+/* sessions/import/odf_lists.c - counts list items of an OpenDocument file.
  *
- * A list style says how items are numbered, a list counts them. Two lists of one style count separately, even if one is
- * in a note inside the other. A list may continue an earlier count (OpenDocument 1.3, part 3, text:list):
- * `continue-list` names the earlier list, `continue-numbering` means the last list of the same style. */
+ * A list style says how items are numbered; each list has its own counter, even if two lists have one style. A list
+ * may continue the counter of an earlier list (OpenDocument 1.3, part 3, text:list): `continue-list` names that list;
+ * `continue-numbering` means the last list with the same style. */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct odf_lists {
 	size_t n_named;
 };
 
-/* Add a counter.  Beyond the limit all lists share the last one, which each restarts. */
+/* Add a counter. After COUNTERS_MAX counters, new lists reuse the last counter and restart it. */
 static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 {
 	struct odf_lists *s = x->counters;
@@ -53,7 +53,7 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Give the list a style and a counter: a new one, or the one that it continues. */
+/* Set the list's style and its counter: a new counter, or that of the list which this list continues. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {
@@ -117,7 +117,7 @@ void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
 		x->counters->counter[l->counter].count[f->lists - 1] = list_start(start) - 1;
 }
 
-/* Count an item of the innermost list and append its label.  0: no label. */
+/* Count an item of the innermost list and append its label. Returns 0 if the item has no label. */
 static int count_item(struct odf *x, struct str *label)
 {
 	struct odf_flow *f = &x->flow;

@@ -1,7 +1,9 @@
-/* sessions/import/odf_styles.c - styles of an OpenDocument file, as far as they affect the text: headings, hidden and
- * raised text, page breaks, numbering of lists and headings (OpenDocument 1.3, part 3, chapters 16, 17, 19 and 20).
+/* sessions/import/odf_styles.c - reads the styles of an OpenDocument file (OpenDocument 1.3, part 3, chapters 16, 17,
+ * 19 and 20).
  *
- * Named styles are in styles.xml, automatic ones in content.xml. A style inherits unset properties from its parent. */
+ * Only properties that affect the text are read: headings, hidden and raised text, page breaks, numbering of lists
+ * and headings. Named styles are in styles.xml, automatic ones in content.xml. A style inherits missing properties
+ * from its parent. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -143,7 +145,8 @@ static void add_list(struct odf_styles *x, const struct xml_attr *name)
 	x->levels = l->style.level;
 }
 
-/* Append prefix or suffix to a label pattern such as "%1.%2)"; the file's own percent signs are dropped. */
+/* Append a label's prefix or suffix, such as ")", to a pattern such as "%1.%2". Percent signs in the attribute are
+ * dropped. */
 static void add_text(struct list_level *l, const struct xml_attr *a)
 {
 	size_t k = strlen(l->pattern);

@@ -148,8 +148,8 @@ void odf_paragraph_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-/* Write text with kept white space.  Runs of XML white space count as one blank; further blanks come from
- * <text:s>. */
+/* Write text whose white space is kept. XML allows any amount of white space for one blank; files write more blanks
+ * as <text:s>. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {

@@ -1,7 +1,7 @@
 /* sessions/import/pdf.c - cleans the text that pdftotext prints.
  *
- * Splits it into pages at form feeds, drops running heads and feet, joins words divided at line ends, replaces
- * ligatures by letters. The text is as untrusted as the PDF and is parsed in the jail, too. */
+ * Splits the text into pages at form feeds, drops running heads and feet, joins words that were divided at line ends,
+ * and replaces ligatures by letters. The text is as untrusted as the PDF, so it is cleaned in the jail, too. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EDGE        3  /* lines at the top and bottom of a page that may be running heads or feet */
-#define NEAR        4  /* pages before and after that are compared: a chapter's head recurs only nearby */
+#define EDGE        3  /* lines at each edge of a page that are checked for running heads and feet */
+#define NEAR        4  /* a running head is searched for on this many pages before and after its page */
 #define PAGES_NAMED 12 /* most pages without text listed in the notice */
 
 struct pdf_line {
@@ -27,7 +27,7 @@ struct pdf {
 	size_t n_line, cap_line;
 	struct page *page;
 	size_t n_page, cap_page;
-	unsigned char *drop; /* [n_line] 1: repeats; 2: dropped for good (see drop_heads_and_feet) */
+	unsigned char *drop; /* [n_line] 1: repeats on other pages; 2, 3: will not be written */
 };
 
 /* ---- characters ---- */
@@ -116,7 +116,8 @@ static int small_letter(const char *p, size_t n)
 	       (cp >= 0x430 && cp <= 0x45f);
 }
 
-/* Index of the k-th line with text from the top (or bottom) of a page; SIZE_MAX: none. */
+/* Return the index of the k-th line with text from the top (bottom = 1: from the bottom) of a page; SIZE_MAX if
+ * none. */
 static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, int k)
 {
 	for (size_t i = 0; i < pg->n_line; i++) {
@@ -127,7 +128,7 @@ static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, 
 	return SIZE_MAX;
 }
 
-/* Hash of a line with numbers replaced by '#': "Chapter 3 - 47" equals "Chapter 4 - 61". */
+/* Hash a line with each number replaced by '#', so that "Chapter 3 - 47" equals "Chapter 4 - 61". */
 static uint64_t line_shape(const struct pdf *f, size_t l)
 {
 	const char *p = f->raw.p + f->line[l].at;
@@ -182,8 +183,8 @@ static int by_shape(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Count the pages near page i with a line of the same shape at the same place; 0 if the line has fewer than 4
- * letters. */
+/* Count the NEAR pages before and after page i whose k-th line has the same shape (line_shape). 0 for lines with
+ * fewer than 4 letters. */
 static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, int k)
 {
 	uint64_t h = line_shape(f, l);
@@ -198,8 +199,9 @@ static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, 
 	return count;
 }
 
-/* Mark running lines at one place (k-th from the top or bottom): text that recurs on a fifth of the pages and at
- * least three times, or three times of which two nearby; page numbers, if half of the pages have one there. */
+/* Find running heads and feet that are the k-th line of their page, and set 1 in drop[]. A line counts as running if
+ * its shape is on a fifth of the pages and at least on three, or on three pages of which two are nearby. Page numbers
+ * count if half of the pages have one in this line. */
 static void drop_edge(struct pdf *f, int bottom, int k)
 {
 	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
@@ -252,8 +254,9 @@ static int is_capital_head(const struct pdf *f, size_t l)
 	return letters >= 4;
 }
 
-/* Mark section heads.  Section titles differ, so they never repeat; if an eighth of the pages have a capitalised
- * head at the top, all of them are running heads. */
+/* Set 1 in drop[] for section titles in capitals, "2.1. SUPPORTED HARDWARE", that are running heads. They differ from
+ * section to section, so drop_edge() cannot find them. All are dropped if an eighth of the pages have one at the
+ * top. */
 static void drop_capital_heads(struct pdf *f)
 {
 	size_t n = 0;
@@ -270,13 +273,13 @@ static void drop_capital_heads(struct pdf *f)
 			}
 }
 
-/* 1 if the line is a heading's number, which pdftotext may print between two halves of a running head. */
+/* 1 if the line is only a heading's number. pdftotext may print one between the two lines of a running head. */
 static int is_heading_number(const struct pdf *f, size_t l)
 {
 	return heading_number_level(f->raw.p + f->line[l].at, f->line[l].n) > 1;
 }
 
-/* Drop marked lines from the edge inwards: a line is dropped only if the lines outside of it are. */
+/* Drop running heads and feet, from the page's edge inwards. A line is kept if a line nearer to the edge is kept. */
 static void drop_heads_and_feet(struct pdf *f)
 {
 	if (f->n_page < 3)
@@ -306,7 +309,7 @@ static void drop_heads_and_feet(struct pdf *f)
 
 /* ---- words divided at the end of a line ---- */
 
-/* 1 if p[0..n) begins with a letter: ASCII, or a code point from U+00C0 to U+1FFF but U+00D7 and U+00F7. */
+/* 1 if p[0..n) begins with a letter: ASCII, or from U+00C0 to U+1FFF, where only U+00D7 and U+00F7 are signs. */
 static int begins_with_letter(const char *p, size_t n)
 {
 	int32_t cp;
@@ -318,8 +321,8 @@ static int begins_with_letter(const char *p, size_t n)
 	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Sorted hashes of hyphenated words found inside lines.  Not a hash table: a hostile text could put all words into
- * one slot. */
+/* Sorted hashes of the words with a hyphen inside a line. A hash table would be slow for a hostile text that puts all
+ * words into one bucket. */
 struct words {
 	uint64_t *hash;
 	size_t n;
@@ -384,8 +387,8 @@ static void words_collect(struct words *w, const struct str *t)
 	qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
-/* Length of a hyphen at the end of line l that divides a word continued on the next line; 0: none.  *keep: the
- * hyphen belongs to the word. */
+/* Return the bytes of the hyphen at the end of line l if it divides a word that the next line continues; 0 if it does
+ * not. *keep = 1 if the word is written with a hyphen anyway. */
 static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const struct pdf_line *l,
                               const struct pdf_line *next, int *keep)
 {

@@ -1,12 +1,12 @@
-/* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines that stand alone, after a
- * number or with a second line. */
+/* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines between blank lines, also of two
+ * or three lines, or with their number apart from the title. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* End of the line at `at` if it begins a block and looks like a title; 0: it does not. */
+/* Return the end of the line at `at` (after a blank line, if any) if it looks like a title; 0 if it does not. */
 static size_t title_end(const struct str *page, size_t at)
 {
 	const char *p = page->p, *end;
@@ -29,8 +29,8 @@ static int is_section_number(const char *s, size_t n)
 	return digits && digits <= 2 && n == digits + 1 && s[digits] == '.' && s[0] != '0';
 }
 
-/* Find the title of a number that is followed by a blank line and a title as a block of its own, wherever the
- * number stands.  Returns the title's end; 0: none.  A number followed by the next number is an item of a list. */
+/* Find the title of a heading whose number of n bytes at `at` is separated from it by a blank line. Returns the
+ * title's end; 0 if there is none. If the next number follows the title, both are items of a list, not headings. */
 static size_t spread_title(const struct str *page, size_t at, size_t n, int *level)
 {
 	const char *p = page->p, *stop;
@@ -48,8 +48,8 @@ static size_t spread_title(const struct str *page, size_t at, size_t n, int *lev
 
 enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
 
-/* 1 if the line can continue a title: each word is capitalised or short ("of"), and it does not end like a
- * sentence. */
+/* 1 if the line can be a further line of a title: its words begin with capitals or are short ("of"), and it does not
+ * end like a sentence. */
 static int continues_title(const char *p, size_t n)
 {
 	static const char small[] = " a an and at by for from in into of on or the to with ";
@@ -72,8 +72,8 @@ static int continues_title(const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if the line has only capitals.  Such a heading ends with its line: in tables, names in capitals stand below
- * each other. */
+/* 1 if the line has no small letters. Such a title ends with its line, since tables list names in capitals line by
+ * line. */
 static int in_capitals(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -82,7 +82,7 @@ static int in_capitals(const char *p, size_t n)
 	return 1;
 }
 
-/* Total bytes of a heading whose first line has n bytes and that may continue on further lines. */
+/* Return the bytes of a heading of up to HEADING_LINES lines. n: bytes of its first line. */
 static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 {
 	size_t end = at + n;
@@ -100,12 +100,12 @@ static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 
 /* ---- numbers in sequence ----
  *
- * "4.1 Nesting" as a line of a paragraph, or "6.3" with its title elsewhere on the page, is a heading only if its
- * number is the next in sequence. */
+ * A heading's number may be printed inside a paragraph ("4.1 Nesting"), or far from its title ("6.3"). There it
+ * counts as a heading only if it follows the number of the heading before. */
 
 enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 }; /* limits of the search: headings before, blocks after */
 
-/* Parse the numbers of "6.2.1" at the start of a line.  Returns how many; *n = their bytes. */
+/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many there are; *n: bytes parsed. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
 {
 	int parts = 0;
@@ -125,8 +125,7 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	return parts;
 }
 
-/* 1 if the number is of a subsection and the next after the last numbered heading: "4.1" after "4", "4.4" after
- * "4.3". */
+/* 1 if the line begins with the number that follows the last numbered heading: "4.1" after "4", "4.4" after "4.3". */
 static int is_next_number(const struct doc *d, const char *s, size_t n)
 {
 	int now[PARTS_MOST], last[PARTS_MOST], parts = number_parts(s, n, now, &n), before = 0, same = 0;
@@ -139,7 +138,8 @@ static int is_next_number(const struct doc *d, const char *s, size_t n)
 	return parts > 1 && before && same == parts - 1 && now[same] == (same < before ? last[same] + 1 : 1);
 }
 
-/* Level of a heading such as "4.1 Nesting Algorithm" between two sentences of a block; else 0. */
+/* Return the level of a heading such as "4.1 Nesting Algorithm" that is printed between two sentences without blank
+ * lines; 0 if the line is none. */
 static int title_in_block(const struct doc *d, const struct str *page, size_t at, size_t n)
 {
 	const char *p = page->p + at;
@@ -155,8 +155,8 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	               : 0;
 }
 
-/* Find the title of the number at `at`, which pdftotext may print in another column, as a block followed by text.
- * Returns its offset and *n = its bytes; 0: none. */
+/* Find the title of a number at `at` that pdftotext printed in another column: a later line between a blank line and
+ * text. Returns its offset and sets *n to its bytes; 0 if there is none. */
 static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
 {
 	const char *p = page->p, *end;
@@ -185,7 +185,7 @@ static size_t title_elsewhere(const struct doc *d, const struct str *page, size_
 	return 0;
 }
 
-/* Mark the line of n bytes at `at` if it begins a heading.  Returns the end of the line or heading. */
+/* If the line of n bytes at `at` begins a heading, mark it. Returns the end of the heading, or of the line. */
 static size_t mark_line(struct doc *d, const struct str *page, size_t at, size_t n, int alone, int *ends_block)
 {
 	const char *p = page->p;

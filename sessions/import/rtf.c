@@ -1,8 +1,8 @@
-/* sessions/import/rtf.c - RTF: groups, control words and text in code pages (Rich Text Format Specification 1.9.1).
+/* sessions/import/rtf.c - converts RTF (Rich Text Format Specification 1.9.1).
  *
- * Writes the text that a reader sees. Hidden and deleted text, field codes, headers and footers are left out; labels of
- * list items are taken as stored. Footnotes are numbered where they are referred to, "[1]", and follow at the end. RTF
- * does not store where pages end. */
+ * Writes the text that a reader sees: hidden and deleted text, field codes, headers and footers are left out. Labels
+ * of list items are written as stored. Footnotes appear as "[1]" where they are referred to; their text follows at
+ * the end. RTF does not store where pages end. */
 #include "sessions/import/rtf.h"
 #include "engine/base/utf8.h"
 
@@ -55,7 +55,7 @@ static int page_of_charset(int charset)
 	return 0;
 }
 
-/* Write a byte of a symbol font: known characters for Symbol, a bullet for others (Wingdings). */
+/* Write a byte in a symbol font: the font Symbol's character, or a bullet for other fonts (Wingdings). */
 static void show_sign(struct rtf *x, unsigned char c)
 {
 	const struct rtf_font *f = rtf_font_now(x);
@@ -64,7 +64,7 @@ static void show_sign(struct rtf *x, unsigned char c)
 	rtf_shown(x, s, strlen(s));
 }
 
-/* Write the collected bytes.  Call before anything that may change how they are decoded. */
+/* Decode and write the collected bytes. Call before the font or code page changes. */
 static void write_bytes(struct rtf *x)
 {
 	const struct rtf_font *f = rtf_font_now(x);
@@ -255,7 +255,8 @@ static const char *part_sign(const char *word)
 	return NULL;
 }
 
-/* Handle words that set where the group's text goes; 0: not such a word. */
+/* Handle control words that begin a font table, a style table, a label, a note or a formula part. Returns 0 for other
+ * words. */
 static int destination_word(struct rtf *x, const char *word)
 {
 	if (x->g->to == RTF_NOWHERE)
@@ -335,7 +336,7 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 	return 1;
 }
 
-/* Handle words about characters.  on: the word has no number, or not 0. */
+/* Handle control words that set properties of characters. on: the word has no number, or a number other than 0. */
 static void character_word(struct rtf *x, const char *word, long n, int on)
 {
 	if (!strcmp(word, "f"))

@@ -14,14 +14,15 @@ struct rtf_group {
 	int hidden, raised; /* properties of the text */
 	int skip;           /* bytes after \u that repeat its character in the code page */
 	int font;
-	/* the group is a formula's bracket; a note; a formula's part, which begins at part_at */
+	/* 1: the group is a formula's bracket, a note, or a part of a formula that begins at offset part_at */
 	int bracket, note, part;
 	size_t part_at;
 	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
-	/* \upr: the text comes twice, in a code page and in Unicode; 1 = the first is still to come */
+	/* \upr gives a text twice, in a code page and then in Unicode. 1: the next group is the first, which is
+	 * skipped. */
 	int alternatives;
 };
-/* page: code page, 0 = the document's; fixed: fixed-width, as for program text */
+/* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */
 struct rtf_font {
 	int number, page, fixed, symbol;
 };

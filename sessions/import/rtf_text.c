@@ -63,14 +63,14 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if c is the lead byte of a letter beyond ASCII, and the label's n bytes are more than this letter: a Cyrillic
- * label, for example. The lead bytes 0xc2, 0xe2 and 0xef do not count, because bullets and signs begin with them. */
+/* 1 if c is the first byte of a letter beyond ASCII in a label of n bytes. 0 if that letter is the whole label, and
+ * for 0xc2, 0xe2 and 0xef, with which bullets begin. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
 }
 
-/* Write the stored label, "2.a) ".  A label without letters and digits is a bullet. */
+/* Let the writer put the stored label, "2.a) ", before the item. A label without letters and digits becomes "- ". */
 static void add_label(struct rtf *x)
 {
 	struct str *prefix = &x->w->prefix;
@@ -96,7 +96,7 @@ static void add_label(struct rtf *x)
 	str_clear(&x->label);
 }
 
-/* 1 if the paragraph has a label.  Some programs write an empty one before every paragraph. */
+/* 1 if the paragraph has a label that is not blank; some programs write a blank one before every paragraph. */
 static int is_item(const struct rtf *x)
 {
 	for (size_t i = 0; i < x->label.n; i++)
@@ -180,7 +180,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 
 /* ---- notes and formulas ---- */
 
-/* Write "[1]", and send the note's text to the end of the document. */
+/* Write "[1]" and collect the note's text, which is written at the end of the document. */
 void rtf_note_begin(struct rtf *x)
 {
 	char s[32];

@@ -1,8 +1,8 @@
-/* sessions/import/text.c - decodes plain text: UTF-8, UTF-16 with or without a byte order mark, ISO-2022-JP, a guessed
- * encoding, or Windows-1252 as the last resort.
+/* sessions/import/text.c - decodes plain text: UTF-8, UTF-16 with or without a byte order mark, ISO-2022-JP, a
+ * guessed encoding, or as the last resort Windows-1252.
  *
- * Binary files are recognised by their first bytes and refused by kind. Guesses and replaced bytes are reported in
- * notices. */
+ * Binary files are recognised by their first bytes, and refused with their kind. Guessed encodings and replaced bytes
+ * are reported in notices. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ void doc_free(struct doc *d)
 	*d = (struct doc){ 0 };
 }
 
-/* A long path is cut to its last 180 bytes, so that the reason still fits. */
+/* Only the last 180 bytes of a long path are shown, so that a message has room for the reason. */
 const char *doc_shown(const char *path)
 {
 	size_t n = strlen(path);
@@ -71,7 +71,7 @@ static const char *zip_kind(const char *p, size_t n)
 {
 	static const char odt[] = "mimetypeapplication/vnd.oasis.opendocument";
 
-	/* The first entry of OpenDocument files is stored unpacked, at byte 30. */
+	/* OpenDocument: the first entry of the archive is not compressed, so its bytes are found at offset 30. */
 	if (n >= 30 + sizeof odt - 1 && !memcmp(p + 30, odt, sizeof odt - 1))
 		return "is an OpenDocument formula, chart or database, not a text";
 	if (memmem(p, n, "[Content_Types].xml", 19))
@@ -123,13 +123,13 @@ static struct survey survey_bytes(const char *p, size_t n)
 	return s;
 }
 
-/* Encoding of a text with bad UTF-8; NULL: it is damaged UTF-8. */
+/* Return the encoding of a text with invalid UTF-8; NULL if it is UTF-8 with damage. */
 static const struct charset *foreign_charset(const struct survey *s, const char *p, size_t n)
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Valid multi-byte UTF-8 rarely occurs by chance: bad bytes beside much of it are damage, and another encoding
-	 * would damage the rest. */
+	/* Valid multi-byte UTF-8 rarely occurs by chance. If there is much of it, the text is UTF-8 and the bad bytes
+	 * are damage. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
@@ -138,7 +138,7 @@ struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write valid UTF-8 with \n line ends to `to`; NULL: only count. */
+/* Write the text as valid UTF-8 with \n line ends to `to`. With to = NULL nothing is written, only counted. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -182,7 +182,7 @@ static int is_white_space(const char *p, size_t n)
 	return !n;
 }
 
-/* Length of the byte order mark; *c = its charset, NULL: UTF-8 or no mark. */
+/* Return the length of the byte order mark and set *c to its charset. *c = NULL: UTF-8, or there is no mark. */
 static size_t order_mark(const char *p, size_t n, const struct charset **c)
 {
 	*c = NULL;
@@ -195,8 +195,8 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* Recognise UTF-16 without a byte order mark: NUL bytes only on one side of all pairs, some blank or newline, no
- * control characters, no half surrogate pairs.  NULL: not UTF-16. */
+/* Recognise UTF-16 without a byte order mark. All NUL bytes must be low bytes, or all high bytes. There must be a
+ * blank or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;
@@ -218,15 +218,16 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 	return !blanks ? NULL : low ? &charset_utf16be : &charset_utf16le;
 }
 
-/* 1 for ISO-2022-JP (old mail): ASCII, with Japanese letters as pairs of ASCII bytes between escapes. */
+/* 1 for ISO-2022-JP, common in old mail: ASCII in which escape sequences enclose Japanese letters, two ASCII bytes
+ * each. */
 static int is_iso2022jp(const char *p, size_t n, const struct survey *s)
 {
 	return !s->bad && !s->multibyte && (memmem(p, n, "\033$B", 3) || memmem(p, n, "\033$@", 3)) &&
 	       (memmem(p, n, "\033(B", 3) || memmem(p, n, "\033(J", 3));
 }
 
-/* Find the encoding of p[0 .. n), which begins after the byte order mark, if any. marked: 1 = the mark was UTF-8's.
- * Sets *c; NULL = UTF-8. Returns -1 if the bytes are no text. */
+/* Find the encoding of p[0 .. n), a text without its byte order mark. marked: 1 if it had UTF-8's mark. Sets *c; NULL
+ * means UTF-8. Returns -1 if the bytes are not text. */
 static int find_charset(const char *name, const char *p, size_t n, int marked, const struct charset **c, struct err *e)
 {
 	struct survey s = survey_bytes(p, n);

@@ -68,7 +68,7 @@ static int has_tag(const char *p, size_t n)
 	return 0;
 }
 
-/* Convert UTF-16 with a byte order mark to ASCII; other characters become '?'. */
+/* Convert UTF-16 with a byte order mark to ASCII, to search it for tags. Other characters become '?'. */
 static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 {
 	size_t k = 0;
@@ -79,7 +79,8 @@ static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
-/* 1 for texts, sheets, slides, drawings and their templates; 0 for formulas and databases. */
+/* 1 if `kind`, the end of an OpenDocument media type, means a text, sheet, slides, a drawing or a template of
+ * these. */
 static int is_odf_kind(const char *kind, size_t n)
 {
 	static const char *const kinds[] = { "text", "spreadsheet", "presentation", "graphics" };
@@ -92,7 +93,7 @@ static int is_odf_kind(const char *kind, size_t n)
 
 static const char odf_mime[] = "application/vnd.oasis.opendocument.";
 
-/* 1 for an OpenDocument file as a single XML file (.fodt), by its first element. */
+/* 1 if the first element is that of an OpenDocument file in a single XML file (.fodt). */
 static int is_flat_odf(const char *p, size_t n)
 {
 	const char *end = p + MIN(n, 16384), *root, *kind;
@@ -113,14 +114,15 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                           ? p + 38 + sizeof odf_mime - 1
 	                           : NULL;
 
-	/* The first entry of an EPUB or OpenDocument file is stored unpacked, at byte 30. */
+	/* EPUB and OpenDocument: the archive's first entry is not compressed, so its bytes are found at offset 30. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
 	if (memmem(p, n, "word/document", 13))
 		return DOC_DOCX;
-	/* Nonconforming archives: another order of entries, or the first one is packed. */
+	/* Other archives: the entry with the media type is compressed or is not the first. Search for names of
+	 * entries. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;

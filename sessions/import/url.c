@@ -1,6 +1,7 @@
 /* sessions/import/url.c - imports documents by http and https (fetch/http.c).
  *
- * Size, time and redirections are limited; only http and https, no credentials, no cookies, no proxy but the user's. */
+ * Size, time and redirections are limited. Credentials and cookies are never sent. Only a proxy that the user has set
+ * is used. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

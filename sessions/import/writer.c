@@ -1,8 +1,8 @@
-/* sessions/import/writer.c - writes text with marks, block by block.
+/* sessions/import/writer.c - writes text with marks (offsets of pages and headings), block by block.
  *
- * A converter calls for gaps (space, line, blank line) and gives text; the widest gap since the last text is written
- * before the next one. Cells of a table are written as lines and joined when the row ends, because only then it is
- * known whether the table contains data or lays out a page. */
+ * A converter passes texts and, between them, gaps (space, line break, blank line). Before a text the widest gap
+ * since the text before is written. Cells of a table are written as lines. When the row ends they are joined with " |
+ * ", unless they show that the table only lays out a page. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -16,7 +16,7 @@ void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* No blank line between rows, whatever their first cell begins with. */
+	/* Rows are separated by line breaks only, even if the first cell begins with a block. */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -41,7 +41,7 @@ static void append_text(struct writer *w, const char *s, size_t n)
 		str_add(&w->doc->text, s, n);
 }
 
-/* Write what is pending before text: gap, page mark, prefix of a list item. */
+/* Write what was noted for before the next text: gap, page mark, indent and label of a list item. */
 static void begin_text(struct writer *w)
 {
 	struct str *t = &w->doc->text;
@@ -69,8 +69,8 @@ static void begin_text(struct writer *w)
 	w->gap = GAP_NONE;
 }
 
-/* Length of the white space or invisible character at s; 0: none.  *space = 1 if it is white space (including
- * no-break spaces). */
+/* Return the bytes of the white space or invisible character at s; 0 if it is another. *space = 1 for white space,
+ * no-break spaces included. */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
 	static const struct {
@@ -169,7 +169,8 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
-	/* Inserting would shift offsets that others have stored if a block, cell or page began since `begin`. */
+	/* No brackets around one word. None if a line or a mark begins in this part, since inserting '(' would shift
+	 * stored offsets. */
 	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;

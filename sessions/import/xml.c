@@ -1,5 +1,5 @@
-/* sessions/import/xml.c - parses XML parts of EPUB, DOCX and OpenDocument.  A declaration of an entity ends
- * parsing, so nothing is expanded or fetched. */
+/* sessions/import/xml.c - parses the XML files of EPUB, DOCX and OpenDocument. Parsing ends at a declaration of an
+ * entity, so entities can neither grow without bound nor read files. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>

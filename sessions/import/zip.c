@@ -1,7 +1,7 @@
 /* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
- * Nothing is written to disk, so names of entries are harmless. Limits apply to the bytes really unpacked; sizes stated
- * in the archive are not trusted. */
+ * Nothing is written to disk, so harmful names of entries have no effect. Limits count the bytes really unpacked,
+ * because sizes that the archive states are not trusted. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry.  in: size of the archive; *all: bytes unpacked so far. */
+/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. Both serve the limits. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;
