@@ -1,13 +1,13 @@
-/* sessions/snap/fingerprint.c - identifies what KV entries were computed with.
+/* sessions/snap/fingerprint.c - computes fingerprints, which identify what KV entries were computed with.
  *
- * A fingerprint is SHA-256 of a text: the engine's and the timeline's identity, and a hash of the weights. The text is
- * stored beside the snapshots for two uses. A snapshot that cannot be used can say why. And a snapshot whose text
- * differs only in its kernels (a GPU, another instruction set) can be used, because its KV entries are equal up to
- * rounding. The stored text is not trusted for this: its kernels are put into this program's text, whose hash must
- * equal the stored fingerprint.
+ * A fingerprint is the SHA-256 of a text about the engine, the timeline's settings and the weights. The text is
+ * stored beside the snapshots for two uses. It shows why a snapshot cannot be used. And a snapshot whose text differs
+ * only in the kernels (GPU code, another instruction set) can be used, since its KV entries are equal up to rounding.
+ * The stored text is not trusted for this: its kernels are put into this program's text, whose hash must equal the
+ * stored fingerprint.
  *
- * Hashing the weights of a large file takes seconds. The result is stored under the file's device, inode, size and
- * times, and recomputed when one of them differs. */
+ * Hashing the weights of a large file takes seconds, so the hash is stored with the file's device, inode, size and
+ * times. It is computed again when one of them differs. */
 #include "sessions/snap/snap_private.h"
 #include "engine/base/utf8.h"
 
@@ -25,7 +25,7 @@
 
 enum { HASH_BYTES = 32 };
 #define RACY_MS                                                                                                        \
-	100 /* file system clocks tick every 10 ms or faster; a file younger than this may change with the same times */
+	100 /* ms. A younger file may change once more within one clock tick, so with the same times: its hash is not stored */
 
 /* ---- the weights ---- */
 
@@ -74,7 +74,7 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* Checksum: a flipped bit here would make every snapshot useless. */
+	/* The stored hash has a checksum: with a flipped bit in it, no snapshot would fit. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
@@ -100,7 +100,7 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
 		else
 			rc = 0;
-		/* A failed insert is ignored: the file is hashed again next time. */
+		/* An error does not matter: the weights are hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
 			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim),
@@ -141,7 +141,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
-	/* Failure is ignored: without the text a snapshot works, but cannot say why it does not fit. */
+	/* An error does not matter: without the stored text the snapshot works, but a misfit cannot be explained. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all,
 	             sizeof out->all))
@@ -186,7 +186,7 @@ static const char *shorten(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* Read the text that was stored with a fingerprint; empty if there is none. */
+/* Read the text that was stored with a fingerprint; *out is empty if there is none. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q =
@@ -206,8 +206,8 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* Hash a text after two changes: other kernels, and another last line "begun by", which names the kernels of the
- * first KV entries (n_begun 0: no such line). */
+/* Hash the text with its line "kernels" set to `name`, and its line "begun by" (kernels that computed the first KV
+ * entries) set to `begun`, or removed if n_begun is 0. */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
@@ -230,7 +230,8 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 	return rc;
 }
 
-/* Parse "NAMES until N": returns the length of NAMES and sets *tokens; 0 = malformed. */
+/* Parse "NAMES until N", the value of "begun by". Returns the length of NAMES and sets *tokens to N; 0 if
+ * malformed. */
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";
@@ -246,8 +247,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Fill *o for KV entries whose newest were computed by kernels `name` and whose first by `begun`.  0: begun is
- * malformed. */
+/* Fill *o for a snapshot. name: kernels of its newest KV entries. begun: value of its line "begun by". ours: 1 if
+ * `name` is this program's kernels. Returns 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -313,7 +314,7 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why not ---- */
 
-/* 1 if the line `name` differs in the two texts; then write `sentence` with the two values. */
+/* 1 if the line `name` differs in the two texts; out then contains `sentence` with the two values. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)
 {
@@ -343,7 +344,8 @@ static int differs(const struct str *was, const struct str *is, const char *name
 void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap)
 {
-	/* In order of importance: changes that invalidate everything, then the user's settings. */
+	/* The first line that differs is reported, so the most important come first: lines that make every snapshot
+	 * unusable, then the user's settings. */
 	static const char *const known[][2] = {
 		{ "snapshots", "the snapshot is of another version of weir" },
 		{ "format", "the snapshot is of another version of weir" },

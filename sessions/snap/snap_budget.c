@@ -1,13 +1,14 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * Deletion order under pressure. First chunks that no head needs (a prefill that was interrupted, a deleted head): the
- * least recently used first, and the end of a text before its beginning. Then heads: the smallest (tokens saved / age)
- * first. The newest head of a session saves all its tokens; an older one saves only its tail, as its chunks are shared.
+ * What is deleted first if room is short: chunks that no head needs, left by interrupted prefills and deleted heads.
+ * Of these the least recently used come first, and the end of a text before its beginning. Then heads are deleted,
+ * the one with the fewest tokens saved per age first. The newest head of a session saves all its tokens; an older
+ * head saves only its tail, as its chunks are shared.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete copies every page to the journal before it
- * overwrites the page. Here pages are only freed, and then all free pages are filled with zeros as rows of table
- * `zero`: pages that were free when a transaction began need no journal. A row in table `about` makes the next start
- * finish what a crash interrupted. */
+ * overwrites it. Here pages are freed only, and then all free pages are filled with zeros, as rows of table `zero`:
+ * pages that were free when a transaction began need no journal. A row of table `about` makes the next start finish
+ * an interrupted erasure. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #include "engine/engine.h"
 
 #define DAY_MS      86400000
-#define RESERVED_MS 600000 /* a reserved head older than this belongs to a process that died */
+#define RESERVED_MS 600000 /* ms; an unfinished head (done = 0) that is older was left by a process that died */
 #define VACUUM_STEP 4096   /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
@@ -43,7 +44,7 @@ int head_delete(struct snaps *s, int64_t number, struct err *e)
 	               : 0;
 }
 
-/* Read up to AT_ONCE numbers from a query.  Returns how many, or -1. */
+/* Read up to AT_ONCE numbers from a query into out[]. Returns their count, or -1. */
 enum { AT_ONCE = 64 };
 static int read_numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], struct err *e)
 {
@@ -67,7 +68,8 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 	return more <= s->budget && used <= s->budget - more;
 }
 
-/* Delete chunks that no head needs until `more` bytes fit: 1 = they fit, 0 = no such chunk is left, -1. */
+/* Delete chunks that no head needs until `more` bytes fit the budget. Returns 1 if they fit, 0 if no such chunk is
+ * left, -1. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -127,7 +129,7 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* A reserved head belongs to a process that is saving, or that was killed. */
+	/* An unfinished head (done = 0) belongs to a process that is saving, or to one that was killed. */
 	while ((n = read_numbers(s,
 	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
 	                                  reserved),
@@ -149,7 +151,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete parts without an owner, which damage may leave, and texts of unused fingerprints. */
+/* Delete parts whose chunk or head does not exist, which damage may cause, and the texts of fingerprints without a
+ * head. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -163,7 +166,7 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* Fill empty pages with zeros, up to SNAPS_TX_BYTES.  *left = pages still to do. */
+/* Fill free pages with zeros, up to SNAPS_TX_BYTES. *left: number of free pages that remain. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;
@@ -192,8 +195,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Remove the mark only in a transaction that finds no free page: another process may have deleted something
-	 * meanwhile. */
+	/* Row 'scrub' asks for this erasure. Delete it only in a transaction that finds no free page: another process
+	 * may have freed pages meanwhile. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
@@ -241,13 +244,14 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Chunks that no head needs have no known owner: delete them, too. */
+	/* A chunk that no head needs may be of this session: delete all of them. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* Delete the file that was put aside: it may contain KV entries of any session.  Returns the bytes freed. */
+/* Delete the damaged kv.db that was renamed, since it may contain KV entries of any session. Returns the bytes
+ * freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = { 0 };
@@ -326,7 +330,7 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Compare sizes first, so that memory is allocated only for bytes that exist. */
+			/* Compare sizes first: a damaged size must not cause a huge allocation. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
 			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

@@ -1,11 +1,10 @@
-/* sessions/snap/snap_chunks.c - chunks of KV entries under content-addressed keys, stored as checksummed parts.
+/* sessions/snap/snap_chunks.c - stores chunks of KV entries, each under a key made from its tokens, as checksummed
+ * parts.
  *
- * Two hashes for two tasks. The key is SHA-256 over the previous key, the fingerprint and the tokens. It identifies the
- * KV entries, and must resist an attacker who makes up colliding documents. The checksum is XXH3-64 over key, part
- * number and bytes. It detects flipped bits, and rows that a damaged tree returns under a wrong number, at the speed of
- * memory.
- *
- * SQLite's structure is not trusted: a row counts as found only if its checksum is right. */
+ * Two hashes serve two purposes. The key is the SHA-256 of the previous chunk's key, the fingerprint and the tokens.
+ * It identifies the KV entries and must resist documents that were made to collide. The checksum of a part is XXH3-64
+ * over key, part number and bytes, which is as fast as memory. It detects flipped bits, and rows that a damaged
+ * B-tree returns under a wrong number. A row counts as found only if its checksum is right. */
 #include "sessions/snap/snap_private.h"
 
 #include <openssl/evp.h>
@@ -31,7 +30,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	memcpy(text, before, KEY_BYTES);
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
-	/* Entries of prefilled tokens are equal under every cache policy.  The previous key covers earlier tokens. */
+	/* Use the fingerprint for prefilled tokens if all tokens are prefilled: their entries are equal under every
+	 * cache policy. */
 	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
@@ -40,7 +40,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* Fails only without memory.  Abort rather than write entries under a wrong key. */
+	/* Fails only without memory. Abort: entries under a wrong key would be loaded for other tokens. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }
@@ -82,8 +82,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* Turn a read error from a damaged tree into 0 (row missing), and mark the file so that nothing more is written to
- * it. */
+/* If a read failed because of a damaged B-tree, return 0 as for a missing row, and mark the file so that nothing more
+ * is written to it. Other errors stay -1. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -92,7 +92,7 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Read a row's bytes directly into out; a column value would be copied once more.  1 or -1. */
+/* Read a row's bytes into out by SQLite's blob interface, which saves a copy. Returns 1 or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
 	sqlite3_blob *b = NULL;
@@ -216,8 +216,8 @@ int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 		return rc;
 	s->db.code = 0;
 	if (!snaps_begin(s, NULL)) {
-		/* Read again inside a transaction: another process may have replaced the chunk between its row and its
-		 * parts. */
+		/* Read a second time, inside a transaction: another process may have replaced the chunk between the
+		 * two reads. */
 		found->number = 0;
 		rc = find_and_read(s, key, bytes, found, out, e);
 		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))

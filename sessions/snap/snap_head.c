@@ -1,4 +1,5 @@
-/* sessions/snap/snap_head.c - writes and parses the fixed beginning of a head, little-endian. */
+/* sessions/snap/snap_head.c - writes and parses the fixed-size beginning of a head (a snapshot's record of a
+ * timeline). */
 #include "sessions/snap/snap_private.h"
 
 #include <string.h>

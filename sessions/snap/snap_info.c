@@ -1,9 +1,10 @@
-/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one.
+/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one session.
  *
- * snap_states() answers for all sessions with three queries. snap_list() reads every byte that the snapshots of one
- * session need and verifies its checksum; chunks that several snapshots need are read once. Each query is a transaction
- * of its own, so that another process that saves never waits long. A snapshot that the other process deletes meanwhile
- * is reported as damaged; the next list is right again. */
+ * snap_states() needs three queries for all sessions. snap_list() reads every byte of the snapshots of one session
+ * and verifies the checksums; a chunk that several snapshots need is read once.
+ *
+ * Each query is a transaction of its own, so a process that wants to save never waits long. A snapshot that is
+ * deleted between two queries is listed as damaged; the next list is right. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -48,7 +49,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* Index of the first entry of the sorted list that is not less than `key`. */
+/* Return the index of the first entry of the sorted list that is not less than `key`. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {
@@ -67,7 +68,7 @@ static size_t first_of(struct snap_state **list, size_t n, const struct snap_sta
 	return from;
 }
 
-/* Run a query with columns (session, bytes) and add the bytes to the sessions of the list. */
+/* Run a query whose rows are (session, bytes), and add the bytes to the session's entry in the list. */
 static int add_bytes(struct snaps *s, const char *sql, struct snap_state **list, size_t n, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, sql, "");
@@ -166,7 +167,7 @@ static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t 
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Compare sizes first, so that memory is allocated only for bytes that exist. */
+	/* Compare sizes first: a damaged size must not cause a huge allocation. */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
@@ -218,7 +219,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Release the statement before reading bytes, so that no lock is held between chunks. */
+		/* Release the statement, and with it SQLite's lock, before the slow reading of chunks. */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;

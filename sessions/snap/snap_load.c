@@ -1,10 +1,10 @@
-/* sessions/snap/snap_load.c - restores a timeline: bit for bit if the record of the whole timeline (a
- * head, snap_private.h) exists, else the longest prefix of its tokens whose chunks exist.
+/* sessions/snap/snap_load.c - restores a timeline from a head (its record at one message) bit for bit, or without a
+ * head from the chunks of the longest prefix of its tokens.
  *
- * Bytes go from SQLite into a staging buffer, are verified there, and then go into the timeline. A timeline that holds
- * tokens is emptied only after all that is to replace them has been read and verified once. This reads everything
- * twice, which costs far less than losing KV entries without need. Damage is not an error: out->why names it, and the
- * text is prefilled again. */
+ * Bytes are read from SQLite into a staging buffer, verified, and then put into the timeline. A timeline that has
+ * tokens is emptied only after all chunks have been read and verified once. They are then read a second time, which
+ * is far cheaper than losing KV entries without need. Damage is not an error: out->why names it, and the caller
+ * prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	struct origin origin; /* kernels that computed the KV entries; fingerprint of the chunks' keys */
+	struct origin origin; /* kernels that computed the KV entries, and the fingerprint in the chunks' keys */
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	int32_t *id; /* tokens to restore */
@@ -64,7 +64,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
-/* Read chunk i, or the tail (i = chunks), to s->staging.  1, *found describes it; 0 = missing or damaged; -1. */
+/* Read chunk i, or the tail if i = chunks, into s->staging. Returns 1 and describes it in *found; 0 if it is missing
+ * or damaged; -1. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	if (i < l->chunks)
@@ -73,8 +74,8 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
-/* Read all chunks and the tail; load = 1: put them into the timeline, 0: only verify them.  1, 0 = one is missing
- * or damaged, -1. */
+/* Read and verify all chunks and the tail; load = 1: also put them into the timeline. Returns 1; 0 if one is missing
+ * or damaged; -1. */
 static int load_chunks(struct loading *l, int load, struct err *e)
 {
 	int32_t count = l->chunks + (l->tail > 0);
@@ -115,7 +116,7 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* Tell the timeline which KV entries other kernels computed; later saves record it. */
+/* Tell the timeline which KV entries other kernels computed. Later saves store that in the fingerprint. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -155,8 +156,8 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* 3 = exactly this fingerprint; 2 = begun by other kernels, continued by ours; 1 = other kernels; 0 =
-	 * unusable */
+	/* How well the fingerprint fits ours. 3: equal; 2: other kernels computed the first KV entries, ours the
+	 * newest; 1: other kernels computed the newest; 0: unusable. */
 	int fits;
 };
 
@@ -171,7 +172,7 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the best head of a message: the largest `fits`, then the newest.  1, 0 = none, -1. */
+/* Find the best head of a message: the largest `fits`, then the newest. Returns 1; 0 if there is none; -1. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -205,7 +206,8 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 	return rc < 0 ? -1 : found;
 }
 
-/* Compare the size of a head's parts with its row, which may be damaged.  1 = equal, 0, -1. */
+/* Compare the stored bytes of a head with the size in its row, which may be damaged. Returns 1 if equal, else 0;
+ * -1. */
 static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 {
 	int64_t n = 0;
@@ -283,8 +285,8 @@ static void note_used(struct snaps *s, int64_t head)
 	s->n_used = i < s->n_used ? s->n_used : i + 1;
 }
 
-/* End a failed load. Return 0 after a read error, with the reason in out->why, because the caller can prefill
- * instead. Return -1 if memory is short or the load is cancelled. */
+/* Handle a failed load. Returns -1 if memory is short or the load was cancelled. Returns 0 after other errors, with
+ * the reason in out->why, because the caller can prefill instead. */
 static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {
@@ -344,10 +346,10 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 	return rc;
 }
 
-/* ---- by tokens alone ----
+/* ---- loading without a head, by tokens ----
  *
- * Uses only chunks that this program's kernels computed. Chunks of other kernels would serve, too, but then every
- * session with the text would carry their origin forever, to save what a GPU computes in seconds. */
+ * Only chunks of this program's kernels are used. Chunks of other kernels would do, too, but every session with this
+ * text would then be marked with these kernels forever. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {

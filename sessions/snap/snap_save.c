@@ -1,8 +1,8 @@
-/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head.
+/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head (the record that needs them).
  *
- * Order matters. The first transaction reserves the head, so that its chunks count as needed. Chunks follow in
- * transactions of bounded size. The last transaction marks the head done and deletes the heads that it replaces. An
- * interrupted save leaves the older head in place, and the chunks written so far serve the next attempt. */
+ * The first transaction inserts the head unfinished, so that its chunks are not deleted as unneeded. Chunks follow in
+ * transactions of bounded size. The last transaction finishes the head and deletes the heads that it replaces. If the
+ * save is interrupted, the older head is still there, and the chunks written so far are found by the next save. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,14 +16,14 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id; /* copies; the timeline's array is valid only until the next call */
+	int32_t *id; /* copy: the timeline's own array is valid only until its next call */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	uint8_t (*key)[KEY_BYTES];
-	/* For each chunk: number, 0 = missing; write: 1 = it is missing, or lacks the sliding-window layers that the
-	 * timeline has; windows: the timeline holds all its layers. */
+	/* For each chunk: its number, 0 = missing. write: 1 if it must be written, because it is missing or lacks the
+	 * sliding-window layers. windows: 1 if the timeline still has the entries of those layers. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows;
@@ -74,7 +74,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
 }
 
-/* Compute the keys of all chunks and find which of them exist. */
+/* Compute the keys of all chunks, and find the chunks that are stored already. */
 static int gather_chunks(struct saving *w, struct err *e)
 {
 	static const uint8_t none[KEY_BYTES];
@@ -120,7 +120,7 @@ static int gather_head(struct saving *w, const void *extra, size_t n_extra, stru
 	return 0;
 }
 
-/* Estimate the size on disk: pages are not completely filled, and the tree needs some. */
+/* Estimate the size on disk, with unused space in pages and pages of the B-trees. */
 static uint64_t on_disk(uint64_t bytes)
 {
 	return bytes + bytes / 128 + 32 * PAGE_BYTES;
@@ -136,12 +136,12 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* Beyond the budget, older chunks are deleted first and their pages reused. */
+	/* The file does not grow beyond the budget: older chunks are deleted and their pages reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = MAX(used, w->s->budget);
 	grow = full > used + empty ? full - used - empty : 0;
-	/* Leave space for the journal and for chat.db, which matters more. */
+	/* Leave 8 MiB of the disk free for the journal and for chat.db. */
 	grow += 8u << 20;
 	if (grow > room)
 		return err_set(
@@ -152,8 +152,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Commit and begin the next transaction.  -1 if another process has deleted the reserved head or put the file
- * aside. */
+/* Commit and begin the next transaction. -1 if another process has deleted our unfinished head or replaced the
+ * file. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -172,7 +172,8 @@ static int next_transaction(struct saving *w, struct err *e)
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
-/* Account for `bytes` in the current transaction; if it would exceed SNAPS_TX_BYTES, commit and begin the next. */
+/* Count `bytes` that are about to be written. If the transaction would exceed SNAPS_TX_BYTES, commit it and begin the
+ * next. */
 static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 {
 	if (w->pending && w->pending + bytes > SNAPS_TX_BYTES) {
@@ -200,7 +201,8 @@ static int reserve_head(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Commit first: pages freed by the same transaction would be copied to the journal before reuse. */
+	/* Commit before writing: pages that this transaction freed would be copied to the journal before their
+	 * reuse. */
 	return dropped ? next_transaction(w, e) : 0;
 }
 
@@ -213,7 +215,8 @@ static int write_chunks(struct saving *w, struct err *e)
 
 		if (!c->write)
 			continue;
-		/* Look again: another process that prefills the same text may have saved this chunk. */
+		/* Look up the chunk again: another process that prefills the same text may have saved it
+		 * meanwhile. */
 		if (room_in_transaction(w, plan_bytes(w, c), e) ||
 		    chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
@@ -283,7 +286,7 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* Apply the budget again, now without protecting the session's previous head. */
+/* Delete until the budget is kept. The session's previous head may be deleted now, since the new one is finished. */
 static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;
@@ -303,7 +306,7 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	    snaps_begin(w->s, e))
 		return -1;
 	if (db_end(&w->s->db, save_body(w, extra, n_extra, e), e)) {
-		/* Delete the reserved head now; if that fails, the next start does it. */
+		/* Delete the unfinished head. If that fails, the next start deletes it. */
 		if (w->committed && !db_damaged(&w->s->db)) {
 			int code = w->s->db.code;
 			if (!snaps_begin(w->s, NULL))

@@ -1,13 +1,13 @@
 /* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
  *
  * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
- * another version wrote, is put aside under another name, and a new one is created. The user reads one sentence and
- * waits while the text is prefilled again.
+ * another version wrote, is renamed, and a new one is created. The user reads one sentence, and waits while the text
+ * is prefilled again.
  *
- * Rollback journal instead of WAL: chunks are appended once, and pages that were free before need no copy in the
- * journal, so a save writes its bytes once. Pages of 8 KiB: each save writes about twelve pages of trees and free
- * lists, most of them a second time to the journal; with larger pages this is more than a tenth of a short turn.
- * Loading is as fast with 8 KiB as with 16, 32 or 64. */
+ * A rollback journal is used instead of WAL: chunks are only appended, and pages that were free before need no copy
+ * in the journal, so a save writes its bytes once. Pages have 8 KiB: each save writes about twelve pages of B-trees
+ * and free lists, most of them also to the journal. With larger pages that would be more than a tenth of a short
+ * turn's save. Loading was measured as equally fast with 8, 16, 32 and 64 KiB. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define BUDGET_DEFAULT ((uint64_t)8 << 30)
 
-/* The schema.  On opening it is compared word for word; any difference means the file is not ours. */
+/* The schema. A file whose schema differs in any word was not made by this program. */
 static const char *const schema[] = {
 	"CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
 	"CREATE TABLE chunk(key BLOB PRIMARY KEY, id INTEGER, depth INTEGER, bytes INTEGER, used INTEGER) WITHOUT ROWID",
@@ -89,15 +89,16 @@ static int configure(struct snaps *s, struct err *e)
 
 	/* Refuse rows longer than any that this program writes. */
 	sqlite3_limit(s->db.h, SQLITE_LIMIT_LENGTH, PART_BYTES + (1 << 20));
-	/* SQLite silently opens a file without write permission read only. */
+	/* If the file is not writable, SQLite opens it read only without an error. */
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST clears deleted bytes inside pages.  Free pages are overwritten by snaps_scrub(), only on request and at
-	 * half the cost of SQLite's full mode. */
+	/* FAST clears deleted bytes only in pages that stay in use. Free pages are overwritten by snaps_scrub(), and
+	 * only when a session is deleted; this costs half of secure_delete=ON. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Without spilling: each spill costs a sync of the journal, and our transactions are bounded. */
+	/* Keep changed pages in memory until the commit: writing them earlier would need a sync of the journal each
+	 * time. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -139,7 +140,7 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
-/* 1 if byte 18 of the file's header (write format) is invalid, for which SQLite opens the file read only. */
+/* 1 if the write version in the file's header (byte 18) is invalid. SQLite opens such a file read only. */
 static int write_format_damaged(const struct snaps *s)
 {
 	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -179,7 +180,7 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Continue above the largest number in use: parts without an owner may still carry an old number. */
+/* Continue above the largest number in use, also in table `part`, where damage may leave rows of deleted chunks. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -199,7 +200,7 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	return 0;
 }
 
-/* Finish what a crash left: reserved heads, free pages to overwrite, chunks unused for a day. */
+/* Finish what a crash interrupted: delete unfinished heads and chunks unused for a day, and overwrite free pages. */
 static int finish_interrupted(struct snaps *s, struct err *e)
 {
 	int64_t work;
@@ -220,8 +221,8 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename the file to *where, with its journal, which SQLite would otherwise play back into the new file.  Foreign
- * files each get a new name; of ours the last one replaces the one before. */
+/* Rename kv.db and set *where to its new name. Its journal must not stay, or SQLite would play it back into the new
+ * file. A foreign file gets a name that is free; a damaged file of ours replaces the one renamed before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
@@ -242,7 +243,7 @@ static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct 
 
 		str_addf(&from, "%s%s", s->path, suffix[i]);
 		str_addf(&to, "%s%s", where->p, suffix[i]);
-		/* Our own journal is deleted; a foreign one moves with its file. */
+		/* The journal of a damaged file is deleted; that of a foreign file is renamed with it. */
 		if (v == FOREIGN ? rename(from.p, to.p) : unlink(from.p))
 			if (errno != ENOENT)
 				rc = err_set(e, ERR_FAIL, "'%s' is in the way and cannot be moved: %s", from.p,
@@ -437,7 +438,7 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* Store times of use.  Errors are ignored: the times only order deletions. */
+	/* Store when heads were loaded. Errors do not matter: the times only determine what is deleted first. */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
