@@ -24,8 +24,7 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-#define RACY_MS                                                                                                        \
-	100 /* ms. A younger file may change once more within one clock tick, so with the same times: its hash is not stored */
+#define RACY_MS 100 /* ms; the hash of a younger file is not stored, as one clock tick may hide a change */
 
 /* ---- the weights ---- */
 

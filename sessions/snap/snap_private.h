@@ -48,7 +48,7 @@ struct snaps {
 	struct store *store;
 	char *path, *vfs;
 	uint64_t budget;
-	dev_t device; /* device and inode of the open file: they differ from those of s->path if another process has replaced the file */
+	dev_t device; /* device and inode of the open file, to notice that it was replaced */
 	ino_t inode;
 	int64_t serial;   /* number for the next chunk or head; valid inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */

@@ -1,14 +1,14 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * A question beside a text that is being read contains all text read so far; an edited question contains most of the
- * one it replaces. Such questions are children of one parent:
+ * A question about a text that is still being read contains all text read so far. An edited question contains most of
+ * the question that it replaces. Such questions are children of one parent:
  *
  *     parent --+-- 7   [text read until then][question]
- *              +-- 9   [beginning: 2 MB of 7][text read since][question]
- *              +-- 12  [beginning: 2.1 MB of 9][text read since][question]
+ *              +-- 9   [beginning: first 2 MB of 7][text read since][question]
+ *              +-- 12  [beginning: first 2.1 MB of 9][text read since][question]
  *
- * A beginning refers to a smaller id, so every walk ends. The search index holds only the bytes that a row stores
- * itself, so a word in the common beginning is found once. */
+ * A beginning refers to a smaller message id, so following the references ends. The search index contains only the
+ * bytes that a row stores itself, so a word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -30,8 +30,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Copy the part of the first `bytes` bytes of message id's text that its own row stores to its place in out.
- * *rest describes the part before it.  1, 0 = the bytes are lost, -1. */
+/* Of the first `bytes` bytes of message id's text, copy the bytes that its own row stores to their offset in out.
+ * *rest describes the bytes before them. Returns 1; 0 if the bytes are lost; -1. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -182,7 +182,7 @@ int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
 	int64_t id;
 	int rc;
 
-	/* In ascending order: the beginning of a later message may include an earlier message of the list. */
+	/* In ascending order: the beginning of a later message may refer to an earlier message of this list. */
 	while ((rc = db_find(&s->db, e, &id,
 	                     "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
 	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1",

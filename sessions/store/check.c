@@ -1,8 +1,8 @@
 /* sessions/store/check.c - checks all of chat.db.
  *
- * SQLite's own check sees structure only, not a flipped bit in a text. So messages and documents have checksums, the
- * tree has rules, and the search index is compared with the messages. Only the indexes are repaired here: they can be
- * rebuilt from messages and documents at any time. */
+ * SQLite's own check finds damaged structure, not a flipped bit in a text. So messages and documents have checksums,
+ * the links between messages are checked, and the search index is compared with the messages. Only the indexes are
+ * repaired, since they can be rebuilt from messages and documents. */
 #include "sessions/store/passages.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ struct checking {
 	int wrong;
 };
 
-/* End one part of the check.  If rc < 0 and the file is damaged, report the error *seen and return 0; other errors
- * return -1. */
+/* Finish one part of the check. rc < 0 means that it failed with error *seen: if the file is damaged, report the
+ * error and return 0; else return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)

@@ -203,9 +203,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing.  A writer in WAL mode has a -wal file, another writer a -journal.  On a full
- * disk an empty -wal does not count: this reader has just made it, and a writer would have the shared memory for
- * which there was no space. */
+/* 1 if no process can be writing: there is no -wal file (left by WAL mode) and no -journal. full_disk: an empty -wal
+ * is allowed, since this reader has just created it. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };
@@ -383,7 +382,7 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	/* BEGIN and COMMIT are "read-only" statements without columns, but part of writing. */
+	/* sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too, but they have no columns. */
 	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
@@ -476,8 +475,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* SQLite's own lock separates transactions.  Before 3.51.3 it does not separate a checkpoint from a commit of
- * another process, which can damage the file.  The gate lets one process at a time do either. */
+/* SQLite before 3.51.3 may run a checkpoint beside another process's commit, which can damage the file. The gate (a
+ * lock between processes) lets only one process do either. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;

@@ -16,8 +16,8 @@
 /* Largest value in bytes.  A document of DOC_BYTES_MAX read as Windows-1252 has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)
 
-/* A lock between processes: byte `at` of file fd, locked while a database is changed.  depth counts nested
- * entries. */
+/* A lock between processes, held while a database is changed: byte `at` of file fd. depth: how often this process has
+ * entered. */
 struct gate {
 	int fd;
 	int64_t at;
@@ -54,8 +54,8 @@ int db_error(struct db *, const char *doing, struct err *);
  * the schema and its constraints, so a violated constraint is damage, too: a search index with zeroed pages
  * reports one. */
 int db_damaged(const struct db *);
-/* Like db_damaged(), for a search index, which can be rebuilt: "no memory" and "too big" count as damage, too,
- * because a damaged row can claim any length. */
+/* Like db_damaged(), for a search index, which can be rebuilt. "No memory" and "too big" count as damage, too,
+ * because a damaged row can state any length. */
 int db_index_damaged(const struct db *);
 
 /* Run statements without arguments and ignore their rows: pragmas, DDL. */
@@ -76,8 +76,8 @@ int db_run(struct db *, struct err *, const char *sql, const char *types, ...);
 /* *out = first column of the first row: 1, 0 = no row, -1. */
 int db_find(struct db *, struct err *, int64_t *out, const char *sql, const char *types, ...);
 
-/* Read a column: as NUL-terminated text, never NULL; as bytes and length (blob = 0: as text); clamped to a
- * non-negative int32_t. */
+/* Read a column. db_text(): as NUL-terminated text, never NULL. db_bytes(): as bytes and their number; blob = 0: as
+ * text. db_small() clamps a number to 0 .. INT32_MAX. */
 const char *db_text(sqlite3_stmt *, int column);
 const void *db_bytes(sqlite3_stmt *, int column, int blob, size_t *n);
 int32_t db_small(int64_t); /* 0 .. INT32_MAX */

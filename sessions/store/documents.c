@@ -18,7 +18,7 @@ static int64_t row_sum(const struct row *r)
 	struct str tail = { 0 };
 	int64_t sum;
 
-	/* A row without file data (all rows of format 2 and older) has a checksum of its name alone. */
+	/* Rows without a source file (all rows of format 2 and older) have a checksum of the name alone. */
 	str_add(&tail, r->name, r->n_name);
 	if (r->n_file || r->n_path || r->mtime) {
 		str_addf(&tail, "%c%lld %zu ", 0, (long long)r->mtime, r->n_file);

@@ -1,13 +1,12 @@
 /* sessions/store/locks.c - locks of the store and of each session.
  *
- * File `lock` is locked by flock(). The first process locks it exclusively while it checks and migrates the database,
- * then shares it with all processes that have the store open; an older weir holds it exclusively until it ends. Its
- * text is the pid of the first process and the boot id of its machine. SQLite's log needs memory shared by all
- * processes, so a process on another machine waits until the first machine has left.
+ * File `lock` is locked with flock(). The first process locks it exclusively while it checks and migrates the
+ * database, and then shares the lock with later processes. An older weir holds it exclusively until it ends. The file
+ * contains the first process's pid and the boot id of its machine. SQLite's log needs shared memory, so a process on
+ * another machine must wait until the first machine's processes have ended.
  *
- * File `writers` has a range of RANGE bytes for each session: the process that writes the session locks the range and
- * stores its pid there. Bytes 0 and 1 are the gates of chat.db and kv.db (db.h). The kernel drops all locks when a
- * process ends. */
+ * File `writers` has RANGE bytes for each session. The process that writes the session locks them and stores its pid
+ * there. Bytes 0 and 1 are the gates of chat.db and kv.db (db.h). The kernel drops all locks when a process ends. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,8 +1,8 @@
-/* sessions/store/outlines.c - stores pages and headings of texts.
+/* sessions/store/outlines.c - stores the marks of texts: offsets of pages and headings.
  *
- * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label. The same text may
- * come from files of two types; the first one with marks wins. A damaged row loses little: marks are then found again
- * in the text, as far as the text shows them. */
+ * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label. If two files of
+ * different types have the same text, the marks stored first are kept. If a row is damaged, marks are searched in the
+ * text again. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 

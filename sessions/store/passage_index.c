@@ -8,8 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FTS5 levels after which the index is emptied instead of optimized: each optimize adds a level (also in
- * search.c) */
+/* Limit on FTS5's levels, as in search.c. Each optimize adds a level; an index with more is emptied instead. */
 #define LEVELS_MOST 30
 #define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
@@ -303,8 +302,8 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* Delete the rows of one text; st is a row of the query in passages_drop_orphans(). FTS5 needs the old words to
- * delete a row. 0; -1 = error; -2 = the words are lost, so the whole index must be emptied. */
+/* Delete the rows of one text; st is at a row of the query in passages_drop_orphans(). FTS5 needs the old words for
+ * that. Returns 0; -1 on error; -2 if the words are lost and the whole index must be emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

@@ -1,9 +1,9 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * Passages and their sentences are scored by bm25 (Robertson and Zaragoza 2009). The index returns the sentences with
- * a word. A word rarely occurs twice in a sentence, so the number of a passage's sentences with the word serves as
- * its count in the passage. The question is cut into words by SQLite's own tokenizer, and each word is quoted in the
- * FTS5 query. */
+ * Passages and their sentences are scored by bm25 (Robertson and Zaragoza 2009). The index only tells which sentences
+ * contain a word. bm25 needs the number of occurrences in a passage: the number of its sentences with the word is
+ * taken, since a word rarely occurs twice in a sentence. SQLite's own tokenizer cuts the question into words, and
+ * each word is quoted in the FTS5 query. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -119,14 +119,14 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage: sentences from .. to, as indexes over all texts, and its scores so far. covered: sum of the weights of
- * the words found. */
+/* A passage: sentences from .. to, numbered over all texts, and its scores so far. covered: sum of the weights of the
+ * question's words found in it. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* the last word of the question found in the passage, and in its heading: its index in the question from 1,
-	 * 0 = none; so a word counts once */
+	/* number (from 1) of the last word of the question found in the passage, and in its heading, so that no word
+	 * is counted twice; 0 = none */
 	uint32_t has, headed;
 };
 struct search {
@@ -138,7 +138,7 @@ struct search {
 	struct place *place;
 	size_t n_place, cap;
 	uint32_t *place_of; /* [n_sentence] index of the sentence's place */
-	/* [n_place] index of the place with the passage's heading; the place itself if it has no heading */
+	/* [n_place] index of the passage that contains this passage's heading; its own index without a heading */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
 	uint32_t *has; /* [n_sentence] number (from 1) of the last word found in the sentence */
@@ -160,7 +160,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* Load the rows of all texts and group them into places (passages). Returns 0 or -1. */
+/* Load the sentences of all texts and group them into passages (struct place). Returns 0 or -1. */
 static int search_open(struct search *s, struct err *e)
 {
 	uint64_t words = 0;
@@ -300,8 +300,8 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Score word i of the question and its related words. Returns its weight; 0 = skipped, the word is in more than
- * `most` sentences; -1 = error. */
+/* Score word i of the question, and words related to it. Returns its weight; 0 if it was skipped because more than
+ * `most` sentences contain it; -1 on error. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
                          struct err *e)
 {
@@ -359,7 +359,7 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 	return best;
 }
 
-/* Describe place p. whole: sum of the weights of the question's words. */
+/* Describe passage p for the caller. whole: sum of the weights of all words of the question. */
 static struct found_passage place_found(const struct search *s, const struct place *p, double whole)
 {
 	size_t best = best_sentence(s, p);

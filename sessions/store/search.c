@@ -54,9 +54,9 @@ int index_rebuild(struct db *d, struct err *e)
 	return index_replace(d, e);
 }
 
-/* 1 if the index has more than LEVELS_MOST levels, else 0; -1 on error. Each rewrite adds a level (seen in SQLite
- * 3.40), and above 2,000 the index reports itself damaged. FTS5's structure record has four bytes and then the number
- * of levels, one byte while it is below 128. */
+/* 1 if the index has more than LEVELS_MOST levels, else 0; -1 on error. Each rewrite adds a level; with more than
+ * 2,000 FTS5 reports the index as damaged. The byte at offset 4 of FTS5's structure record is the number of levels,
+ * if below 128. */
 static int many_levels(struct store *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");

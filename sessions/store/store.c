@@ -390,7 +390,7 @@ static int open_to_write(struct store *s, struct err *e)
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* Used by session_delete(): messages that other sessions show. */
+	/* Used by session_delete(): ids of deleted messages that other sessions still show. */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
@@ -449,7 +449,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s); /* after db_close(): a waiting process may open the file at once */
+	lock_free(s); /* only after db_close(), because a waiting process may then open the file */
 	for (size_t i = 0; i < LEN(s->row); i++)
 		str_free(&s->row[i]);
 	free(s->dir);

@@ -11,7 +11,7 @@
 
 #include "sessions/import/import.h"
 
-/* ---- the store (store.c: opening; session_rows.c, sessions.c, names.c, messages.c, beginnings.c, settings.c, documents.c, outlines.c, library.c; search.c; export.c; check.c) ---- */
+/* ---- the store (opening: store.c; the other files are listed in store_private.h) ---- */
 
 struct store;
 struct store_options {
@@ -49,8 +49,8 @@ struct session {
  * unknown.  *by = 0: another error. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
-/* Pid of another process that holds the session; -1 = held by an unknown process; 0 = free, or held by this
- * process. */
+/* Return the pid of another process that holds the session (may write it). -1: its pid is unknown; 0: no other
+ * process holds the session. */
 long session_writer(const struct store *, int64_t id);
 /* held on return; name NULL or "": unnamed */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
@@ -64,7 +64,7 @@ typedef int session_fn(const struct session *, void *ud);               /* nonze
 int session_list(struct store *, session_fn *, void *ud, struct err *); /* used last comes first */
 /* ERR_USAGE: the name is taken or not valid.  ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* 1 if the session has no message (undone ones count), no document, and was not forked from a session with
+/* 1 if the session has no messages (undone messages count), no documents, and was not forked from a session with
  * messages. */
 int session_is_empty(struct store *, int64_t id);
 /* Make a session that shows the messages of `id` up to `at` (0: the head).  It is held on return. */
@@ -207,8 +207,8 @@ int passages_find(struct passage_index *, const struct indexed_text *text, size_
  * Vectors are stored under the SHA-256 of the text and the encoder's id, as bytes that the caller defines, and are
  * deleted with the last document that has the text. */
 
-/* Keep the vectors of an index in memory in a file of their own, 64 MiB of them; a damaged file is deleted. If
- * the file cannot be used, they stay in memory. */
+/* Store the vectors of an in-memory index in a file of their own, up to 64 MiB. A damaged file is deleted. If the
+ * file cannot be used, the vectors stay in memory. */
 void passage_index_cache(struct passage_index *, const char *path);
 /* Read the vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */
 int vectors_read(struct passage_index *, const struct indexed_text *, uint64_t encoder, struct str *out, struct err *);
@@ -228,8 +228,8 @@ struct found_sentence {
 };
 /* Index a text unless it is indexed already, and give its number: > 0, ascending in the order of indexing. */
 int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* Find the sentences with at least one of the question's words, in index order; the caller frees *out.  *words:
- * bit i is set if word i was searched for (too common words are not).  The cost does not grow with the index. */
+/* Find the sentences with at least one of the question's words, in index order; the caller frees *out. *words: bit i
+ * is set if word i was searched for; words that are too common are not. So the cost does not grow with the index. */
 int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                    uint64_t *words, struct err *);
 

@@ -35,10 +35,10 @@ struct store {
 	int read_only;
 	int lock;            /* fd of the lock file, shared by all processes that write; -1 = read only */
 	int alone;           /* 1: no other process had the store open when this one opened it */
-	int64_t alone_at;    /* milliseconds since 1970 at which it was alone; 0 = it was not */
+	int64_t alone_at;    /* when it was alone, in milliseconds since 1970; 0 = it was not */
 	int writers;         /* fd of the file whose byte ranges are the gates and the session locks */
 	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
-	/* random identity of this chat.db; kv.db stores it, and is void beside another one */
+	/* random id of this chat.db; kv.db stores it, and is not used if the two differ */
 	uint8_t id[16];
 	struct str row[4]; /* strings of the last session_get() */
 };
@@ -82,7 +82,7 @@ int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
 void lock_free(struct store *);
-/* Read-only store: open the file of session locks, so that session_writer() works. */
+/* For a read-only store: open the file of session locks, which session_writer() needs. */
 void lock_look(struct store *);
 
 /* wal.c */

@@ -1,13 +1,13 @@
 /* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
- * After a crash the last changes are in the log alone. SQLite reads it up to the first frame with a wrong checksum and
- * silently drops the rest. After a crash the rest is the transaction that was being written. A flipped bit looks the
- * same, but the rest then includes committed transactions.
+ * SQLite reads the log up to the first frame with a wrong checksum and silently drops the frames after it. After a
+ * crash these belong to the transaction that was being written. After a flipped bit they include committed
+ * transactions.
  *
- * The two cases can be told apart. A transaction starts only after the one before it was synced, and each frame's
- * checksum chains from the frame before. If a frame after the bad one continues the chain from the end of a
- * transaction, then that transaction had been on the disk intact and has changed since. Damage inside the last
- * transaction looks like a crash and is not detected. */
+ * Checksums tell the two cases apart: each continues that of the frame before, and a transaction starts only after
+ * the one before it was synced. If a later frame continues the checksums from the end of a transaction, then that
+ * transaction was intact on disk and has changed since. Damage inside the last transaction looks like a crash and is
+ * not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* said: checksum stored in the last frame; is: checksum computed from its bytes.  Damage may be in either. */
+	/* The checksum stored in the last frame, and the checksum of its bytes. Either may be damaged. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
