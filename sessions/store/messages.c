@@ -424,7 +424,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork's base has one more child: the next message on the path to the fork. */
+	/* A fork shows one more child of `message`: the next message on the path to the fork's base. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)

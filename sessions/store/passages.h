@@ -50,7 +50,7 @@ void question_words_free(struct question_words *);
 /* ---- passage_index.c ---- */
 
 struct passage_index {
-	struct db *db; /* the database of the store, or &memory without a writable store */
+	struct db *db; /* the store's database; &memory if there is no writable store */
 	struct db memory;
 	struct db *vectors; /* database with the table of vectors: db, or &cache */
 	struct db cache;

@@ -22,9 +22,9 @@ struct store_options {
 	 * after this one was opened is not. */
 	int read_only;
 };
-/* Open the store; a file of an older format is migrated, and a copy of the old file stays beside it.  ERR_FAIL,
- * and nothing is changed: an older weir or another machine has the store open (the message names the process), the
- * file cannot be opened, it is damaged, or a newer weir wrote it. */
+/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL, with
+ * nothing changed, if an older weir or another machine has the store open (the message names the process), or if the
+ * file cannot be opened, is damaged, or was written by a newer weir. */
 int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
@@ -44,9 +44,9 @@ struct session {
 	int32_t tokens;        /* length of its token sequence at the last session_touch() */
 	int64_t parent;        /* the session it was forked from; 0 = none */
 };
-/* Become the only writer of the session, until session_leave() or the store is closed.  Call it before resuming:
- * functions that write do not check.  -1 with ERR_FAIL if another process is the writer: *by = its pid, or -1 =
- * unknown.  *by = 0: another error. */
+/* Become the only writer of the session, until session_leave() or the store is closed. Call before any change:
+ * functions that write do not check. -1: if another process is the writer, the error is ERR_FAIL and *by is its pid,
+ * or -1 if unknown; after any other error *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
 /* Return the pid of another process that holds the session (may write it). -1: its pid is unknown; 0: no other
@@ -194,8 +194,9 @@ struct found_passage {
 	double covered;           /* 0 .. 1: share of the question's words in the passage, weighted by idf */
 	int unknown;              /* 1: a name or number of the question is in none of the texts */
 };
-/* Index the texts that are not indexed yet, and score all passages of the texts for a question. *out: the passages in
- * the order of the texts; score 0: no word of the question. Returns 0 or -1; the caller frees *out. */
+/* Score all passages of the texts for a question; texts that are not in the index are added first. *out: the passages
+ * in the order of the texts, with score 0 if they contain no word of the question. Returns 0 or -1; the caller frees
+ * *out. */
 int passages_score(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                    size_t n, struct found_passage **out, size_t *n_out, struct err *);
 /* Find the passages with words of the question. out[most]: the best first; returns their number, or -1. */

@@ -69,15 +69,15 @@ static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* After a deletion: return free pages to the file system, and remove the deleted bytes from SQLite's log and from
+/* Call after a deletion. Returns free pages to the file system, and removes the deleted bytes from SQLite's log and
  * old copies. */
 void store_erase_traces(struct store *);
 /* Delete the copies that migrations and log damage left beside chat.db. */
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Lock the store.  s->alone = 1: exclusively, no other process has it open.  0: shared with processes of this
- * machine.  Waits up to LOCK_MS; -1 if another process holds it exclusively or on another machine. */
+/* Lock the store and set s->alone. 1: exclusively, no other process has it open; 0: shared with processes of this
+ * machine. Waits up to LOCK_MS. -1 if another process holds the lock exclusively, or runs on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
