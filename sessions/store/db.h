@@ -11,7 +11,7 @@
 #include <sqlite3.h>
 
 #define DB_BUSY_MS   5000  /* how long a writer waits for readers */
-#define DB_GATE_MS   60000 /* how long a change waits for one of another process: indexing a book takes seconds */
+#define DB_GATE_MS   60000 /* how long a change waits for another process; indexing a book takes seconds */
 #define DB_READER_MS 1000  /* how long a reader waits for a writer that closes or saves; a user may be waiting */
 /* Largest value in bytes.  A document of DOC_BYTES_MAX read as Windows-1252 has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)

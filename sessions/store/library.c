@@ -148,8 +148,8 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
 	return rc;
 }
 
-/* Remove quotes of the text from the stats of messages: questions store the passages that were sent with them,
- * answers the sentences of their sources. */
+/* The stats of messages quote documents: passages sent with a question, sentences that an answer rests on. Remove the
+ * quotes of the deleted text. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

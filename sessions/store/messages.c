@@ -70,7 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Checksum of a row.  text is what the row stores: the part after its beginning. */
+/* Compute the checksum of a row. text: what the row itself stores, without the beginning that it shares with another
+ * row. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -454,7 +455,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	return rc;
 }
 
-/* Count the messages of a session.  A fork has the messages on the path to its base, and its own. */
+/* Count the messages of a session. A fork's count includes the messages from the first one to its base. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {
 	struct node n = { 0 };

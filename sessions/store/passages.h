@@ -71,8 +71,8 @@ struct passage_rows {
 int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
-/* Delete the rows of texts without a document. Call inside the transaction that deletes the texts, before they are
- * deleted. Returns 0 or -1. */
+/* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.
+ * Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);
 /* Check structure and checksums of the index. 1 = good, 0 = damaged, -1 = error. */
 int passages_whole(struct db *, struct err *);
