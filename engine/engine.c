@@ -14,7 +14,7 @@
 /* ---- describing the file ---- */
 
 /* Return the number of tensors of each type as text, most frequent type first: "210 Q4_1, 61 F32". The caller frees
- * it. Copy the name of the type that takes most bytes to main_type. */
+ * it. Copy the name of the type whose tensors take the most bytes to main_type. */
 static char *types_text(const struct gguf *g, char *main_type, size_t cap)
 {
 	struct {
@@ -148,8 +148,8 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 	return 0;
 }
 
-/* Check that the weights fit into the backend's memory; be = NULL: into the system's memory. Called before they are
- * loaded. */
+/* Check, before the weights are loaded, that they fit into the backend's memory, or into system memory if be is
+ * NULL. */
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
@@ -213,8 +213,8 @@ static int open_device(struct engine *e, const struct engine_options *o, struct 
 	return 0;
 }
 
-/* Return a nonzero hash that is equal for all quantisations of a model: of its sizes and its F32 vectors (norms and
- * biases), which quantisation does not change. */
+/* Return a nonzero hash of the model's sizes and F32 vectors (norms and biases). Quantisation does not change these,
+ * so all quantisations of a model have the same hash. */
 static uint64_t fingerprint_of(const struct model *m, const struct gguf *g)
 {
 	const struct hparams *hp = &m->hp;

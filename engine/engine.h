@@ -36,18 +36,18 @@ struct engine_options {
 	const char *lora;  /* file of a LoRA adapter, or NULL */
 	double lora_scale; /* factor of the adapter's changes */
 	const char *pre;   /* pre-tokenizer in place of the file's, or NULL */
-	/* name of a built-in chat template or of another template in the file, or a path; NULL = the file's main
-	 * template */
+	/* name of a built-in chat template, name of a template in the model file, or path of a template file; NULL =
+	 * the model file's main template */
 	const char *chat_template;
 	/* called while weights are loaded: `done` of `total` bytes are loaded; may be NULL */
 	void (*progress)(uint64_t done, uint64_t total, void *ud);
 	void *progress_ud;
 };
 
-/* Facts about a loaded model. The engine owns the strings. A note or an error is "" if there is none. */
+/* Facts about a loaded model. The engine owns the strings. A note or error text is "" if there is none. */
 struct engine_info {
 	const char *path, *name;  /* name: general.name, else the file name */
-	char arch[32], quant[16]; /* quant: the type that holds most weight bytes */
+	char arch[32], quant[16]; /* quant: the type of most weight bytes */
 	char device[64];          /* "cpu avx512, 2 threads"; "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[200];    /* why "auto" did not use the GPU */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
@@ -60,11 +60,11 @@ struct engine_info {
 	int has_template;         /* 1: the file carries a template, usable or not */
 	/* properties of the chat template, 0 or 1: */
 	int thinks_first; /* the template opens <think>: an answer begins with reasoning */
-	/* the template renders system messages; 0: put the system prompt in front of the first question */
+	/* 1: the template renders system messages; 0: put the system prompt in front of the first question */
 	int takes_system;
-	int wants_turns; /* the template refuses two questions in a row: join them into one message */
-	/* answers have a channel for reasoning and one for the answer itself (gpt-oss); the template omits the
-	 * reasoning of earlier answers */
+	int wants_turns; /* 1: the template refuses two questions in a row: join them into one message */
+	/* 1 (gpt-oss): an answer has two channels, one for reasoning and one for the answer itself; the template
+	 * omits the reasoning of earlier answers */
 	int channels;
 	int think_switch;       /* the template supports REPLY_NO_THOUGHT */
 	int think_ask;          /* the template supports REPLY_THOUGHT */
@@ -91,12 +91,13 @@ int engine_open(struct engine **out, const struct engine_options *, struct err *
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
-/* Return the length of a model file's head: all bytes before the weights. p[0 .. n) is the beginning of the file.
- * Return 0 if n is less than that length, and n if the bytes are not a model's. A sparse file with this head and the
- * model's full length can be opened with inspect_only or plan_only, before the weights are downloaded. */
+/* Return the length of a model file's head, which is everything before the weights. p[0 .. n) is the beginning of the
+ * file. Return 0 if the head is longer than n, and n if the bytes are not a model's. The head alone, as a sparse file
+ * of the model's full length, can be opened with inspect_only or plan_only. So a model can be examined before its
+ * weights are downloaded. */
 uint64_t engine_head_bytes(const void *p, uint64_t n);
 
-/* Return the i-th name that a user can choose; NULL past the end. */
+/* Return the i-th name of an architecture, a pre-tokenizer or a built-in chat template; NULL past the end. */
 const char *engine_arch_name(size_t i);
 const char *engine_pre_name(size_t i);
 const char *engine_template_name(size_t i);
@@ -200,7 +201,8 @@ int engine_render_stable(const struct engine *, const struct rendered *, size_t 
  * rendered. */
 int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
                         struct err *);
-/* Append text[0 .. n), whose tokens are id[0 .. n_id), to the last message. It must be rendered with RENDER_OPEN. */
+/* Append text[0 .. n), whose tokens are id[0 .. n_id), to the last message. The conversation must have been rendered
+ * with RENDER_OPEN. */
 void engine_render_add(const struct engine *, struct rendered *, const char *text, size_t n, const int32_t *id,
                        size_t n_id);
 
@@ -233,18 +235,19 @@ void kv_policy_help(struct str *out);
 /* Append the policy's text with all settings, even default ones. Sessions store this text, because defaults may
  * change. */
 void kv_policy_whole(const char *text, struct str *out);
-/* Append the policy's text without settings that only older versions had. A dropped setting is also appended to
- * *removed, as "every=2, pool=9", if its value gave other results than this version does. */
+/* Append the policy's text without settings that this version no longer has. A dropped setting is also appended to
+ * *removed, as "every=2, pool=9", unless its value is the one that this version always uses. */
 void kv_policy_current(const char *text, struct str *out, struct str *removed);
-/* Append the policy's text with one setting changed, as short as possible. ERR_USAGE: no such setting or value. */
+/* Append the policy's text with one setting changed; settings that have their default are omitted. ERR_USAGE: no such
+ * setting or value. */
 int kv_policy_with(const char *text, const char *key, const char *value, struct str *out, struct err *);
 /* 1 if the policy evicts KV entries, so that a sequence may be longer than the context. */
 int kv_policy_endless(const char *text);
 /* Whether timeline_switch_kv() can keep KV entries when it switches from or to a policy. */
 enum kv_sharing {
 	KV_SHARES_NOTHING, /* entries are never kept, because the policy evicts */
-	/* entries are kept when switching from the policy, but not when switching to it: it must observe a whole
-	 * prefill */
+	/* entries are kept when switching from the policy, but not when switching to it, because the policy must
+	 * observe a whole prefill */
 	KV_SHARES_AFTER,
 	KV_SHARES_BOTH /* entries are kept in both directions */
 };
@@ -259,9 +262,9 @@ struct timeline_options {
 	const char *kv_type; /* "f16" (NULL), "f32", "bf16" or "q8_0" */
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
-	/* Most bytes of memory for the cache, on a GPU of the GPU's memory; 0 = no limit. KV entries beyond the limit
-	 * go to an unlinked file in the user's cache directory, whose disk space is reserved on opening. With a GPU
-	 * they go to system memory instead, which only some policies allow (sift with a key sketch does). Results do
+	/* Maximum bytes of memory for the cache (on a GPU: of GPU memory); 0 = no limit. KV entries beyond the limit
+	 * go to an unlinked file in the user's cache directory; its disk space is reserved on opening. With a GPU
+	 * they go to system memory instead. Only some policies allow that (sift with a key sketch does). Results do
 	 * not change. */
 	uint64_t kv_memory;
 	/* Below 1, prompt tokens do not read the whole cache. In layers without a sliding window they read the blocks
@@ -274,7 +277,7 @@ struct timeline_options {
 /* Memory that opening a timeline takes, and what the machine has. In bytes unless said otherwise. */
 struct timeline_need {
 	int32_t ctx;            /* tokens, after defaults */
-	int32_t held;           /* tokens that the cache holds at most, however long the sequence gets */
+	int32_t held;           /* maximum number of tokens in the cache, however long the sequence gets */
 	uint64_t kv_bytes;      /* memory for the cache */
 	uint64_t scratch_bytes; /* memory of buffers */
 	uint64_t disk_bytes;    /* disk space for entries beyond kv_memory */
@@ -295,15 +298,15 @@ void timeline_close(struct timeline *);
 
 /* Called between the steps of a prefill. */
 typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
-/* Make the sequence equal to want[0 .. n). Tokens that it has in common with the current sequence are reused, the
- * others are computed. Return the number of reused tokens. Return -1 on error or cancel: the sequence is then valid
- * but shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress may be NULL. */
+/* Make the sequence equal to want[0 .. n). The leading tokens that both have in common are reused; the tokens after
+ * them are computed. Return the number of reused tokens. Return -1 on error or cancel: the sequence is then valid but
+ * shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress may be NULL. */
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
-/* Change the cache policy. Call timeline_sync() before the next step: it prefills what the new policy cannot reuse.
- * If both policies never evict, KV entries are reused, even those of generated tokens, which depend on the old
- * policy. (To recompute these, sync to the prompt first.) Call timeline_pin() again, because pinning is lost. After
- * -1 the timeline is unchanged. */
+/* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose entries the new
+ * policy cannot reuse. If neither the old nor the new policy evicts, KV entries are reused, even those of generated
+ * tokens, which depend on the old policy. (To recompute these, sync to the prompt first.) Call timeline_pin() again,
+ * because pinning is lost. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 /* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the sync() that brings
  * these tokens. That sync prefills tokens again if their slots change. ERR_FIT: too few slots would be left for other
@@ -402,19 +405,19 @@ struct ring_stats {
 	int32_t first[RINGS_MOST], last[RINGS_MOST];
 	int32_t seen;    /* tokens that entered the cache so far, pinned ones included */
 	int32_t evicted; /* tokens whose entries are evicted in all layers and KV heads */
-	/* tokens whose entries are evicted in some layers and heads only */
+	/* tokens whose entries are evicted in some layers and KV heads, but not in all */
 	int32_t evicted_in_part;
 	int32_t oldest; /* oldest token after the pinned ones that has an entry left; -1 = none */
 };
 struct timeline_stats {
-	int32_t n_tokens, ctx, batch; /* ctx: most tokens in the cache */
+	int32_t n_tokens, ctx, batch; /* ctx: maximum number of tokens in the cache */
 	int endless;                  /* 1: the sequence may be longer than ctx, because entries are evicted */
 	struct ring_stats rings;
 	uint64_t kv_bytes, scratch_bytes, kv_bytes_per_token;
 	uint64_t kv_used_bytes;     /* bytes of the KV entries in use, in memory and on disk */
 	uint64_t kv_disk_bytes;     /* disk space of the cache; 0 = no entries on disk (see kv_memory) */
 	uint64_t kv_host_bytes;     /* system memory that a GPU's cache uses (see kv_memory) */
-	uint64_t kv_resident_bytes; /* most memory that the open cache takes, on a GPU of the GPU's memory */
+	uint64_t kv_resident_bytes; /* maximum memory that the open cache takes (on a GPU: GPU memory) */
 	/* For a cache with entries on disk or in host memory: means over the tokens generated since the last prefill;
 	 * -1 = unknown. On a GPU they may lag by up to 32 tokens. */
 	double kv_fetched; /* bytes read per token from disk (or its page cache), on a GPU from host memory */
@@ -432,7 +435,7 @@ struct timeline_stats {
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
 /* Append the cache policy's text with all settings. */
 void timeline_policy(const struct timeline *, struct str *out);
-/* Return how many bytes of the cache a token reads that has pos tokens before it: KV entries, and what is scanned to
+/* Return how many bytes of the cache the token at index pos reads: its KV entries, and the data that are scanned to
  * select them. decode = 1: a generated token; 0: a token of a prompt. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
 /* Turn on measuring policy_seconds: time for rotating, selecting, summing attention mass and moving entries, but not

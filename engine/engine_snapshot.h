@@ -6,7 +6,7 @@
  *                     Sequences that begin with equal tokens have equal fixed entries and can share them.
  *     head            all other state: token ids, KV entries whose slots change (if the policy evicts), the policy's
  *                     state, the last logits. Key sketches are not saved but recomputed.
- * A timeline that has loaded both generates the same tokens as the saved one.
+ * A timeline that has loaded both parts generates the same tokens as the saved one.
  *
  * A snapshot can be loaded only into a timeline of equal identity (below). The caller stores and compares identities.
  * One line of the engine's identity may differ, "kernels": entries of other CPU kernels have the same layout and are
@@ -54,11 +54,11 @@ enum token_mark {
 };
 /* Return the marks of the tokens, one byte each, valid until the next call. *n = their number. */
 const uint8_t *timeline_marks(struct timeline *, size_t *n);
-/* 1 if layers with a sliding window still hold an entry of tokens first .. first + n, or if no layer has a window. */
+/* 1 if layers with a sliding window still hold any entry of tokens first .. first + n, or no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n to out: [n_layer][K, V][n_kv_head][n], timeline_token_bytes()
- * for each token. windows = 0: omit layers with a sliding window. This is needed if these layers have evicted the
- * entries, or will do so after loading. */
+ * for each token. windows = 0: omit layers with a sliding window. Omit them if they have evicted the entries, or will
+ * do so after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);

@@ -17,8 +17,9 @@ enum slot_what { SLOT_ADMITTED, SLOT_MOVED, SLOT_EVICTED };
 struct slot_event {
 	enum slot_what what;
 	int32_t token; /* index in the sequence */
-	int32_t ring;  /* ring that the token entered, or left if it was evicted; 1 = the newest ring */
-	float share;   /* share of pairs (layer, KV head) in which this happened in this call */
+	/* ring that the token entered or, if it was evicted, left; 1 = the ring of the newest tokens */
+	int32_t ring;
+	float share;   /* share of pairs (layer, KV head) in which the event happened during the call */
 	float evicted; /* share of pairs that have evicted the token so far */
 	float mass;    /* the token's attention mass, mean over these pairs; 0 = the policy does not sum it */
 };
@@ -54,16 +55,16 @@ struct cache_view {
 	 * Under h2o, h2o+ and snapkv nothing is evicted; there it is the share that generated tokens read until the
 	 * next prefill. */
 	uint8_t kept[VIEW_COLS];
-	/* where most of the column's entries are: 0 = pinned or no rings; i > 0 = ring i; VIEW_EVICTED = all are
-	 * evicted */
+	/* where the largest part of the column's entries is: 0 = pinned or no rings; i > 0 = ring i; VIEW_EVICTED =
+	 * all are evicted */
 	uint8_t where[VIEW_COLS];
 	enum view_watched watched; /* meaning of heat[] for tokens that are not pinned */
 	/* meaning of heat[] for pinned tokens; a column with both kinds of tokens shows the larger heat */
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
-	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) of the maximum (1 = that or less); 0 = nothing. The
-	 * maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4 tokens, in any
-	 * layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
+	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) of the maximum (h = 1: that or less); h = 0 means
+	 * nothing. The maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4
+	 * tokens, in any layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
 	/* attention mass that heat 255 stands for: a column's sum, mean over KV heads; 0 = heat is not mass */
 	float most;
@@ -80,7 +81,8 @@ struct cache_view {
 	 * unknown. Under auto only entries of pinned tokens count. Under h2o, h2o+ and snapkv: the number that the
 	 * next token will read. */
 	int32_t selected;
-	/* refresh, recycled: layers that selected anew for that token; -1 = unknown, or another policy */
+	/* policies refresh and recycled: number of layers that selected anew for that token; -1 = unknown, or another
+	 * policy */
 	int32_t refreshed;
 	/* refresh: cosine similarity of the query with that of the last selection, mean over the layers; -2 =
 	 * unknown */
@@ -97,14 +99,15 @@ struct cache_view {
 };
 /* Fill *out, with `cols` columns (1 .. VIEW_COLS) or fewer if the sequence is short. */
 void timeline_view(struct timeline *, int32_t cols, struct cache_view *out);
-/* Set out[i], i < n, to cache_view.kept of the single token first + i; 0 = no such token. */
+/* Set out[i], i < n, to the share of the KV entries of token first + i that are not evicted, coded as cache_view.kept
+ * (255 = all, 0 = none). 0 = no such token. */
 void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* ---- attention of one token (observe/observe_evidence.c) ---- */
 
-/* Append token id as if generated, and report what it attends to in one layer: p[i] = its share on token i, for all
- * tokens up to itself. Mean over the query heads of one KV head; head = -1: over all heads. p[i] = -1: no head read
- * token i. ERR_USAGE: no such layer or head. */
+/* Append token id as if generated, and report its attention in one layer: p[i] = the share that token i gets, for all
+ * tokens up to the new one. Mean over the query heads of one KV head; head = -1: over all heads. p[i] = -1: no head
+ * read token i. ERR_USAGE: no such layer or head. */
 int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *err);
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
@@ -126,7 +129,8 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 struct attention_read {
 	int known;   /* 0 = not measured, or the policy does not use sift */
 	float exact; /* share on the selected entries, estimated by the key sketch */
-	/* share on all other entries, 1 - exact, estimated by a sample of them; 0 = they are not read */
+	/* share on the entries that are not selected, 1 - exact, estimated by a sample of them; 0 = they are not
+	 * read */
 	float sampled;
 	float spread; /* standard error of `sampled`, which the sample estimates */
 };

@@ -1,7 +1,7 @@
 /* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table that replaces texts, called sources, when
  * the input is normalised.
  *
- * The table in the file is: a u32, the bytes of the trie; the trie of all sources; the replacements, each followed by
+ * The file has: a u32, the length of the trie in bytes; the trie of all sources; the replacements, each followed by
  * a zero byte. The trie is a double array of the library Darts-clone, an array of u32 units:
  *
  *	bits 0..7, bit 31   label: the byte that leads to this unit; bit 31 is set only in a source's value

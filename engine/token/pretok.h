@@ -10,8 +10,8 @@
 
 enum pretok_kind {
 	PRETOK_GPT2, /* contractions, " ?letters", " ?numbers", " ?symbols" */
-	/* letters with at most one other character before them; newlines belong to the symbols or blanks before
-	 * them */
+	/* a word is letters with at most one other character before them; newlines belong to the symbols or blanks
+	 * before them */
 	PRETOK_LLAMA3,
 	PRETOK_SEED,   /* as LLAMA3, but newlines do not join the symbols before them */
 	PRETOK_QWEN35, /* as LLAMA3, but combining marks count as letters */
@@ -21,7 +21,7 @@ enum pretok_kind {
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
-	int digits;      /* most digits in one word; 0 = no limit */
+	int digits;      /* maximum number of digits in one word; 0 = no limit */
 	int suffix;      /* TEKKEN: 1 = a contraction joins the word before it */
 	int whole_words; /* 1 = a word that is a token as a whole is not built by merging */
 	int add_bos;     /* default if the file lacks tokenizer.ggml.add_bos_token */

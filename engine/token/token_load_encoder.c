@@ -1,5 +1,5 @@
-/* engine/token/token_load_encoder.c - loads what only the vocabularies of encoder models have: Unigram's table of
- * replacements (charsmap) and flags, WordPiece's flags, and the prefix tree of both. */
+/* engine/token/token_load_encoder.c - loads what only the vocabularies of encoder models have. Unigram: the table of
+ * replacements (charsmap) and flags. WordPiece: flags. For both tokenizers: the prefix tree. */
 #include "engine/token/token_private.h"
 #include "engine/base/utf8.h"
 

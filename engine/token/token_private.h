@@ -184,12 +184,12 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* Append where each token ends, from the token with index out_at on. These tokens encode the bytes from..to of the
- * run. from = -1: the first token begins with a space that is not in the text. */
+/* For each token from index out_at on, append the offset in the text where the token ends. These tokens encode the
+ * bytes from..to of the run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Append an end for each token from index out_at on: the place where byte run_at - 1 of e->run ends in the original
- * text. */
+/* For each token from index out_at on, append the same offset: in the original text, just after the character that
+ * byte run_at - 1 of e->run came from. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
@@ -230,8 +230,8 @@ int load_encoder(struct vocab *, const struct gguf *, struct err *);
 /* Reserve n symbols and set n_sym to 0. */
 int merge_reserve(struct encoder *, size_t n);
 /* Merge neighbouring symbols until no pair has a merge: lowest rank first, and leftmost first among equal ranks.
- * pair() looks up the merge of two neighbours and sets rank and to of the first. If there is no merge, it changes
- * nothing. */
+ * pair() looks up the merge of two neighbours and sets the fields `rank` and `to` of the left one. If there is no
+ * merge, it changes nothing. */
 typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, const struct symbol *);
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Reserve n bytes in e->run; the old content is lost. */

@@ -32,7 +32,7 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 /* ---- attention ---- */
 
-enum { PROBE_HEADS = 256 }; /* most heads that a probe reduces to one row */
+enum { PROBE_HEADS = 256 }; /* maximum number of heads that a probe reduces to one row */
 
 /* Check all arguments except `out`, the parts' queries and their predicates. *slots = the number of slots of all
  * parts. */

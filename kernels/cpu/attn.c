@@ -8,7 +8,7 @@
 
 enum {
 	SMALL_ATTN = 64 << 10,  /* multiply-adds up to which one thread is faster than two */
-	STATE_BYTES = 64 << 20, /* most bytes of partial states */
+	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
 };
 
 /* One thread's working memory, cut from its part of the scratch buffer. */

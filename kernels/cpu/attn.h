@@ -6,7 +6,7 @@
 #include "kernels/cpu/cpu.h"
 
 enum {
-	TILE_QUERIES = 48, /* most (token, head) pairs of a tile */
+	TILE_QUERIES = 48, /* maximum number of (token, head) pairs in a tile */
 	/* most (token, head) pairs of a tile of a prompt. Larger tiles are used only if each thread gets at least
 	 * PROMPT_TILES of them. A block of keys is converted once per tile, so large tiles save conversions. */
 	PROMPT_QUERIES = 384,
@@ -29,7 +29,7 @@ struct attn_job {
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* its attn_scratch or attn_prompt_scratch */
 	/* The tokens that are computed in this run, t0 .. t1 - 1: */
 	int32_t t0, t1, tokens, tiles;
-	int32_t n_q;       /* most queries of a tile */
+	int32_t n_q;       /* maximum number of queries in a tile */
 	size_t part_bytes; /* bytes of scratch of one thread */
 	/* If each span is a task: */
 	struct attn_state *st; /* [tile][head][span][n_q] */
@@ -44,7 +44,7 @@ struct attn_job {
 	const struct attn_selection *selection;
 };
 
-enum { ATTN_MET_PARTS = 16 }; /* most parts of a call with predicates */
+enum { ATTN_MET_PARTS = 16 }; /* maximum number of parts of a call with predicates */
 struct attn_met {
 	struct attn_args a; /* points into this struct */
 	struct attn_part part[ATTN_MET_PARTS];

@@ -30,7 +30,7 @@
 
 enum {
 	COLS_SET = 48,                    /* columns prepared at a time, without residual planes */
-	COLS_WIDEST = 12,                 /* most columns of a tile at any level */
+	COLS_WIDEST = 12,                 /* maximum number of columns of a tile, at any level */
 	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual planes, padding */
 };
 

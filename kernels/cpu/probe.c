@@ -19,7 +19,7 @@ enum {
 	STEPS = 64,
 	OCTAVES = 32, /* thresholds are 2^(-step / STEPS), down to 2^-OCTAVES */
 };
-#define SCORE_BYTES ((size_t)16 << 20) /* most bytes of scores, unless one token needs more */
+#define SCORE_BYTES ((size_t)16 << 20) /* maximum bytes of scores, unless one token needs more */
 
 struct probe_job {
 	const struct attn_job *j;

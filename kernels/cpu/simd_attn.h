@@ -26,7 +26,7 @@ enum {
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
 	RUN = REGISTERS > 16 ? 6 : 3,  /* queries of a run over transposed keys */
-	FEW = REGISTERS > 16 ? 4 : 3,  /* most queries of a run that reads keys from their rows */
+	FEW = REGISTERS > 16 ? 4 : 3,  /* maximum number of queries of a run that reads keys in place */
 	HELD = REGISTERS > 16 ? 3 : 0, /* most queries that stay in registers while keys are read, for head_dim 64 */
 	/* most queries of a tile that always reads keys in place; with more queries, converting a block saves time */
 	FEWEST = 28,

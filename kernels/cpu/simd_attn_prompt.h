@@ -42,7 +42,7 @@ enum {
 	 * as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
-	N_RUN = REGISTERS > 16 ? 8 : 6,    /* most queries of a run */
+	N_RUN = REGISTERS > 16 ? 8 : 6,    /* maximum number of queries in a run */
 	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
 };
 
@@ -76,7 +76,7 @@ struct prompt_run {
 	float old[LANES], add[LANES]; /* factors of the earlier sums and of the block's sums */
 	int32_t r0, nr;
 	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
-	int32_t keys;                    /* most keys that one query sees, rounded up to two vectors */
+	int32_t keys;                    /* largest number of keys that one query sees, rounded up to two vectors */
 	/* 1: every query sees the whole block, and there is no softcap, bias or output of scores */
 	int plain;
 };

@@ -20,7 +20,7 @@ enum {
 	HEADS = 4,
 	ROWS = 4,
 	AHEAD = 5 << 10,
-	PANELS = REGISTERS > 16 ? 2 : 1,    /* most panels that are scanned together */
+	PANELS = REGISTERS > 16 ? 2 : 1,    /* maximum number of panels scanned together */
 	ROW_HEADS = REGISTERS > 16 ? 4 : 2, /* query heads that rows are multiplied with at a time */
 };
 

@@ -16,10 +16,10 @@
 
 enum {
 	BLOCKS_EACH = 2,       /* wanted blocks per multiprocessor */
-	MOST_LOOKED = 1 << 16, /* most measured tokens of one launch, with a probe */
-	COUNTERS = 32768,      /* most tiles of one launch, over all KV heads */
+	MOST_LOOKED = 1 << 16, /* maximum number of measured tokens in one launch, with a probe */
+	COUNTERS = 32768,      /* maximum number of tiles in one launch, over all KV heads */
 };
-#define SCORE_BYTES ((size_t)128 << 20) /* most bytes of scores, unless one token needs more */
+#define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
 struct attn_job {
 	struct cuda *c;

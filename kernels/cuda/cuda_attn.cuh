@@ -18,9 +18,10 @@
 
 enum {
 	ATTN_PARTS = 16,      /* parts of one launch, at most */
-	ATTN_DIMS = 256,      /* most dimensions of V that one block sums */
-	ATTN_PARTIALS = 1024, /* most partial results of one tile */
-	DECODE_QUERIES = 32,  /* most queries of a KV head for attn_decode; with more, attn_prefill is used */
+	ATTN_DIMS = 256,      /* maximum number of dimensions of V that one block sums */
+	ATTN_PARTIALS = 1024, /* maximum number of partial results of one tile */
+	DECODE_QUERIES =
+		32, /* maximum number of queries of a KV head for attn_decode; with more, attn_prefill is used */
 };
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
@@ -84,7 +85,7 @@ struct attn_plan {
 };
 
 /* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dimensions of a
- * chunk, fewest columns of a span. */
+ * chunk, minimum number of columns of a span. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };

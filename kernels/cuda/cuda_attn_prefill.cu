@@ -484,7 +484,7 @@ static int is_exact(const struct attn_plan *p)
 	return p->exact || p->type == DT_BF16;
 }
 
-/* most bytes of the kernel's static shared memory */
+/* maximum bytes of the kernel's static shared memory */
 enum { SHARED_REST = 1024 + ATTN_PARTIALS * 4 };
 
 struct attn_shape attn_prefill_shape(const struct attn_plan *p)

@@ -23,7 +23,7 @@
 
 /* warps of a block; rows that a warp computes at a time; rows that a block computes at a time */
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };
-/* most shared memory for x; bytes that 32 values of x need: two planes of bytes and an act_meta */
+/* maximum bytes of shared memory for x; bytes that 32 values of x need: two planes of bytes and an act_meta */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
 /* nvcc allocates registers best with all loops inlined into one function. Host compilers take a minute for that, so

@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* most products of one launch; most tokens of one launch */
+enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* maximum number of products, and of tokens, in one launch */
 
 /* One product. The caller leaves `first` and `per` to cuda_gemv(). */
 struct gemv_part {

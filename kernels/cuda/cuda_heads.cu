@@ -23,7 +23,7 @@ enum {
 	HEAD_JOBS = 5,
 	HEAD_TURNS = 3,
 	HEAD_WARPS = 4,
-	HEAD_MOST = 12288 /* most values of a head: they are in 48 KiB of shared memory */
+	HEAD_MOST = 12288 /* maximum number of values of a head: they must fit 48 KiB of shared memory */
 };
 
 struct head_turn {

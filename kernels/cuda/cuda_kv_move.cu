@@ -13,7 +13,7 @@ struct move_plane {
 	uint8_t *plane;
 	const int32_t *move;
 };
-enum { MOVE_PLANES = 56 }; /* most planes that fit in the argument of a kernel */
+enum { MOVE_PLANES = 56 }; /* maximum number of planes that fit in the argument of a kernel */
 
 struct move_args {
 	uint8_t *stage;     /* device memory for [n_kv_head][n] entries, if shared memory is too small */

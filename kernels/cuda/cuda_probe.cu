@@ -10,7 +10,7 @@
 
 enum {
 	THREADS = 256,
-	FEW_HEADS = 16, /* most heads whose median is found in registers */
+	FEW_HEADS = 16, /* maximum number of heads whose median is found in registers */
 	STEPS = 64,
 	OCTAVES = 32,
 	BINS = STEPS * OCTAVES,
@@ -52,7 +52,7 @@ static __device__ inline float median_of(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* HEADS: most heads of a median; 1 = no median is needed. */
+/* HEADS: maximum number of heads of a median; 1 = no median is needed. */
 template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;

@@ -10,17 +10,17 @@
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
-	SMALL = 16 << 10, /* most slots for which one block makes the whole selection */
+	SMALL = 16 << 10, /* maximum number of slots for which one block makes the whole selection */
 	SMALL_THREADS = 1024,
 	TAKE_THREADS = 512,
 	BINS = 4096,
 	CHUNK = 4096,
-	CHUNKS = 1024,  /* slots of one block, a chunk; most blocks of a KV head */
+	CHUNKS = 1024,  /* CHUNK: slots of one block; CHUNKS: maximum number of blocks for a KV head */
 	NEAR_POOL = 16, /* largest half window that is pooled without a launch of its own */
-	CLOSE = 2048,   /* most entries of the last bin that fit in shared memory */
+	CLOSE = 2048,   /* maximum number of entries of the last bin that fit in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,
-	COUNTED = TILE, /* most slots that are ordered by counting, which takes quadratic time */
+	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
 	/* Words of a KV head: counts of bins, then STATE words: finished blocks, the bin, slots above the bin. */
 	STATE = 4,
 	COUNTS = BINS + STATE,

@@ -20,7 +20,7 @@ struct gpu_info {
 	char name[80];       /* "NVIDIA H100 80GB HBM3"; "host" for the emulator */
 	int major, minor;    /* compute capability */
 	int processors;      /* multiprocessors */
-	int shared_max;      /* most bytes of shared memory of a block */
+	int shared_max;      /* maximum bytes of shared memory of a block */
 	int driver, runtime; /* versions; 13000 = 13.0 */
 	uint64_t memory;     /* bytes of device memory */
 };

@@ -22,7 +22,7 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
-	/* most bytes of a write that is done by a kernel, and only if half of the region is free */
+	/* maximum bytes of a write that a kernel does; a kernel does it only if half of the region is free */
 	GPU_WRITE_SMALL = 64 << 10
 };
 
@@ -38,7 +38,7 @@ struct gpu_step {
 	size_t n_arg, cap_arg;
 };
 
-/* Return the most launches of part i of a step. */
+/* Return the maximum number of launches in part i of a step. */
 int gpu_part_most(int i);
 /* Append a launch. Return 0, or -1 without memory. */
 int gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
@@ -58,7 +58,7 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 /* Write the name of a launch for messages: "rope_args". */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
 
-enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; fewest launches of a graph */
+enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; minimum launches of a graph */
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
