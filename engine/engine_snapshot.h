@@ -18,14 +18,14 @@
 
 /* ---- identities ---- */
 
-/* Append lines of text with all that decides the bits of entries and logits, except the weights' values: format, byte
- * order, architecture, hyperparameters, types and shapes of tensors, tokenizer, CPU kernels. */
+/* Append lines of text with everything, except the weights' values, that decides the bits of KV entries and logits:
+ * format, byte order, architecture, hyperparameters, types and shapes of tensors, tokenizer, CPU kernels. */
 void engine_identity(const struct engine *, struct str *out);
-/* Append lines of text with the settings of the timeline that decide the bits of entries: cache policy, entry type,
+/* Append lines of text with the timeline's settings that decide the bits of KV entries: cache policy, entry type,
  * step size, and the context if the policy depends on it. */
 void timeline_identity(const struct timeline *, struct str *out);
-/* Append the lines of timeline_identity() on which the entries of prefilled tokens (MARK_READ) depend. The policy is
- * not among them, because prefill attends to everything under every policy. */
+/* Append only those lines of timeline_identity() that the entries of prefilled tokens (MARK_READ) depend on. The
+ * cache policy is not among them, because prefilled tokens attend to all entries under every policy. */
 void timeline_entries_identity(const struct timeline *, struct str *out);
 /* State that the entries of the first n tokens were computed by other CPU kernels, whose name is by[0 .. n_by). While
  * the sequence has such tokens, the timeline's identities have the line "begun by BY until N", because later entries

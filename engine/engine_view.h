@@ -59,7 +59,8 @@ struct cache_view {
 	 * all are evicted */
 	uint8_t where[VIEW_COLS];
 	enum view_watched watched; /* meaning of heat[] for tokens that are not pinned */
-	/* meaning of heat[] for pinned tokens; a column with both kinds of tokens shows the larger heat */
+	/* Meaning of heat[] for pinned tokens. If some tokens of a column are pinned and some are not, heat[] has the
+	 * larger of the two values. */
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
 	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) of the maximum (h = 1: that or less); h = 0 means

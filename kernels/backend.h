@@ -569,7 +569,8 @@ struct backend_ops {
 	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
 	                   int32_t cap, int32_t slot0, int32_t n);
 	void (*fetch_slots)(struct backend *, const struct fetch_args *);
-	/* Make later operations wait for all prefetches (fetch_slots() with `ahead`). */
+	/* Make later operations wait until all prefetches are done. A prefetch is a fetch_slots() with
+	 * fetch_args.ahead = 1. */
 	void (*fetch_wait)(struct backend *);
 
 	/* ---- for the comparison policies quest and refresh ---- */

@@ -19,8 +19,8 @@ struct checkpoint {
 	struct str same; /* members that all keys have: model, engine, element type of the KV cache, chunk size */
 	int64_t taken, added;
 };
-/* Open the file that --resume names, and report how many results it has. A file with other content is refused and not
- * changed. */
+/* Open the file that --resume names, and report how many results it has. A file that contains anything other than
+ * results of an evaluation is refused and not changed. */
 int checkpoint_open(struct checkpoint *, const struct options *, struct err *);
 void checkpoint_close(struct checkpoint *);
 /* Note the model that runs; call before the first key. */

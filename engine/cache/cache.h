@@ -250,10 +250,10 @@ static inline int cache_keeps_all(const struct cache *c)
 {
 	return c->policy.def->retention->keeps_all;
 }
-/* Take over the store of another cache of the same model and type that never evicts, with the entries of n tokens.
- * The other cache gets this cache's empty store. If only one store is on disk or in host memory, entries are
- * copied. Returns 0, or -1 without memory for the copy. Call cache_rewind() before the next step: the selector has
- * not observed these tokens. */
+/* Take over from `other` the KV entries of n tokens and the states of recurrent layers. Both caches must have the
+ * same model and entry type, and policies that never evict. The caches exchange their stores. If only one store is on
+ * disk or only one is in host memory, entries are copied instead. Returns 0, or -1 without memory for the copy. Call
+ * cache_rewind() before the next step: the selector has not observed these tokens. */
 int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);

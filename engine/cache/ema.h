@@ -15,9 +15,10 @@ struct ema {
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
 /* Raise `shift` if the weights of tokens t .. t + n would overflow a float. Returns an exponent e <= 0: the caller
- * must multiply its older sums by 2^e. */
+ * must multiply all sums that it already has by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
-/* Call ema_scale(), then write the weights of tokens t .. t + n to weight[n]. Returns the exponent of ema_scale(). */
+/* Call ema_scale(), then write to weight[i], i < n, the factor by which the attention of token t + i is multiplied
+ * before it is summed. Returns the exponent that ema_scale() returned. */
 int32_t ema_weights(struct ema *, int32_t t, int32_t n, float *weight);
 /* Convert a sum of weighted values to the moving average after t tokens. */
 float ema_value(const struct ema *, float sum, int32_t t);

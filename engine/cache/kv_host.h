@@ -25,7 +25,8 @@ struct kv_fetched {
 };
 
 struct kv_host {
-	/* rows per KV head; most entries that a token selects; most KV heads of a layer */
+	/* rows: number of rows per KV head; listed: largest number of entries that a token selects; heads: largest
+	 * number of KV heads in any layer */
 	int32_t rows, listed, heads;
 	/* 1: prefetch entries that the next token will probably select. Tests and measurements set it to 0. */
 	int ahead;

@@ -82,7 +82,8 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	/* slots of sliding-window layers, including the copy of pinned windows */
+	/* slots: of sliding-window layers. An endless session also needs kv->copy: a copy of the entries in the
+	 * window at the end of the pinned prefix. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 

@@ -159,7 +159,8 @@ struct pick {
 	int32_t at, k;
 };
 struct picks {
-	/* [n_layer] slot[layer][cur[layer]] is the committed set, the other one is for a new set */
+	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set, the other element is free for a
+	 * new set */
 	struct pick (*slot)[2];
 	/* [n_layer]; fresh = 1: the running step selected a new set, which the commit makes current */
 	uint8_t *cur, *fresh;

@@ -249,7 +249,8 @@ static void count_held(struct view_work *w, int32_t first, int32_t n, int32_t *c
 	}
 }
 
-/* Return the result of timeline_kept() for a token, under a policy with ring buffers. */
+/* Return the share of heads that still have a token's KV entry, under a policy with ring buffers: 255 = all heads, 0
+ * = none. A head is a pair (layer, KV head), or a whole layer. */
 static uint8_t ring_kept(const struct rings *r, int32_t token)
 {
 	if (token < r->s.sinks || token >= r->t || rings_filling(r))

@@ -165,8 +165,8 @@ struct encoder {
 	 * it */
 	char *run;
 	size_t cap_run;
-	/* Unigram and WordPiece, if ends is set: [cap_run], where each byte of run[] ends in the text before
-	 * normalising */
+	/* [cap_run] For each byte of run[]: the offset in `text`, before normalising, just after the character that
+	 * the byte came from. Filled in for Unigram and WordPiece, if `ends` is not NULL. */
 	uint32_t *run_end;
 	struct cut *cut; /* Unigram: the best cuts of a word */
 	size_t cap_cut;

@@ -1,15 +1,16 @@
 /* kernels/cpu/matmul_x86.h (private to simd_matmul.h) - panel vectors and integer products on x86.
  *
  * AVX-512: a panel is 16 rows. For each row, vpdpbusd multiplies four unsigned stored values with four signed
- * activations and adds the products. On Zen 4 a block of Q4_1 and a column take eleven instructions of the two
- * multiplying units: eight vpdpbusd, a product of scales, two fma. So at most 8/11 of the processor's arithmetic
- * is useful; 94 to 96 % of this limit is reached.
+ * activations and adds the products. On Zen 4, a block of Q4_1 times a column takes eleven instructions: eight
+ * vpdpbusd, a product of scales, two fma. All eleven run on the two units that can multiply. So at most 8/11 of
+ * these units' arithmetic is useful; 94 to 96 % of this limit is reached.
  *
- * AVX2: a panel is 8 rows. Four products are summed in two steps: vpmaddubsw to 16-bit pairs, vpmaddwd to 32 bits.
- * A 16-bit pair must not saturate, and stored values up to m give pairs up to 2 * 127 * m. So before the second
- * step, the pairs of at most this many groups of four values are added:
+ * AVX2: a panel is 8 rows. Four products are summed in two steps: vpmaddubsw adds two products to a 16-bit sum, and
+ * vpmaddwd adds two of these sums to 32 bits. To save vpmaddwd, the 16-bit sums of several groups of four values are
+ * added before it. Without saturation that is possible for a limited number of groups, which depends on the largest
+ * stored value m, as a 16-bit sum can be 2 * 127 * m:
  *
- *     m <= 15   eight (a whole block)      m <= 31   four      m <= 63   two
+ *     m <= 15   eight groups (a whole block)      m <= 31   four      m <= 63   two
  *     table     one; table values are signed: |w| times the activation with w's sign (2 * 128 * 127 still fits)
  *
  * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and as two planes of

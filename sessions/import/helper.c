@@ -385,7 +385,8 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 
 	if (!complete && !c->n)
 		return pdf_refused(c, name, e);
-	/* Without a jail pdftotext was not started: the child has written an error record instead. */
+	/* If the child could not confine itself to its jail, it did not start pdftotext but wrote an error record,
+	 * which begins with 'E'. */
 	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) &&
 	    memmem(c->p, MIN(c->n, 400), "on this machine: no ", 20)) {
 		struct records r = { .d = d };

@@ -1,10 +1,12 @@
-/* sessions/snap/snap_load.c - restores a timeline from a head (its record at one message) bit for bit, or without a
- * head from the chunks of the longest prefix of its tokens.
+/* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache) bit for bit.
  *
- * Bytes are read from SQLite into a staging buffer, verified, and then put into the timeline. A timeline that has
- * tokens is emptied only after all chunks have been read and verified once. They are then read a second time, which
- * is far cheaper than losing KV entries without need. Damage is not an error: out->why names it, and the caller
- * prefills the text again. */
+ * With a head (the record of a timeline at one message), exactly the recorded state is restored. Without a head, the
+ * longest prefix of the wanted tokens is restored whose chunks (KV entries of 256 tokens) are stored.
+ *
+ * Bytes are read from SQLite into a staging buffer, verified, and then put into the timeline. If the timeline has
+ * tokens, all chunks are read and verified before it is emptied, and then read a second time. That is far cheaper
+ * than losing the timeline's KV entries because a chunk is damaged. Damage is not an error: out->why names it, and
+ * the caller prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>

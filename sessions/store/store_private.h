@@ -1,4 +1,4 @@
-/* sessions/store/store_private.h - the open store, for the files of this room and of sessions/snap.
+/* sessions/store/store_private.h - the open store, for the files of sessions/store and sessions/snap.
  *
  *     db.c            SQLite: opening, statements, transactions, error sentences
  *     store.c         directory, opening, migrations
