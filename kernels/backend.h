@@ -233,9 +233,9 @@ enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
-/* Measures attention during attn(): which slots got it (mass) and over how many it spread. p is the softmax
- * probability of a slot for one token and one query head. The call's slots are numbered through its parts in order;
- * column c of mass is slot number skip + c. */
+/* Measures attention during attn(): how much each slot got (mass), and over how many slots it spread. p is the
+ * softmax probability of a slot for one token and one query head. The call's slots are numbered through its parts in
+ * order; column c of mass is slot number skip + c. */
 struct attn_probe {
 	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]. NULL = not wanted. rows = n_kv_head, or
 	 * 1 if whole_layer. For each token, the p of the heads of a group (or of all heads) are reduced to one
@@ -255,7 +255,7 @@ struct attn_probe {
 	struct tensor *spread;
 	int32_t spread_col;
 	float share; /* probability, 0 .. 1 */
-	/* number of leading slots that have no column in mass; spread includes them */
+	/* number of leading slots that have no column in mass; spread counts them, too */
 	int32_t skip;
 };
 
@@ -370,8 +370,8 @@ enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS 
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* Behind the slots' columns each row has 4 columns: its slot + 1, the number of the last call that used
-	 * it, two of scratch. */
+	/* The columns after these: four for each row. They are its slot + 1, the number of the last call that used
+	 * it, and two for scratch values. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
@@ -581,8 +581,7 @@ struct backend_ops {
 	 * head_dim maxima. */
 	void (*page_bounds)(struct backend *, struct tensor *bounds, const struct tensor *plane, int32_t n_kv_head,
 	                    int32_t cap, int32_t page, int32_t slot0, int32_t n);
-	/* Do the same as key_scan, for pages instead of keys. A page's score is an upper bound of the scores of
-	 * its keys. */
+	/* Score pages as key_scan scores keys. A page's score is an upper bound of the scores of its keys. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
 	/* Expand selected pages to their slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n. If n
 	 * is not a multiple of `page`, the last page's slots are cut off. i32 slots [n_kv_head][cols >= n] and

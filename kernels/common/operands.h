@@ -49,7 +49,7 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* Check the arguments that scans of keys and scans of pages have in common, all but keys and q. n: scores per KV
+/* Check the arguments that scans of keys and scans of pages have in common, except keys and q. n: scores per KV
  * head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
 /* Check a scan of keys: scan_check(), and the plane or key sketch that it reads. */
@@ -81,7 +81,7 @@ int layernorm_check(struct backend *, const struct tensor *out, const struct ten
                     const struct tensor *b, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* Check take_rows (n_out = n) and add_rows (n_out = 0): every row[i] must be within `most` rows. */
+/* Check take_rows (n_out = n) and add_rows (n_out = 0). most: the number of rows that row[i] may name. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 

@@ -243,9 +243,9 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. Read a byte / 256 as a fraction in base 3: its digits
- * are values. Bytes 0 .. 31 hold values 0 .. 159, digit n those from 32 n on; bytes 32 .. 47 hold the next 80
- * values, 16 per digit; qh holds the last 16. */
+/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte / 256, read as a fraction in base 3, has one value
+ * per digit. Digit n (0 = the first) of byte b is value 32 n + b if b < 32, and value 160 + 16 n + b - 32 if 32 <= b
+ * < 48. Digit n of byte b of qh is value 240 + 4 n + b. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -328,8 +328,8 @@ static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], flo
 		q[j] = iq4_values[q[j]];
 }
 
-/* Unpack block i of the eight blocks of 32 values in a super-block. Types without a minimum leave min, which the
- * caller has set to 0. */
+/* Unpack block i of the eight blocks of 32 values in a super-block. For types without a minimum, min[] is not
+ * written: the caller has set it to 0. */
 static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], float scale[2], float min[2])
 {
 	const struct block_tq1_0 *tq1 = block;

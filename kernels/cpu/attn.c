@@ -1,5 +1,5 @@
-/* kernels/cpu/attn.c - attention: a task computes a tile of queries over spans of keys; partial results are merged
- * in ascending order of the spans. */
+/* kernels/cpu/attn.c - attention. Queries are cut into tiles, keys into consecutive ranges (spans). A task computes
+ * a tile over one span or over all spans. Results of spans are merged in ascending order of the spans. */
 #include <math.h>
 #include <string.h>
 
@@ -54,7 +54,8 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Slots of a span. Only one-token calls have lists of slots. They have few tasks, so their spans are half as long. */
+/* Return the number of slots in a span of this part. A list of slots has spans of half the length: only one-token
+ * calls have lists, and these calls have few tasks. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -99,7 +100,8 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)(query % j->group);
 }
 
-/* Return one bit for each block of the span, 1 if the query reads the block; all bits 1 if the call has no blocks. */
+/* Return a bit for each block of the span: 1 if the query reads the block. All bits are 1 if the call has no
+ * blocks. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -111,8 +113,8 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Fill in t->blocks for the queries of t, the last of the tile's n_q queries. For a probe, set the scores of keys
- * in blocks that a query does not read to -inf. */
+/* Fill in t->blocks. The queries of t are the last t->n_q of the tile's n_q queries. For a probe, set the scores of
+ * keys in blocks that a query does not read to -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -127,8 +129,8 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span of a part for those queries of the tile that see any of its slots. Return the first such query:
- * limits ascend, so all later queries see the span too. */
+/* Compute one span of a part for those queries of the tile that see any of its slots. Return the first such query.
+ * Limits (how many keys a query sees) ascend, so all later queries see the span, too. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -328,8 +330,8 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 	}
 }
 
-/* Compute the offsets of the arrays acc and left in a job's memory for partial states. Return the size of that
- * memory. */
+/* In a job's memory for partial states, compute the offsets of the arrays `acc` and `left` of struct attn_job. Return
+ * the size of that memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
 	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;

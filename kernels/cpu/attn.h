@@ -7,15 +7,17 @@
 
 enum {
 	TILE_QUERIES = 48, /* maximum number of (token, head) pairs in a tile */
-	/* most (token, head) pairs of a tile of a prompt. Larger tiles are used only if each thread gets at least
-	 * PROMPT_TILES of them. A block of keys is converted once per tile, so large tiles save conversions. */
+	/* maximum number of (token, head) pairs in a tile of a prompt. Larger tiles are used only if each thread
+	 * gets at least PROMPT_TILES of them. A block of keys is converted once per tile, so large tiles save
+	 * conversions. */
 	PROMPT_QUERIES = 384,
 	PROMPT_TILES = 4,
 };
 
-/* One call of attention. Each part is cut into spans of ATTN_SPAN slots (half of that for a list of slots). A unit
- * of work is (KV head, tile of tokens). If there are few units (decode), each span is a task. The thread that
- * finishes a unit's last span then merges the partial states. Both ways do the same merges in the same order. */
+/* One call of attention. Each part is cut into spans of ATTN_SPAN slots (half of that for a list of slots). A unit of
+ * work is (KV head, tile of tokens). Usually a task computes one unit. If there are few units (decode), each span of
+ * a unit is a task, and the thread that finishes a unit's last span merges the partial states. The merges and their
+ * order are the same for both kinds of tasks. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;

@@ -276,7 +276,7 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* The last level reads all remaining blocks, even if a sum is NaN. */
+	/* If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

@@ -1,7 +1,6 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised columns of activations (a column is an input row of the
- * product), arranged for the leaf functions of a CPU level. What a product needs of a column per block is computed
- * once per set of columns and laid out at constant distances from one pointer. All panels of the weight are then
- * multiplied with it.
+/* kernels/cpu/cols.h (private to kernels/) - quantised columns of activations, arranged for the leaf functions of a
+ * CPU level. A column is an input row of the product. The data that the product needs are computed once for a set of
+ * columns, and are at constant distances from one pointer. All panels of the weight are multiplied with them.
  *
  * The columns are cut into tiles. A tile of `width` columns has, for every block of 32 values:
  *
@@ -14,9 +13,10 @@
  *
  * Residuals (lo of struct act, of blocks coded in 16 bits) are arranged in one of two ways, with the same results:
  * - as further columns, if most blocks have residuals;
- * - else as units. A unit has one block of a few columns which have residuals there, in the layout of a tile.
+ * - else as units. A unit has the residuals of a few columns in one block, in the layout of a tile. Columns without
+ *   residuals in that block are omitted.
  *
- * Some leaf functions multiply 16-bit words (struct pack_format). Their tiles have no residuals, but instead
+ * Some leaf functions multiply 16-bit words (struct pack_format). Their tiles have no residuals. They have
  *
  *     int16 q[width][32]             values 256 q + lo of the block; of four values the second and third are swapped
  *     f32 d[width]                   scale / 256 */
@@ -37,7 +37,7 @@ enum {
 struct cols_unit {
 	const uint8_t *p; /* values and scales of the residuals, laid out as a tile of one block */
 	int32_t block, width;
-	uint8_t col[COLS_WIDEST]; /* [width]: column of the product; for padding the value struct cols.n */
+	uint8_t col[COLS_WIDEST]; /* [width]: column of the product; in padding, the value of struct cols.n */
 };
 
 struct cols {

@@ -98,8 +98,8 @@ struct probe_tile {
 	float weight;
 };
 
-/* One token's update of `cols` columns of one head's state (struct delta_rule in backend.h; struct state_space if
- * corrects is 0) */
+/* One token's update of `cols` columns of one head's state: struct delta_rule of backend.h, or struct state_space if
+ * the field `corrects` is 0 */
 struct delta_tile {
 	float *state; /* [key_dim][stride]: the first `cols` of each row are updated */
 	size_t stride;
@@ -132,7 +132,8 @@ struct cpu_fns {
 	/* Compute out[c * ldo + r] = w row r . x column c for all rows of n packed panels, which are contiguous,
 	 * and all columns. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
-	/* Compute the same for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of x. */
+	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
+	 * x. */
 	void (*matmul_rows)(enum dtype, const void *w, size_t row_bytes, int32_t n_rows, const struct act *x,
 	                    int32_t c0, int32_t c1, float *out, int32_t ldo);
 
@@ -148,7 +149,7 @@ struct cpu_fns {
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
 	/* attn() in narrower arithmetic, for tokens of a prompt and planes that are not f32; NULL = use attn(). A
-	 * state may differ from that of attn(). It too depends only on its own query and limit. */
+	 * state may differ from that of attn(), but depends only on its own query and limit, too. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -173,8 +174,8 @@ struct cpu_fns {
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. Only
- * c runs on every processor; cpu_fns_best() tells which of the others do. */
+/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. A
+ * processor may lack the instructions of any level but c; cpu_fns_best() finds the best level that it has. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
 /* Names of the levels of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
  * neon-dot. */

@@ -94,8 +94,8 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add tasks for one part and head that each compute one span for all tokens. The last spans may exist for later
- * tokens only. */
+/* Add one task for each span of a part and head. A task computes the span for all tokens. Later tokens have more
+ * slots, so the last spans may exist for these tokens only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;

@@ -7,9 +7,9 @@
 
 #include "kernels/cpu/cpu.h"
 
-/* GEMM_DEPTH: most k values of a piece of A or B. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of C.
- * GEMM_TILE_MOST: most elements of a tile at any level. With the largest tiles, the pieces of A and B take 0.5 MB,
- * about a second-level cache. */
+/* GEMM_DEPTH: maximum number of k values in a piece of A or B. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of
+ * C. GEMM_TILE_MOST: maximum number of elements of a tile at any level. With the largest tiles, the pieces of A and B
+ * take 0.5 MB, about a second-level cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
 struct gemm_run {

@@ -100,8 +100,8 @@ INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
 
-	/* Beyond these limits the result does not change. x is the second argument, because vec_min and vec_max
-	 * return a NaN only from there. */
+	/* Beyond these limits the result does not change. vec_min and vec_max keep a NaN only in the second argument,
+	 * so x is the second. */
 	x = vec_max(vec_splat(-110.0f), vec_min(vec_splat(110.0f), x));
 	n = vec_round(x * 1.44269504088896341f);
 	r = vec_fma(n, vec_splat(-0.693145751953125f), x);

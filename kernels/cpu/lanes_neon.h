@@ -287,8 +287,8 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 	return vec_int_sum(dot4(dot4(vec_int_splat(0), x.v[0], x.v[0]), x.v[1], x.v[1]));
 }
 
-/* Sums of products of codes and signed bytes, as in lanes_x86.h. An eight-bit code is split into two four-bit
- * codes, because the products here are of signed bytes. */
+/* Sums of products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes, four per lane. The
+ * instructions multiply signed bytes, so an eight-bit code is split into two four-bit codes. */
 struct dots {
 	vec_int low, high;
 };

@@ -304,7 +304,7 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 }
 
 /* Sums of products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes, four per lane. dots_sum()
- * returns them; before it, at most DOTS_MOST units of the key sketch may be added. */
+ * returns the sums. Call it after at most DOTS_MOST units of the key sketch. */
 struct dots {
 	vec_int sum;
 };

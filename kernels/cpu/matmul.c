@@ -13,7 +13,8 @@ enum {
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
 	RUN_PANELS =
-		/* fewest panels of a task with many columns; with fewer, preparing the columns would take too long */
+		/* minimum number of panels of a task with many columns; with fewer panels, preparing the columns
+		 * would take too long */
 	16,
 	/* bytes of weights * columns per task, below which another thread costs more than it saves */
 	TASK_BYTES = 24 << 10,

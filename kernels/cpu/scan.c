@@ -11,9 +11,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* Return the bits of the largest |q[i] * scale|. With fours: of the largest sum of the four magnitudes that a
- * two-bit sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least
- * the bits of infinity. */
+/* Return the bits of the largest |q[i] * scale|. fours = 1: of the largest sum of the four magnitudes that a two-bit
+ * sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least the bits
+ * of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;

@@ -69,10 +69,11 @@ struct block_query {
 	float *weight, *variance, *key; /* scratch, [ld] each */
 	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
 };
-/* Levels of weight per octave; levels in all. Below the last level all blocks are read. */
+/* BLOCK_STEPS: levels of weight per factor of 2. BLOCK_LEVELS: number of levels. Blocks are selected level by level,
+ * the largest weights first. If the last level does not suffice, all blocks are read. */
 enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };
 
-/* Least weight of a level; the largest possible weight is 2. */
+/* Return the smallest weight of a level. The largest possible weight is 2. */
 static inline float block_level(int32_t level)
 {
 	static const float root[BLOCK_STEPS] = {
@@ -197,9 +198,9 @@ struct scan_job {
 /* Check the operands of key_scan() and prepare the job. Return 0; or 1 if there are no keys to score; or -1 with
  * the error set. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
-/* Prepare a scan of job->n rows at job->keys that are not keys. The caller has checked the operands. pages 1: the
- * rows are page bounds, minima before maxima. tile.bits 16: the rows are floats. Allocate queries and working
- * memory. Return 0, or -1 with the error set. */
+/* Prepare a scan of job->n rows at job->keys: allocate queries and working memory. The caller has checked the
+ * operands. pages 0: a row is a key of a key sketch or, if tile.bits is 16, of a plane. pages 1: a row is the bounds
+ * of a page, minima before maxima. Return 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

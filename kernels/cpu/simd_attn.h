@@ -25,10 +25,12 @@ enum {
 	KEYS = ATTN_BLOCK,
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
-	RUN = REGISTERS > 16 ? 6 : 3,  /* queries of a run over transposed keys */
-	FEW = REGISTERS > 16 ? 4 : 3,  /* maximum number of queries of a run that reads keys in place */
-	HELD = REGISTERS > 16 ? 3 : 0, /* most queries that stay in registers while keys are read, for head_dim 64 */
-	/* most queries of a tile that always reads keys in place; with more queries, converting a block saves time */
+	RUN = REGISTERS > 16 ? 6 : 3, /* queries of a run over transposed keys */
+	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries of a run that reads keys in place */
+	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
+	HELD = REGISTERS > 16 ? 3 : 0,
+	/* a tile with at most this many queries always reads keys in place; with more, converting a block saves
+	 * time */
 	FEWEST = 28,
 };
 
@@ -532,8 +534,8 @@ static int32_t keys_below(const struct attn_tile *t, int32_t r, int32_t k)
 	return t->from && t->from[r] > k ? t->from[r] - k : 0;
 }
 
-/* Compute one block of keys from k on for the queries from `first` on. Consecutive queries that see the same keys
- * are computed together: RUN queries over transposed keys, fewer with rows in place. */
+/* Compute one block of keys from k on for the queries from `first` on. Consecutive queries that see the same keys are
+ * computed together: RUN queries over transposed keys, or up to FEW queries over rows in place. */
 static void block_run(const struct attn_tile *t, struct block *b, int32_t first, int32_t k)
 {
 	size_t off[KEYS], stride = lanes_round(t->head_dim) * sizeof(float);

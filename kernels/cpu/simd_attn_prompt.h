@@ -15,14 +15,14 @@
  *
  * A block of 64 keys is converted once for all queries of the tile: keys [dim / 2][64], values [32][dim], in
  * pairs: dimensions j and j + LANES, keys k and k + LANES. N_RUN queries at a time take three phases: products,
- * weights, values. The phases of successive groups overlap: while the weights of one wait for its products, the
+ * weights, values. The phases of successive groups overlap: while a group's weights wait for its products, the
  * processor computes the values of the group before.
  *
  * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
  * for it, and their states are copied back afterwards.
  *
  * Scratch: offsets of the span's rows; keys, values and factors of the rows; queries [n_q][dim / 2] and their
- * factors; the same for copied queries; what a tile has of each query. */
+ * factors; the same for copied queries, with their limits, states and scores. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 

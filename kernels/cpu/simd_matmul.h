@@ -15,17 +15,17 @@
  *
  * Prefetch (measured with AVX-512):
  * - One column: the hardware prefetcher follows the weights. Explicit prefetch makes decoding with Q4_1 a fifth
- *   slower on Zen 4. On Zen 5 it makes K types a quarter faster, which spend many instructions on small scales.
+ *   slower on Zen 4. On Zen 5 it makes K types a quarter faster: they spend many instructions on small scales.
  * - 2 to COLS_AHEAD columns (drafted tokens): prefetch helps every type. On two threads of a Zen 4, four columns
  *   of Q4_K take 1.27 times as long as one column; without prefetch 1.55 times.
  * - More columns: the weights are in the L2 cache.
  *
- * A leaf function is inlined with the type and the number of columns as constants. The header of a processor
- * defines:
+ * A leaf function is inlined with the type and the number of columns as constants. matmul_x86.h and matmul_neon.h
+ * define:
  *
- *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; most columns of a tile
+ *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; maximum number of columns in a tile
  *     WIDTHS(X)                X(n) for each number n of columns of a tile, ascending, up to TILE
- *     COLS_AHEAD               most columns for which weights are prefetched; 0 = none
+ *     COLS_AHEAD               maximum number of columns with prefetch of the weights; 0 = none
  *     SIGNED                   1: bytes and table values are stored signed, without an offset
  *     WORDS                    1: weights of bytes are multiplied with columns of 16-bit words (cols.h)
  *     panel_vec, panel_int     a float, a 32-bit integer for each row of a panel

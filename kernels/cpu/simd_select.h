@@ -248,15 +248,15 @@ static void block_query(const struct block_query *b)
 		vec_store(w + c, x);
 		sum += x;
 	}
-	/* Weight that blocks which are not always read must still add. */
+	/* Some blocks are always read. `rest` is the weight that other blocks must add to reach the share. */
 	rest = b->share * vec_sum(sum) - w[end - 1];
 	for (c = 0; c <= READ_FIRST; c++) {
 		rest -= w[c];
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Reading down to level `high` gives enough weight, down to level `low` does not. The last level reads all
-	 * remaining blocks, even if a sum is NaN. */
+	/* Reading the levels down to `high` gives enough weight, reading down to `low` does not. If even the last
+	 * level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

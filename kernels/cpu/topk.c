@@ -12,7 +12,7 @@
 enum {
 	SMALL_TOPK = 64 << 10, /* scores up to which one thread is faster than two */
 	SAMPLE = 512,
-	/* SAMPLE: number of scores in a sample. SAMPLE_FROM: fewest scores for which a sample is taken. */
+	/* SAMPLE: number of scores in a sample. SAMPLE_FROM: minimum number of scores for which a sample is taken. */
 	SAMPLE_FROM = 4 * SAMPLE,
 	SHORT_RUN = 24, /* entries up to which insertion sort is faster */
 };
@@ -266,9 +266,9 @@ static void best_first(const struct topk_mem *m, int32_t *slot, int32_t k, const
 		slot[i] = order[i].slot;
 }
 
-/* Append a sample of the slots that are not among the k selected ones, which ascend. The slots' probabilities of
- * being taken are added up slot by slot; a slot is taken if the rounded sum increases there. So the sample is
- * spread over the sequence, and a repeated call takes the same slots. */
+/* Append a sample of the slots that are not selected. slot[0 .. k), the selected ones, are in ascending order. The
+ * slots' probabilities of being taken are added up slot by slot; a slot is taken if the rounded sum increases there.
+ * So the sample is spread over the sequence, and a repeated call takes the same slots. */
 static void sample_rest(const struct topk_job *j, const struct topk_mem *m, const float *score, int32_t *slot,
                         float *bias)
 {
