@@ -107,7 +107,7 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed or the running call is being cancelled. Its last reads and writes then had no
+/* 1 if the backend has failed or the running call is being cancelled. The backend's last reads and writes then had no
  * effect. */
 static int backend_stopped(const struct backend *be)
 {
@@ -179,14 +179,14 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes to write before anything can fail: even then the step writes them, and it must not
-	 * overwrite the current plane. */
+	/* Choose the planes to write before anything can fail: a failed step writes them, too, and must not overwrite
+	 * the current plane. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* write_all() writes nothing if the step is cancelled, so plane_stale stays set until the commit */
+		/* If the step is cancelled, write_all() writes nothing. So plane_stale stays set until the commit. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);

@@ -12,7 +12,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST }; /* most slots that a join of 16 tokens compares */
+enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST }; /* a join of 16 tokens compares at most this many slots */
 enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
 struct serializer;
@@ -67,8 +67,8 @@ int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 
-/* Keep the current sums, which cover t tokens, as rollback point i. nll: the model's surprise at the last of them.
- * If the backend has failed or the call is cancelled, point i becomes unused. */
+/* Keep the current sums, which cover t tokens, as rollback point i. nll: negative log-likelihood of the last of these
+ * tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
 /* Keep the sums after token `index` of the step of drafted tokens that was just committed, as rollback point i. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);

@@ -17,7 +17,8 @@ void cache_begin(struct cache *c, const struct step *st)
 	c->step = *st;
 	c->step.tried = st->n;
 	c->step.index = 0;
-	/* A prefill after decoded tokens starts a new message: keep the recurrent states for an undo of it. */
+	/* A prefill after decoded tokens starts a new message. Keep the recurrent states, so that this message can be
+	 * undone. */
 	if (c->model && !step_generates(st) && c->total > c->read_end)
 		recurrent_keep(&c->recurrent);
 	if (c->model)
@@ -44,7 +45,7 @@ static int one_by_one(const struct step *st)
 	return st->kind == STEP_VERIFY && st->tried > 1;
 }
 
-/* Copy row `row` of src into the one-row tensor `one` and return `one`. It is allocated on first use, large enough
+/* Copy row `row` of src into the one-row tensor `one` and return `one`. The first call allocates `one`, large enough
  * for every layer. */
 static struct tensor *row_of(struct cache *c, struct tensor *one, const struct tensor *src, int32_t row)
 {
@@ -68,9 +69,9 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Return the parts (ranges or lists of slots) to attend to, with entries in fast memory. Planes in host memory:
- * the part reads entries that were copied to the GPU. Planes on disk: a decoded token reads one list of selected
- * slots from a cache in memory (kv_rows.h), if the list fits. */
+/* Return the parts (ranges or lists of slots) to attend to, after copying their entries to faster memory. If the
+ * planes are in host memory, entries are copied to the GPU. If the planes are on disk, the selected entries of a
+ * decoded token are copied to memory (kv_rows.h), provided that they fit. */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -176,8 +177,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 		                 .prompt = !step_generates(st),
 		                 .sinks = x->sinks,
 		                 .blocks = blocks_of(c, st, layer, &reads) };
-	/* A probe records attention weights. kv_attend() takes one, so attend twice if retention and selector both
-	 * have one. */
+	/* kv_attend() takes only one probe (recorder of attention weights). If retention and selector each have one,
+	 * attend twice. */
 	call.probe = own ? own : probe;
 	kv_attend(&c->kv, layer, &call, st->n);
 	call.probe = probe;
@@ -188,8 +189,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. Several can only if
- * no token changes what the next one selects, and all entries are in memory. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. More than one can only
+ * if no token changes what the next one selects, and all entries are in memory. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -300,8 +301,8 @@ void cache_rollback(struct cache *c)
 int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
-	/* Without be->rows_alone (an output row depends on no other row of the call), drafted tokens must be
-	 * computed one by one. Recurrent layers cannot do that. */
+	/* Without be->rows_alone (an output row depends on no other row of the call), drafted tokens must be computed
+	 * one by one. A model with recurrent layers cannot do that. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -317,8 +318,8 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 
 /* ---- other changes ---- */
 
-/* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, from
- * which all of them can continue. */
+/* Roll the selector and the observers back to n tokens. Returns the largest number of tokens, at most n, from which
+ * the selector and all observers can continue. */
 static int32_t rewind_others(struct cache *c, int32_t n)
 {
 	int32_t to = c->selecting ? c->sel.ops->rewind(&c->sel, n) : n;
@@ -369,9 +370,9 @@ struct returns {
 	int32_t least, pin;
 };
 
-/* After entries have moved, a snapshot contains sliding windows only for the newest tokens and for the pinned
- * prefix. A loaded sequence can roll back only to these. All other sequences get the same limits, so that both
- * behave alike. */
+/* After entries have moved, a snapshot contains sliding windows only for the newest tokens and for the pinned prefix.
+ * So a sequence that was loaded can roll back only to these tokens. A sequence that was not loaded gets the same
+ * limits, so that it behaves alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;
@@ -472,7 +473,7 @@ int32_t cache_ready(const struct cache *c, int32_t n)
 
 int32_t cache_take(struct cache *c, int32_t n)
 {
-	/* A model with recurrent layers also needs their states, which do not come with the KV entries: accept no
+	/* The states of recurrent layers do not come with the KV entries. So a model with such layers accepts no
 	 * entries. */
 	c->total = c->read_end = c->model ? 0 : c->policy.def->retention->take(c, n);
 	return c->total && !kv_complete(&c->kv, c->total) ? cache_rewind(c, 0, NULL) : c->total;

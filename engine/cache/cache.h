@@ -55,14 +55,15 @@ struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
 	const struct tensor *q; /* queries rotated at their positions in the region */
-	/* number of slots from which the selector selects (the region), including the step's tokens */
+	/* The region: slots 0 .. n_slots, from which the selector selects. They include the slots of the step's
+	 * tokens. */
 	int32_t n_slots;
-	/* how many of the first parts belong to the region (see n_slots); 0: one part covers all slots */
+	/* part[0 .. n_region) are in the region, later parts in rings; 0: one part covers all slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };
 
-enum { VERIFY_MOST = 16 }; /* most tokens of a VERIFY step */
+enum { VERIFY_MOST = 16 }; /* maximum number of tokens of a VERIFY step */
 /* Return the bytes of a bit set with one bit for each block of READ_BLOCK slots. */
 static inline int32_t cache_block_bytes(int32_t slots)
 {
@@ -76,20 +77,25 @@ struct cache {
 	const struct hparams *model; /* all layers, if some have a recurrent state; else NULL */
 	struct backend *be;
 	enum dtype type;    /* type of the KV planes */
-	int32_t batch, ctx; /* requested sizes: most tokens of a step; context in tokens */
-	/* 1: cache_take_store() will replace the store before its first use, so no disk space is reserved for it */
+	int32_t batch, ctx; /* requested: maximum number of tokens of a step; context in tokens */
+	/* 1: cache_take_store() will replace the store before anything is stored in it, so no disk space is reserved
+	 * for it */
 	int takes_store;
-	float read_share; /* prompt tokens read only the entries estimated to get this share of attention; 0: all */
-	/* Most bytes of memory for the whole cache; 0: no limit. If keys and values exceed it, they are put in a
-	 * file (kv_disk.c). With a GPU they are put in host memory (kv_host.c), if cache_listed() is not 0. */
+	/* Share of attention: a prompt token reads only the entries that are estimated to receive this share of its
+	 * attention; 0: it reads all entries. */
+	float read_share;
+	/* Memory limit of the whole cache in bytes; 0: no limit. If the cache would exceed it, keys and values are
+	 * put in a file (kv_disk.c). With a GPU they are put in host memory (kv_host.c), if cache_listed() is not
+	 * 0. */
 	uint64_t memory;
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit; /* longest sequence in tokens; may be ENDLESS */
-	int32_t chunk; /* most tokens of a step, at most batch */
+	int32_t chunk; /* maximum number of tokens of a step, at most batch */
 	/* 1: a commit needs the model's surprise (negative log-likelihood) at each token, so logits are also
 	 * computed for prompt tokens */
 	int wants_nll;
-	/* tokens that the last step of a prefill should have, for the selector to observe; 0: any number */
+	/* number of tokens that the last step of a prefill should have, so that the selector observes them; 0: any
+	 * number */
 	int32_t tail;
 	int32_t pinned; /* number of tokens at the start that the application pinned; they are never evicted */
 	/* What the KV entries of decoded tokens depend on, beside the earlier tokens (timeline_marks), in three
@@ -97,23 +103,25 @@ struct cache {
 	/* 1: decoding and prefilling the same tokens give entries that differ by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Number of tokens from which decoded tokens select (the region), if their own KV entries depend on it;
-	 * else -1. */
+	/* Number of tokens from which decoded tokens select (the region). -1: the KV entries of decoded tokens do not
+	 * depend on this number. */
 	int32_t region;
 
 	struct kv_store kv;
 	struct recurrent recurrent; /* states of recurrent layers; recurrent.hp is NULL if the model has none */
-	/* RoPE angles for original positions: of all tokens, or after evictions of the pinned prefix */
+	/* RoPE angles for original positions. Before the first eviction all tokens use them, later only the pinned
+	 * prefix. */
 	struct rope rope;
 	struct rope window_rope; /* RoPE angles of sliding-window layers; if its be is NULL, they use `rope` */
-	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if queries before RoPE are not
-	 * needed: then they are rotated in place. */
+	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing needs the queries before
+	 * RoPE: then they are rotated in place. */
 	struct tensor q;
 	/* u8 [chunk][n_head * cache_block_bytes()]: bit set of the blocks of KV entries that each token reads in a
 	 * layer. No data if all entries are read. */
 	struct tensor blocks;
-	void *retained;        /* state of the retention; owned */
-	struct policy selects; /* policy whose selector is used; its def is NULL if decoded tokens read all entries */
+	void *retained; /* state of the retention; owned */
+	/* policy whose selector is used; selects.def is NULL if decoded tokens read all entries */
+	struct policy selects;
 	struct selector sel;
 	/* 1: decoded tokens select entries. 0: there is no selector, or policy `auto` has too few pinned tokens to
 	 * select from. */
@@ -147,10 +155,10 @@ struct retention_ops {
 	/* Return the bytes of the retention's own buffers. c need not be open. */
 	uint64_t (*bytes)(const struct cache *);
 	int32_t (*cap)(const struct cache *); /* slots of the store per KV head */
-	/* Return the most tokens whose entries the cache keeps, however long the sequence is. NULL: ctx. c need
-	 * not be open. */
+	/* Return the maximum number of tokens whose entries the cache keeps, however long the sequence is. NULL: the
+	 * number is ctx. c need not be open. */
 	int32_t (*holds)(const struct cache *);
-	int32_t (*chunk)(const struct cache *); /* most tokens of a step; NULL: batch */
+	int32_t (*chunk)(const struct cache *); /* maximum number of tokens of a step; NULL: batch */
 	/* Check the settings, set limits, allocate state. The store is opened afterwards. On failure the caller calls
 	 * release(). */
 	int (*init)(struct cache *, struct err *);
@@ -183,7 +191,7 @@ struct retention_ops {
 	/* Pin the first n tokens: never evict them. Returns how many tokens the cache still has, or -1 (ERR_FIT).
 	 * NULL: the policy needs no pinning. */
 	int32_t (*pin)(struct cache *, int32_t n, struct err *);
-	/* Return the bytes of KV entries that one token after pos tokens reads, without sliding-window layers.
+	/* Return the bytes of KV entries that the token at index pos reads, sliding-window layers not counted.
 	 * generated: 1 for a decoded token. */
 	uint64_t (*read_bytes)(const struct cache *, int32_t pos, int generated);
 	/* Report which entries are kept and which are evicted. NULL: nothing is ever evicted. */
@@ -194,15 +202,16 @@ struct retention_ops {
 	/* ---- snapshots (snapshot.c) ---- */
 	/* Tokens in the cache. NULL: the whole sequence. */
 	int32_t (*kept)(const struct cache *);
-	/* Return how many of the first n tokens are in the slots of their own index, from which they never move. */
+	/* Return a number k <= n such that each token i < k is in slot i and never moves. */
 	int32_t (*ready)(const struct cache *, int32_t n);
-	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns
-	 * after how many of them the next token can be computed. */
+	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns how
+	 * many of these tokens are kept, such that the next token can be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load all other state for n tokens (serialize.h). When loading, the cache is empty but the
-	 * entries of ready() tokens are already in their slots. After a failure the caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h), except the entries of the first ready() tokens. When
+	 * loading, these entries are already in their slots, and the cache is otherwise empty. If loading fails, the
+	 * caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
-	/* Save or load the earlier states to which committed tokens can be rolled back. May be NULL. */
+	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
 };
 extern const struct retention_ops retain_all, retain_cascade;
@@ -218,10 +227,10 @@ struct cache_size {
 /* Compute what cache_open() will take. Only the fields set by the owner are read. A c->memory below `least` counts
  * as `least`. */
 struct cache_size cache_size(const struct cache *);
-/* Return how many entries per KV head a decoded token selects at most, if the policy allows planes in host memory
- * beside a GPU; else 0. */
+/* If the policy works with planes in host memory beside a GPU, return the maximum number of entries per KV head that
+ * a decoded token selects; else 0. */
 int32_t cache_listed(const struct cache *);
-/* Return the most bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
+/* Return an upper limit of the bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
 uint64_t cache_resident_bytes(const struct cache *);
 /* Open the cache. c->memory must be 0 or at least cache_size.least. On failure nothing stays allocated. */
 int cache_open(struct cache *, struct err *);

@@ -14,7 +14,8 @@ enum { HEADS_KV, HEADS_LAYER };
 struct cascade_params {
 	/* size: tokens kept beside the sinks (first tokens); 0 with `fill`: as many as fit the context */
 	int32_t size, sinks;
-	/* n: number of rings (rings.h); f: ring i accepts one of f^i tokens; stride: most tokens of a step */
+	/* n: number of rings (rings.h); f: ring i accepts one of f^i tokens; stride: maximum number of tokens of a
+	 * step */
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete, the newer one stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
@@ -28,15 +29,15 @@ static inline const struct cascade_params *cascade_params(const struct cache *c)
 
 enum { LAG = 16 }; /* most decoded tokens that join the rings together */
 
-/* Most tokens of a step. */
+/* Maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
 /* Return the shape. With `fill`, the sinks are the `pinned` tokens; without it, `pinned` is ignored. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store per KV head. */
 int32_t cascade_cap(const struct cache *);
 int32_t cascade_holds(const struct cache *);
-/* Return how many decoded tokens are collected before they are inserted into the rings together. chunk: most
- * tokens of a step. */
+/* Return how many decoded tokens are collected before they are inserted into the rings together. chunk: maximum
+ * number of tokens of a step. */
 int32_t cascade_lag(const struct rings_shape *, int32_t chunk);
 /* Check that the settings and the model allow this shape. Returns 0, or -1 with ERR_USAGE or ERR_FIT. */
 int cascade_check(const struct cache *, const struct rings_shape *, struct err *);
@@ -44,7 +45,7 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
 /* Return the number of heads that decide separately what they evict. A head is a KV head of one layer, or a whole
- * layer. Sliding-window layers do not count. Returns 1 if there are no other layers. */
+ * layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window layers. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)
@@ -56,7 +57,7 @@ static inline int cascade_surprised(const struct cache *c)
 {
 	return cascade_scored(c) && cascade_params(c)->score == SCORE_SURPRISE;
 }
-/* Most slots that one commit moves. */
+/* Maximum number of slots that one commit moves. */
 static inline int32_t cascade_moves(const struct rings_shape *s)
 {
 	return 2 * (s->stage + s->n);

@@ -36,8 +36,8 @@ static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t la
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
 }
 
-/* Return the most bytes of memory that keys and values of a layer's first n slots take. The system maps whole
- * blocks of FILE_ALIGN bytes. */
+/* Return an upper limit of the bytes of memory that keys and values of a layer's first n slots take. The system maps
+ * whole blocks of FILE_ALIGN bytes. */
 static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n, int32_t cap)
 {
 	uint64_t heads = (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head, all = plane_file(hp, type, layer, cap);
@@ -74,8 +74,8 @@ uint64_t kv_disk_least(const struct hparams *hp, enum dtype type, int32_t cap)
 
 /* ---- what is in memory ---- */
 
-/* Return how many of the layers kv->full[] stay in memory; they are the first ones. *bytes: memory of these layers
- * and of one more layer in use. */
+/* Return n such that the layers kv->full[0 .. n) stay in memory. *bytes: memory of these layers and of the one other
+ * layer in use. */
 static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t *bytes)
 {
 	uint64_t sum = 0, widest = 0;

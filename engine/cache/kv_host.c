@@ -6,7 +6,8 @@
 
 /* ---- sizes ---- */
 
-/* Largest number of entries per KV head to prefetch for the next token: those ranked just below the selected ones. */
+/* Return the largest number of entries per KV head to prefetch for the next token. The entries ranked just below the
+ * selected ones are prefetched. */
 static int32_t ahead_of(int32_t listed, int32_t cap)
 {
 	int32_t n = listed / 4;
@@ -241,7 +242,8 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer's planes to the device and let *p read them. */
+/* Copy the first n slots of a layer's planes to the device, and let the part *p (slots to attend to) read the
+ * copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
 	struct kv_host *d = kv->host;

@@ -39,8 +39,8 @@ struct kv_host {
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from this one on have no row */
 	uint8_t *coming; /* [n_full] 1: a fetch ahead is running */
-	/* tokens: decoded since the last prefill; counted_tokens: value of `tokens` when `now` was read; now: the
-	 * newest counts; before: the counts at the last prefill */
+	/* tokens: number of tokens decoded since the last prefill; counted_tokens: value of `tokens` when `now` was
+	 * read; now: the newest counts; before: the counts at the last prefill */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
 	int counting;
@@ -58,11 +58,11 @@ void kv_host_close(struct kv_store *);
 
 /* 1 if the planes of the layer are in host memory. */
 int kv_host_serves(const struct kv_store *, int32_t layer);
-/* Copy the entries of a part (slots to attend to) to the device where necessary, and let the part read them there.
- * Its slots must have been selected. n_slots: slots in use in the layer. */
+/* Copy the entries of a part (slots to attend to) to the device where necessary, and let the part read the copies.
+ * The slots of the part must have been selected. n_slots: slots in use in the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
-/* Prefetch entries for the next token after the last token of a step has attended in a layer. The argument is that
- * token's selection; NULL: none was made. */
+/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. The topk_args
+ * are the selection of that last token; NULL: it selected nothing. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);

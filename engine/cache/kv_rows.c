@@ -144,8 +144,8 @@ void kv_rows_clear(struct kv_store *kv)
 		kv_rows_forget(kv, kv->full[i], 0, kv->cap);
 }
 
-/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses.
- * There always is one: a call needs no more rows than exist. */
+/* Return the row to replace, by the clock algorithm (second chance), but never a row that the current call uses. Such
+ * a row always exists, because a call uses no more rows than there are. */
 static int32_t next_row(struct kv_rows *r, struct row_map *m)
 {
 	for (;;) {
@@ -162,8 +162,8 @@ static int32_t next_row(struct kv_rows *r, struct row_map *m)
 	}
 }
 
-/* Assign a row to each of the n slots in r->want and write the rows to got[n]. Write the slots that must be read
- * from the file to missed_slot[]. Returns their number. */
+/* Assign a row to each of the n slots in r->want and write the rows to got[n]. Write the slots that must be read from
+ * the file to missed_slot[], and return the number of these slots. */
 static int32_t find_rows(struct kv_rows *r, struct row_map *m, int32_t n, int32_t *got, int32_t *missed_slot)
 {
 	int32_t missed = 0;
@@ -241,7 +241,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	return 0;
 }
 
-/* Empty the cache after a failed read, because some rows have slots but not yet their entries. Returns 0. */
+/* Empty the cache after a failed read: some rows are already assigned to slots whose entries were not read. Returns
+ * 0. */
 static int rows_discard(struct kv_store *kv)
 {
 	kv_rows_clear(kv);

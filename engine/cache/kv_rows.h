@@ -13,7 +13,7 @@
 #include "engine/cache/kv_store.h"
 
 struct kv_rows {
-	int32_t rows, heads;  /* rows per KV head; most KV heads of a layer */
+	int32_t rows, heads;  /* rows per KV head; largest number of KV heads in any layer */
 	struct tensor *k, *v; /* [n_full] [heads of the layer * rows][head_dim]: keys and values of the rows */
 	struct tensor list;   /* i32 [heads][rows]: rows that the running attention reads */
 	struct row_map {
@@ -21,14 +21,14 @@ struct kv_rows {
 		int32_t *slot; /* [rows] slot in a row; -1 = none */
 		uint8_t *used; /* [rows] 1: used since the hand passed */
 		int32_t *
-			/* [rows] number of the last kv_rows_take() that used the row; a call never replaces a
-			 * row that it uses */
+			/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace
+			 * the row */
 			asked;
 		int32_t hand;
 	} * map; /* [n_full][heads] */
 	int32_t call;
 	int32_t *want; /* [rows] selected slots of a head */
-	/* both [heads][rows]. got: rows of the selected slots; missed: selected slots that were in no row */
+	/* [heads][rows] each. got: rows of the selected slots; missed: selected slots that were in no row */
 	int32_t *got, *missed;
 	int32_t *n_missed; /* [heads] number of missed slots */
 	uint8_t *bytes;    /* buffer for RUN rows from the file */

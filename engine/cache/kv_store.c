@@ -267,7 +267,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the sliding windows at the end of the first `end` slots to kv->copy, if the planes still have them. */
+/* Copy the sliding windows that end before slot `end` to kv->copy, if the planes still have them. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -347,7 +347,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of slots slot0 .. slot0 + n a layer lacks. They are the first ones. */
+/* Return how many of the slots slot0 .. slot0 + n a layer lacks. The missing slots are always the first ones. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;

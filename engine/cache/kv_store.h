@@ -22,7 +22,7 @@ struct kv_store {
 	struct tensor *k, *v; /* [n_layer] planes of keys and of values */
 	int32_t n_layer, cap; /* cap: slots per head in full layers */
 	int32_t window_cap;   /* slots per head in sliding-window layers; 0: the model has none */
-	int32_t ctx, step;    /* ctx: upper limit of every window; step: most tokens of a step */
+	int32_t ctx, step;    /* ctx: upper limit of every window; step: maximum number of tokens of a step */
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
 	int32_t held; /* sliding-window layers: the first slot whose entries are present */
@@ -31,8 +31,8 @@ struct kv_store {
 	 * copy_end = 0: no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
-	/* [n_layer] full layer: its index among the full layers; sliding-window layer: -1 - its index among these;
-	 * layer that reads another layer's entries: the value of that layer */
+	/* [n_layer] full layer: its index in full[]; sliding-window layer: -1 - i if it is the i-th sliding-window
+	 * layer (from 0); layer that reads another layer's entries: the value of that other layer */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	enum dtype type;
@@ -41,7 +41,7 @@ struct kv_store {
 	int fd;
 	atomic_int *lost;       /* set when pages of the file cannot be read (mapped.h); NULL without a file */
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; its values follow them */
-	uint64_t resident;      /* most bytes of the file's planes in memory at a time */
+	uint64_t resident;      /* limit for the bytes of the file's planes that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* planes of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
@@ -54,23 +54,23 @@ struct kv_store {
 struct kv_shape {
 	int32_t cap;  /* slots per head of full layers */
 	int32_t ctx;  /* requested context in tokens; no window is larger */
-	int32_t step; /* most tokens of a step */
+	int32_t step; /* maximum number of tokens of a step */
 	int endless;  /* 1: a sequence can be longer than cap */
-	/* If full layers are in a file: most bytes of them in memory at a time, at least kv_disk_least(). 0: no
-	 * file. */
+	/* If full layers are in a file: limit for the bytes of these layers that are in memory at a time, at least
+	 * kv_disk_least(). 0: no file. */
 	uint64_t resident;
 	/* with a file: how many selected entries per KV head are cached in memory; 0 disables it */
 	int32_t rows;
 	/* If full layers are in host memory: selected entries per KV head that the device caches, at least
 	 * kv_host_rows_least(). 0: all planes are on the device. */
 	int32_t device_rows;
-	int32_t listed; /* with device_rows: most entries that a token selects */
+	int32_t listed; /* with device_rows: maximum number of entries that a token selects */
 	/* 1: reserve no disk space, because another store's file will replace this store's before anything is
 	 * written */
 	int unreserved;
 };
-/* How many tokens a rollback can go back with complete sliding windows. WINDOW_LEAST: in any case; WINDOW_KEPT: at
- * most. */
+/* After a rollback of this many tokens the sliding windows are still complete. WINDOW_LEAST: always; WINDOW_KEPT: at
+ * most, if there are enough slots. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
@@ -84,7 +84,7 @@ uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 /* Bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
-/* Return the least memory in bytes with which planes in a file work: that of one layer in use. */
+/* Return the minimum memory in bytes for planes in a file: the bytes of one layer in use. */
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
             struct err *);
@@ -115,7 +115,7 @@ int kv_complete(const struct kv_store *, int32_t n);
 /* Return the first slot that a token at position pos reads in a sliding-window layer. It depends on pos alone, not
  * on `base`, so that sums are computed alike after kv_slide(). */
 int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
-/* Most slots that one call of attention reads. */
+/* Maximum number of slots that one call of attention reads. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
 {
 	return MAX(kv->cap, kv->window_cap);
@@ -183,7 +183,7 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 /* Drop the pages of a layer's planes from memory, unless the layer stays in memory. Call it after every access to
  * the planes. */
 void kv_used(const struct kv_store *, int32_t layer);
-/* Most bytes of the file's planes in memory. */
+/* Upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
 /* Check that no entries on disk were lost. Returns 0, or -1 with an error sentence. */
 int kv_check_there(const struct kv_store *, struct err *);
@@ -223,8 +223,9 @@ struct kv_ahead {
 		int32_t *slot, n, room;
 	} * list; /* [n_full][n_kv_head] last selected slots, ascending */
 	int32_t n_list, heads;
-	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: selected
-	 * slots; again: those that the previous token had selected, too, in the same layer and head. */
+	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: slots that
+	 * these tokens selected; again: slots among these that the previous token had selected in the same layer and
+	 * head. */
 	uint64_t tokens, fetched, selected, again;
 };
 struct kv_ahead *kv_ahead_open(const struct kv_store *);
@@ -257,7 +258,7 @@ int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
  * absent in sliding-window layers. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
- * per token), which must have all these slots. kv_window_write() drops slots before slot0, and all n slots must
+ * per token). All these slots must be present. kv_window_write() drops slots before slot0, and all n slots must
  * fit. */
 void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
