@@ -10,10 +10,11 @@
 
 #include <sqlite3.h>
 
-#define DB_BUSY_MS   5000  /* how long a writer waits for readers */
-#define DB_GATE_MS   60000 /* how long a change waits for another process; indexing a book takes seconds */
-#define DB_READER_MS 1000  /* how long a reader waits for a writer that closes or saves; a user may be waiting */
-/* Largest value in bytes.  A document of DOC_BYTES_MAX read as Windows-1252 has up to 192 MiB. */
+#define DB_BUSY_MS   5000  /* how long a writer waits for readers to finish */
+#define DB_GATE_MS   60000 /* how long a change waits for another process; to index a book takes seconds */
+#define DB_READER_MS 1000  /* how long a reader waits for a writer; short, because a user waits */
+/* Largest value in bytes.  The largest text to store: a document of DOC_BYTES_MAX bytes, converted from Windows-1252
+ * to UTF-8, has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)
 
 /* A lock between processes, held while a database is changed: byte `at` of file fd. depth: how often this process has
@@ -38,10 +39,10 @@ struct db {
 	} cached[80];
 };
 
-/* Open the file, and create it unless read_only.  Refused: a symbolic link, a file of another user, a file with a
- * second hard link, a missing file if read_only.  The caller sets journal mode, synchronous and page size, and
- * checks the content.  If WAL's shared memory cannot be made (read-only directory, full disk), read_only opens the
- * file as an immutable snapshot, provided that no writer can exist. */
+/* Open a database file; create it if it is missing, unless read_only.  Symbolic links, files of other users and files
+ * with a second hard link are refused.  The caller sets the pragmas and checks the content.  With read_only, a file
+ * whose WAL index cannot be created (read-only directory, full disk) is opened as immutable if no process can be
+ * writing it. */
 int db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* Open an empty database in memory. */
 int db_open_memory(struct db *, struct err *);

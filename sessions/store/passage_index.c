@@ -8,14 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit on FTS5's levels, as in search.c. Each optimize adds a level; an index with more is emptied instead. */
+/* FTS5 limits the levels of its merge tree, and each 'optimize' adds one. An index with more levels is emptied. */
 #define LEVELS_MOST 30
 #define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
 #define SENTENCE_TABLE                                                                                                 \
 	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
 
-/* id: row number of the first sentence; rows: struct sentence [n]; sum: XXH3 of id, n, hash and rows. */
+/* passages has one row for each text. id: row number of its first sentence in table `sentence`; n: number of its
+ * sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the other columns. */
 const char passage_tables[] =
 	"CREATE TABLE passages(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, sum INTEGER NOT NULL, hash BLOB NOT NULL UNIQUE,"
 	" rows BLOB NOT NULL) STRICT;" SENTENCE_TABLE;
@@ -59,8 +60,8 @@ void passage_index_watch(struct passage_index *x, indexing_fn *watch, void *ud)
 
 /* ---- repair ---- */
 
-/* Remove the table from the schema by hand and create it again, as in search.c: SQLite cannot drop a table that it
- * cannot open. */
+/* Create the FTS5 table anew. SQLite cannot drop a virtual table that is too damaged to open, so its schema entry is
+ * deleted by hand. */
 static int replace_table(struct db *d, struct err *e)
 {
 	static const char sql[] =
@@ -98,7 +99,7 @@ static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *row
 	return pair_sum(head, sizeof head, rows, bytes);
 }
 
-/* 1 if the checksum of a row is right.  Columns: id, n, sum, hash, rows. */
+/* 1 if a row of table passages has its right size and checksum.  Columns of st: id, n, sum, hash, rows. */
 static int rows_ok(sqlite3_stmt *st)
 {
 	int64_t id = sqlite3_column_int64(st, 0), n = sqlite3_column_int64(st, 1);
@@ -140,8 +141,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* Find the rows of the text by its hash. 1 = indexed, a->out is set; 0 = not indexed; -1 = error. A damaged row
- * returns -1 with a code that db_index_damaged() recognises. */
+/* Load the text's sentences into a->out. 1 = done; 0 = the text is not indexed; -1 = error. After damage,
+ * db_index_damaged() returns 1. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
@@ -186,8 +187,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Probe the index for the first word of the text's middle sentence, because an index that lost its rows can look
- * intact otherwise. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index finds the text: search for the first word of its middle sentence. An index that lost its rows
+ * gives no error. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;
@@ -229,7 +230,7 @@ static int sentences_write(const struct passage_index *x, struct db *d, const ch
 	return rc;
 }
 
-/* Cut the text into sentences and add their rows to the index: a->out. Returns 0 or -1. */
+/* Cut the text into sentences, add them to the index, and set a->out. Returns 0 or -1. */
 static int rows_add(struct passage_index *x, struct adding *a, struct err *e)
 {
 	struct passage_rows *r = a->out;
@@ -302,8 +303,8 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* Delete the rows of one text; st is at a row of the query in passages_drop_orphans(). FTS5 needs the old words for
- * that. Returns 0; -1 on error; -2 if the words are lost and the whole index must be emptied. */
+/* Delete one text from the index; st is the query of passages_drop_orphans(). To delete from a contentless table,
+ * FTS5 needs the old text. Returns 0; -1 on error; -2 if the text is lost, so that the index must be emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

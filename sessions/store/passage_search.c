@@ -1,9 +1,8 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
  * Passages and their sentences are scored by bm25 (Robertson and Zaragoza 2009). The index only tells which sentences
- * contain a word. bm25 needs the number of occurrences in a passage: the number of its sentences with the word is
- * taken, since a word rarely occurs twice in a sentence. SQLite's own tokenizer cuts the question into words, and
- * each word is quoted in the FTS5 query. */
+ * contain a word, so the term frequency in a passage is the number of its sentences with the word. The question is
+ * cut into words by the tokenizer of the index; each word is quoted in the FTS5 query. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -12,18 +11,19 @@
 #include <string.h>
 
 enum {
-	PREFIX_LEAST = 5,   /* shortest prefix of a stem that is searched for, in characters */
-	PREFIX_LESS = 2,    /* characters cut from the end of the stem for the prefix */
+	PREFIX_LEAST = 5,   /* related words: shortest prefix that is searched for, in characters */
+	PREFIX_LESS = 2,    /* related words: the prefix is the stem without its last characters, so many at most */
 	TRIES = 5,          /* retries while another process changes the index */
-	COMMON_ABOVE = 400, /* in an index with at most this many sentences no word is too common */
+	COMMON_ABOVE = 400, /* with at most this many sentences, no word counts as too common */
 };
-static const double COMMON_SHARE = 0.12; /* a word in a larger share of the sentences is skipped ("the") */
-/* Weight of question words ("what", "who"); above 0, so that a question with no other words still finds passages. */
+static const double COMMON_SHARE = 0.12; /* a word in more than this part of the sentences is too common and skipped */
+/* The weights below multiply a word's idf or its score.
+ * Question words ("what", "who"): above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
 static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word that is not the first word of the question */
-/* Weight of a word that shares a prefix with a question word: "religious" for "religion". */
+/* A related word: it shares a prefix with a word of the question ("religious" for "religion"). */
 static const double RELATED_WEIGHT = 0.5;
-/* Parameters of bm25.  B is lower for sentences: their length says less. */
+/* bm25's k1 (saturation) and b (length normalisation). */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
 static const double SENTENCE_WEIGHT = 0.75; /* weight of the best sentence in the passage's score */
 static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in the heading of the passage */
@@ -54,7 +54,7 @@ static const char *const asking_pairs[] = {
 	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* 1 if w is two Hiragana letters, nearly always an ending or a particle. */
+/* 1 if w is two Hiragana letters: nearly always a verb ending or a particle, so it counts as a question word. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -84,19 +84,20 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* 1 for names and numbers: capitalised words but the first, and words that begin with a digit. */
+/* 1 if w looks like a name or a number: it begins with a digit, or with a capital and is not the first word. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
 }
 
-/* Return the factor for a word's idf. A capital counts only after the first word, which always has one. */
+/* Return the factor for a word's idf. first = 1: the first word of the question, where a capital means nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* Write the FTS5 query for word w. related = 1: for all words with the prefix of w; empty if its stem is short. */
+/* Write the FTS5 query for word w. related = 1: for all words with a prefix of w's stem; the query is empty if the
+ * stem is too short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
 	size_t n = w->n_stem, n_char = 0;
@@ -119,14 +120,14 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage: sentences from .. to, numbered over all texts, and its scores so far. covered: sum of the weights of the
- * question's words found in it. */
+/* One passage and its score so far: sentences from .. to - 1, numbered through all texts. covered: sum of the weights
+ * of the question's words that it contains. */
 struct place {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* number (from 1) of the last word of the question found in the passage, and in its heading, so that no word
-	 * is counted twice; 0 = none */
+	/* last word of the question that was found in the passage (has) and in a heading in it (headed), as a number
+	 * from 1; 0 = none.  Prevents that a word counts twice. */
 	uint32_t has, headed;
 };
 struct search {
@@ -137,7 +138,7 @@ struct search {
 	size_t *base; /* [n_text + 1] number of sentences before each text */
 	struct place *place;
 	size_t n_place, cap;
-	uint32_t *place_of; /* [n_sentence] index of the sentence's place */
+	uint32_t *place_of; /* [n_sentence] index in place[] of the sentence's passage */
 	/* [n_place] index of the passage that contains this passage's heading; its own index without a heading */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
@@ -248,7 +249,7 @@ struct word {
 	uint32_t number;
 };
 
-/* Add a word's score to the n sentences found[] and to their passages. */
+/* Add a word's bm25 score to the n sentences in found[] and to the passages that contain them. */
 static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -270,8 +271,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* Add a related word's weight to the sentences and passages that lack the word itself; at most once for each
- * passage. */
+/* found[n]: sentences with a word related to w. Add w's weight to those without w itself, and once to each of their
+ * passages without w. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -288,7 +289,7 @@ static void add_related(struct search *s, struct word w, const uint32_t *found, 
 	}
 }
 
-/* Add a word's weight to the passages that lack the word but have it in their heading. */
+/* Add part of a word's score to the passages that have the word only in their heading. */
 static void add_heading(struct search *s, struct word w)
 {
 	for (size_t k = 0; k < s->n_place; k++) {
@@ -359,7 +360,7 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 	return best;
 }
 
-/* Describe passage p for the caller. whole: sum of the weights of all words of the question. */
+/* Make the public result for passage p. whole: sum of the weights of all words of the question. */
 static struct found_passage place_found(const struct search *s, const struct place *p, double whole)
 {
 	size_t best = best_sentence(s, p);
@@ -379,8 +380,8 @@ static struct found_passage place_found(const struct search *s, const struct pla
 	};
 }
 
-/* Load the rows and begin a read transaction. If another process has deleted or reused the row numbers in between,
- * try again. Returns 0 or -1. */
+/* Load the sentences, then begin a read transaction. If another process has deleted or reused their row numbers before
+ * the transaction began, try again. Returns 0 or -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {

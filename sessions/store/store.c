@@ -1,9 +1,8 @@
 /* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
- * All refusals come before the first write. The directory must be a real one of this user; the file must belong to
- * this user, be intact and not newer than this program. Until that is known, SQLite may not even checkpoint its log
- * on close. The first process to open the store does the checks and migrations alone, before others are let in
- * (locks.c). */
+ * Everything is checked before the first write: directory and file belong to this user, and the file is intact and not
+ * newer than this program. Until then, SQLite may not checkpoint its log on close. The first process that opens the
+ * store checks and migrates it under an exclusive lock (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"
 
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 #define OPEN_MS     5000        /* how long to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20) /* up to this many bytes all of chat.db is checked at every start: 0.15 s */
+#define CHECK_WHOLE (128 << 20) /* chat.db of at most this many bytes is checked whole, in about 0.15 s */
 
 /* ---- the format ---- */
 
@@ -39,7 +38,7 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* session that owns it: where it was written, or a fork after that was deleted */
+	" session INTEGER NOT NULL," /* its owner: the session that it was written in; if deleted, a fork */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -56,7 +55,8 @@ static const char sql_tables[] =
 static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
 			       " tokenize='unicode61 remove_diacritics 2');";
 
-/* Type, size and marks of a text, apart from the text, so that listing documents need not read the texts. */
+/* Type, size and marks (pages, headings) of each text, in a table of their own: a list of documents then reads no
+ * texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
 	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text */
@@ -66,8 +66,8 @@ static const char sql_outlines[] =
 	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';" /* SHA-256 of the imported file; empty = unknown */
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
-/* A question that begins like an earlier one stores that message's id, the number of shared bytes, and in text the
- * rest (beginnings.c). */
+/* Columns for a question that begins with the same bytes as an earlier message: id of that message, and number of
+ * shared bytes. Column text then has only the bytes after them (beginnings.c). */
 static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
 				     "ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
 				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
@@ -186,7 +186,7 @@ static int dir_prepare(struct store *s, struct err *e)
 	if (st.st_mode & 022)
 		return err_set(e, ERR_FAIL, "refused to keep sessions in '%s': others may write there; chmod 700 it",
 		               s->dir);
-	/* Take rights from others; keep the user's own, even if he cannot write. */
+	/* Remove the rights of group and others. */
 	if (!s->read_only && (st.st_mode & 077) && chmod(s->dir, st.st_mode & 0700))
 		return err_set(e, ERR_FAIL, "cannot make the directory '%s' private: %s", s->dir, strerror(errno));
 	return 1;
@@ -219,8 +219,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Check the structure of chat.db.  Its time grows with the file, and large files are mostly text of documents, so
- * above CHECK_WHOLE only the small tables are checked.  store_check() checks content, too. */
+/* Check the structure of chat.db.  Above CHECK_WHOLE bytes, only the small tables, without the texts of documents, to
+ * bound the time. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
@@ -248,7 +248,7 @@ static int quick_check(struct store *s, struct err *e)
 	return rc;
 }
 
-/* Copy the old file before a migration, which may go wrong. */
+/* Copy chat.db to chat.db.vVERSION, so that a failed migration loses nothing. */
 static int copy_beside(struct store *s, int version, struct err *e)
 {
 	char name[40];
@@ -269,7 +269,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 		sqlite3_backup_finish(b);
 	}
 	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
-	/* The copy inherits WAL mode and would need a log of its own. */
+	/* The copy inherits WAL mode; without it, the copy is a single file. */
 	if (!rc)
 		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
 	db_close(&copy);
@@ -289,7 +289,7 @@ out:
 	return rc;
 }
 
-/* Old copies still hold deleted text. */
+/* Called after a deletion, because old copies still contain the deleted text. */
 void store_drop_copies(struct store *s)
 {
 	char *log = store_path(s, LOG_COPY);
@@ -371,7 +371,7 @@ static int open_to_write(struct store *s, struct err *e)
 		return 1;
 	if (version && version < store_version && copy_beside(s, version, e))
 		return -1;
-	/* SQLite obeys this only in an empty file, so it comes before the first table and before WAL mode. */
+	/* auto_vacuum can only be set in an empty file: before the first table and before WAL mode. */
 	if (!version && db_exec(&s->db, "PRAGMA auto_vacuum=INCREMENTAL", e))
 		return -1;
 	if (!(st = db_query(&s->db, e, "PRAGMA journal_mode=WAL", "")))

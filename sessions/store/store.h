@@ -49,13 +49,12 @@ struct session {
  * or -1 if unknown; after any other error *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
-/* Return the pid of another process that holds the session (may write it). -1: its pid is unknown; 0: no other
- * process holds the session. */
+/* Return the pid of the other process that may write the session; 0 if there is none, -1 if its pid is unknown. */
 long session_writer(const struct store *, int64_t id);
-/* held on return; name NULL or "": unnamed */
+/* Create a session and hold it (see session_hold).  name NULL or "": unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find a session by name, else title, else number as `ls` prints it, else a prefix that fits exactly one.
- * ERR_USAGE suggests the nearest name. */
+/* Find the session that `what` names.  Tried in this order: its name; its title; its number, as `weir ls` prints it;
+ * a prefix that fits one session only.  If none fits: ERR_USAGE, with the nearest name in the message. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
 int session_last(struct store *, int64_t *id, struct err *);
@@ -187,26 +186,25 @@ struct indexed_text {
 };
 struct found_passage {
 	size_t text;              /* index into the text[] of the call */
-	size_t from, to;          /* byte range, without white space at its ends */
-	size_t quote, quote_end;  /* byte range of its best sentence */
+	size_t from, to;          /* byte range of the passage in its text */
+	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* sort key, computed from: */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
-	double covered;           /* 0 .. 1: share of the question's words in the passage, weighted by idf */
-	int unknown;              /* 1: a name or number of the question is in none of the texts */
+	double covered; /* 0 .. 1: the part of the question's words that the passage contains, weighted by idf */
+	int unknown;    /* 1: the question has a name or number that no text contains */
 };
-/* Score all passages of the texts for a question; texts that are not in the index are added first. *out: the passages
- * in the order of the texts, with score 0 if they contain no word of the question. Returns 0 or -1; the caller frees
- * *out. */
+/* Score every passage of the texts for a question. Texts that are not indexed yet are indexed first. *out gets all
+ * passages, in the order of the texts; a passage without a word of the question has score 0. The caller frees *out. */
 int passages_score(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                    size_t n, struct found_passage **out, size_t *n_out, struct err *);
-/* Find the passages with words of the question. out[most]: the best first; returns their number, or -1. */
+/* Write the passages that share words with the question to out[most], best first. Returns their number, or -1. */
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
 
 /* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ----
  *
- * Vectors are stored under the SHA-256 of the text and the encoder's id, as bytes that the caller defines, and are
- * deleted with the last document that has the text. */
+ * The key is the SHA-256 of the text and the id of the encoder; the caller defines the format of the bytes. The
+ * vectors are deleted with the last document that has the text. */
 
 /* Store the vectors of an in-memory index in a file of their own, up to 64 MiB. A damaged file is deleted. If the
  * file cannot be used, the vectors stay in memory. */
@@ -219,26 +217,24 @@ int vectors_write(struct passage_index *, const struct indexed_text *, uint64_t 
 
 /* ---- sentences (sentence_search.c): find sentences of all indexed texts that share words with a question ---- */
 
-/* Bytes from .. to of a text; words: its length in words; has: bit i is set if the sentence has word i of the
- * question. */
 struct found_sentence {
-	int64_t text;
-	size_t from, to;
-	uint32_t words;
-	uint64_t has;
+	int64_t text;    /* number of its text, from sentences_add() */
+	size_t from, to; /* byte range in the text */
+	uint32_t words;  /* length in words */
+	uint64_t has;    /* bit i: the sentence contains word i of the question */
 };
 /* Index a text unless it is indexed already, and give its number: > 0, ascending in the order of indexing. */
 int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* Find the sentences with at least one of the question's words, in index order; the caller frees *out. *words: bit i
- * is set if word i was searched for; words that are too common are not. So the cost does not grow with the index. */
+/* Find the sentences that contain a word of the question, in the order of indexing; the caller frees *out. Words that
+ * are too common are skipped, to bound the cost. Bit i of *words is set if word i was searched for. */
 int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Append what the caller shows of a message's stats.  json: JSON members, each with a comma before it; else lines
- * of text. */
+/* Callback of session_export(): append the caller's view of a message's stats to out.  json = 1: as JSON members, each
+ * with a comma before it; 0: as lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
-/* Write the branch that is shown to out; more may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},
+/* Write the shown branch of the session to out; more may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},
  * "documents":[{"name","type","bytes","after","text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
 int session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 

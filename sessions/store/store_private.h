@@ -6,15 +6,15 @@
  *     wal.c           detects damage in SQLite's log
  *     session_rows.c  reads rows of sessions
  *     sessions.c      creates, names, forks and deletes sessions
- *     names.c         names, titles, lookup by either
+ *     names.c         checks names, makes titles, finds a session by name or title
  *     messages.c      the tree of messages
- *     beginnings.c    stores the common beginning of long questions once
+ *     beginnings.c    stores the first bytes that long questions share only once
  *     sums.c          checksums
  *     settings.c      values that a session stores by key
  *     documents.c     documents of a session
  *     library.c       the distinct texts of all documents
  *     outlines.c      pages and headings of texts
- *     search.c        full text index of messages (passages.h: of documents)
+ *     search.c        full text index of messages (that of documents: passages.h)
  *     export.c        writes a session as a file
  *     check.c         checks the whole file */
 #ifndef WEIR_STORE_PRIVATE_H
@@ -118,20 +118,21 @@ int message_set_stats(struct store *, int64_t id, const char *stats, struct err 
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* The first `bytes` bytes of the text are those of message `of`, and are not stored again.  of = 0: the row holds
- * the whole text. */
+/* Long questions often begin with the same bytes as an earlier one.  The first `bytes` bytes of such a message are
+ * stored only in message `of`.  of = 0: the message's row has its whole text. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
 };
-/* Find what a new question shares with its newest sibling.  Call inside the transaction that stores the question. */
+/* Compare a new question with its newest sibling (message with the same parent) and set the shared beginning.  Call
+ * inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Put the first `bytes` bytes of message `of` before *text. *text and *n become the whole text, which is in *whole
- * (the old *whole is freed; the caller frees the last one). */
+/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before *text.  *text and *n become the
+ * whole text, in the buffer *whole; an older buffer in *whole is freed.  The caller frees *whole. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* If a message of another session shares its beginning with a message of session `deleted`, store that beginning with
- * the message itself. Call inside the transaction that deletes the session. */
+/* Before session `deleted` is deleted: messages of other sessions that share a beginning with one of its messages get
+ * their own copy of it. Call inside the transaction that deletes the session. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
