@@ -19,7 +19,7 @@
 
 enum {
 	SHARED_LEAST = 4096, /* with fewer common bytes the whole text is stored */
-	WORD_MOST = 64,      /* most bytes given up to end a beginning between words */
+	WORD_MOST = 64,      /* a shared beginning is shortened by at most this many bytes, to end between words */
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
@@ -30,8 +30,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Of the first `bytes` bytes of message id's text, copy the bytes that its own row stores to their offset in out.
- * *rest describes the bytes before them. Returns 1; 0 if the bytes are lost; -1. */
+/* out gets the first `bytes` bytes of message id's text. Copy those that the message's own row stores; *rest describes
+ * the bytes before them, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -129,7 +129,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 		size_t n;
 		const char *text = db_bytes(st, 1, 0, &n);
 
-		/* Damaged text is not shared. */
+		/* If the sibling's text is damaged, share nothing. */
 		if (of && beginning_add(s, id, of, bytes, &whole, &text, &n, &damaged))
 			n = 0;
 		n = common_prefix(text, n, m->text, m->n_text);

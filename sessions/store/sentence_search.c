@@ -93,8 +93,8 @@ struct text_rows {
 	struct sentence *at;
 };
 
-/* Load the sentences of the text that contains index row `row`. 1 = loaded, 0 = no text, -1 = error. Frees the old
- * out->at; the caller frees the last one. */
+/* Load the sentences of the text that contains index row `row`. 1 = loaded, 0 = no text, -1 = error. Call with out
+ * zeroed or filled by the last call; the caller frees out->at in the end. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =

@@ -53,7 +53,7 @@ void session_leave(struct store *, int64_t id);
 long session_writer(const struct store *, int64_t id);
 /* Create a session and hold it (see session_hold).  name NULL or "": unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find the session that `what` names.  Tried in this order: its name; its title; its number, as `weir ls` prints it;
+/* Find the session that `what` names.  Tried in this order: its name; its title; its number, as `weir sessions ls` prints it;
  * a prefix that fits one session only.  If none fits: ERR_USAGE, with the nearest name in the message. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
@@ -186,7 +186,7 @@ struct indexed_text {
 };
 struct found_passage {
 	size_t text;              /* index into the text[] of the call */
-	size_t from, to;          /* byte range of the passage in its text */
+	size_t from, to;          /* byte range in its text, without white space at the ends */
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* sort key, computed from: */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
