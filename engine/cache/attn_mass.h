@@ -2,8 +2,8 @@
  * bounded cache has received. Entries with little mass are evicted.
  *
  * The backend stores the sums of all entries in a plane, f32 [heads][slots]. A step of the model reads the current
- * plane and writes a new one, or with drafted tokens one for each of them. Committing the step makes a new plane
- * current, so an uncommitted step changes nothing. Up to MASS_POINTS older planes are kept as rollback points.
+ * plane and writes a new plane; a step of drafted tokens writes one for each token. Committing the step makes a new
+ * plane current, so an uncommitted step changes nothing. Up to MASS_POINTS older planes are kept as rollback points.
  *
  * The host has a copy of the sums in struct rings (rings.h), which is updated only when the host needs the sums. */
 #ifndef WEIR_ATTN_MASS_H

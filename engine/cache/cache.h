@@ -55,10 +55,11 @@ struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
 	const struct tensor *q; /* queries rotated at their positions in the region */
-	/* The region: slots 0 .. n_slots, from which the selector selects. They include the slots of the step's
-	 * tokens. */
+	/* Number of slots in the region, slots 0 .. n_slots from which the selector selects, after the step's tokens
+	 * are added. */
 	int32_t n_slots;
-	/* part[0 .. n_region) are in the region, later parts in rings; 0: one part covers all slots */
+	/* part[0] .. part[n_region - 1] are in the region, later parts are not; n_region = 0: one part covers all
+	 * slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };

@@ -1,11 +1,12 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
  *
  * Without requests, attention would wait for one page after the other, although a disk serves many requests in
- * little more time than one. Requested are:
+ * little more time than one. These slots are requested:
  *
  *    contiguous slots of the next layer, while this layer computes;
  *    selected slots that no row in memory caches (kv_rows.h), as soon as they are selected;
- *    without such rows, also the slots that the next layer selected for the previous token: most are selected again.
+ *    if memory caches no rows, also the slots that the next layer selected for the previous token: it selects most
+ *    of them again.
  *
  * Each request for selected slots costs a system call per page, so none is made while the process reads nothing from
  * disk. */

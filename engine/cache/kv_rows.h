@@ -5,8 +5,8 @@
  * are in no row. It attends to the rows in the order of its selection, so the sums are computed in the same order as
  * without the cache.
  *
- * For each KV head, the clock algorithm chooses the row to replace: its hand passes over rows that were used since
- * its last turn and stops at the first other row. */
+ * For each KV head, the clock algorithm (second chance) chooses the row to replace: the clock's hand passes over rows
+ * that were used since it last passed them, and stops at the first row that was not. */
 #ifndef WEIR_KV_ROWS_H
 #define WEIR_KV_ROWS_H
 

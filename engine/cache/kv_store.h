@@ -77,8 +77,8 @@ enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 uint64_t kv_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_full_token_bytes(const struct hparams *, enum dtype);
 uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
-/* Return the bytes of one token's entries that all full layers read. Layers that read another layer's entries
- * count, too. */
+/* Return the bytes of one token's entries, summed over all full layers that read them. A layer that reads another
+ * layer's entries is counted, too. */
 uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 /* Bytes of all planes and of the copy of pinned windows. */
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);

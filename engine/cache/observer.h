@@ -26,8 +26,8 @@ struct attention {
 struct observer;
 struct observer_ops {
 	void (*attended)(struct observer *, const struct attention *);
-	/* Commit the first st->n tokens of the step. attended() was called for all its tokens, also those not
-	 * committed. */
+	/* Commit the first st->n tokens of the step. attended() was called for all tokens of the step, also for those
+	 * that are not committed. */
 	void (*commit)(struct observer *, const struct step *);
 	/* Roll back to the first n tokens. Returns n, or fewer if the observer must see tokens before n again. */
 	int32_t (*rewind)(struct observer *, int32_t n);

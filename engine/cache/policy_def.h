@@ -44,7 +44,7 @@ enum { POLICY_VALUES = 128 };
 /* A policy and its settings. May be copied. */
 struct policy {
 	const struct policy_def *def;
-	/* the policy's settings, a struct of its own file, padded with zero bytes */
+	/* the policy's settings: a struct defined in the policy's file, padded with zero bytes */
 	union {
 		double align;
 		unsigned char values[POLICY_VALUES];
@@ -61,10 +61,10 @@ struct policy_def {
 	 * NULL. */
 	void (*preset)(void *values);
 	const struct retention_ops *retention;
-	/* Selects which of the kept entries a decoded token reads. NULL: it reads all. */
+	/* selects which of the kept entries a decoded token reads; NULL: a decoded token reads all entries */
 	const struct selector_ops *selector;
 	int observes_all; /* 1: the selector observes a prefill from its first token on */
-	/* Write to *selects the policy whose selector replaces `selector`; its def is NULL if decoded tokens read
+	/* Write to *selects the policy whose selector replaces `selector`; selects->def = NULL: decoded tokens read
 	 * everything. May be NULL. */
 	void (*compose)(const struct policy *, struct policy *selects);
 };

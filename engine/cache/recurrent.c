@@ -40,7 +40,8 @@ uint64_t recurrent_state_bytes(const struct hparams *hp)
 	return sum;
 }
 
-/* Return how many copies to keep at most. At least two: before the last question, and before its answer. */
+/* Return the largest number of copies of states to keep. It is at least two: one from before the last question, one
+ * from before its answer. */
 static int copies_most(const struct hparams *hp)
 {
 	uint64_t n = COPIES_BYTES / (recurrent_state_bytes(hp) + 1);
@@ -111,8 +112,8 @@ void recurrent_begin(struct recurrent *r, int verifies)
 	r->verifies = verifies;
 }
 
-/* Copy the first n rows of x to t, which is allocated on first use. Returns t. If that allocation fails, returns
- * x, and the backend reports the failure at its next sync(). */
+/* Copy the first n rows of x to t, and return t. The first call allocates t. If that fails, return x: the backend
+ * reports the failure at its next sync(). */
 static struct tensor *keep_rows(struct recurrent *r, struct tensor *t, const struct tensor *x, int32_t n)
 {
 	if (!t->data) {

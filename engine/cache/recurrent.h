@@ -4,8 +4,8 @@
  * delta rule or state space. No token can be removed from a state, so a rollback needs older states:
  *
  * - Rollback of the running step: the step writes the new states beside the old ones; a commit exchanges the two.
- * - Drafted tokens of which only the first ones are committed: the inputs of its operations are kept, and the
- *   states after these tokens are computed again from the inputs.
+ * - Drafted tokens of which only the first ones are committed: a step of drafted tokens keeps the inputs of its
+ *   operations, and the states after the committed tokens are computed again from these inputs.
  * - Other rollbacks: copies of the states are made where prefills begin and end. A rollback returns to the last
  *   copy before its target; the tokens between are prefilled again.
  *
@@ -43,7 +43,7 @@ struct recurrent {
 	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for parts that a layer does not have */
 	struct tensor *now, *next;
 	int32_t at; /* tokens that `now` covers */
-	/* number of tokens that the states in `next` cover: those before the last step; -1: `next` is not valid */
+	/* `next` has the states before the last step, which cover this many tokens; -1: `next` is not valid */
 	int32_t before;
 	struct tried *tried;     /* [n_layer]; NULL before the first VERIFY step */
 	int verifies;            /* 1: the running step is a VERIFY step of several tokens */
@@ -53,7 +53,7 @@ struct recurrent {
 
 /* Bytes of the states of all layers. */
 uint64_t recurrent_state_bytes(const struct hparams *);
-/* Return the most bytes of the current states, the states before the last step and all copies. */
+/* Return an upper limit of the bytes of the current states, the states before the last step and all copies. */
 uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);

@@ -1,5 +1,5 @@
-/* engine/cache/retain_cascade.c - bounded retention: the first tokens (the prefix) are never evicted, all later ones
- * run through rings (rings.h), which evict.
+/* engine/cache/retain_cascade.c - bounded retention. The first tokens (the prefix) are never evicted. Later tokens
+ * pass through rings (ring buffers, rings.h), which keep fewer of them the older they get.
  *
  *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
  *            prefix            ring n (oldest) ........ ring 1 (newest)    staged tokens
@@ -10,9 +10,9 @@
  * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After
  * that a token attends to the prefix, to each ring with its query rotated for that ring, and to the staged tokens.
  *
- * Tokens are staged behind the rings and join them later: decoded tokens in groups of `lag`, to save time, the
- * tokens of a prefill step at its end. A join compares tokens by attention mass (attn_mass.h), moves entries and
- * evicts. It cannot be undone; retain_cascade_back.c says how far a rollback reaches. */
+ * New tokens are staged behind the rings and join the rings later: the tokens of a prefill step at the end of the
+ * step; decoded tokens in groups of `lag`, to save time. A join compares tokens by attention mass (attn_mass.h),
+ * moves entries and evicts. A join cannot be undone; retain_cascade_back.c says how far a rollback reaches. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -46,13 +46,13 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays: attention received w tokens ago counts 1/100, 2 w tokens ago 1/10,000. So
-	 * attention during the first half of filling the rings would hardly count at the first eviction, and
-	 * `auto` does not sum it. Most conversations end before and save the cost. */
+	/* Attention mass decays: attention received w tokens ago counts 1/100, 2 w tokens ago 1/10,000. So attention
+	 * from the time when the first half of the rings was filled would hardly count at the first eviction. Policy
+	 * `auto` does not sum it. Most conversations end before the summing begins, and save its cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
-	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix is
-	 * no longer than that, it is read whole: select nothing. */
+	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has
+	 * no more entries than that quarter, the whole prefix is read: select nothing. */
 	c->selecting = c->sel.ops && s->sinks > c->sel.ops->entries(&c->sel, s->sinks) / 4;
 	c->marked = c->selecting;
 	c->steps_matter = c->selecting && c->sel.tail > 1 && c->sel.tail > c->chunk / 2;
@@ -344,8 +344,8 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* Set the factor by which each token's attention mass is multiplied: its surprise or that of the token before it,
- * whichever is larger, plus 0.5. */
+/* Set the factor by which each token's attention mass is multiplied. It is 0.5 plus the larger one of two surprises
+ * (negative log-likelihoods): that of the token and that of the token before it. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;
@@ -380,8 +380,8 @@ static void keep_points(struct cascade *f, const struct step *st, int joined)
 
 	if (!step_generates(st))
 		f->mass.point[POINT_READ].t = f->mass.point[POINT_JOIN].t = -1;
-	/* Of drafted tokens, only some before probe_from (first token whose attention is summed) may be committed.
-	 * Then there is nothing to keep. */
+	/* If all committed tokens are before probe_from (first token whose attention is summed), there are no sums to
+	 * keep. */
 	if (!f->mass.be || !f->probing || f->lost || f->waiting || r->t <= f->probe_from)
 		return;
 	if (!step_generates(st) && st->last)
@@ -415,8 +415,8 @@ static int32_t cascade_verify_most(const struct cache *c, int32_t pos)
 	const struct rings *r = &f->rings;
 	int32_t most = rings_filling(r) ? r->s.sinks + r->size - r->t : f->lag - f->waiting, n = 1;
 
-	/* End the step at a token that causes an insertion into the rings or a scaling of sums: both change what
-	 * the next token reads. */
+	/* End the step at a token that causes an insertion into the rings or a scaling of sums, because either
+	 * changes what the next token reads. */
 	while (n < most && n < VERIFY_MOST && !(r->mass && mass_must_scale(&f->mass, pos + n, c->chunk)))
 		n++;
 	return n;

@@ -33,7 +33,8 @@ struct cascade {
 	size_t cap_event;
 };
 
-/* Return the number of tokens seen: the prefix, all tokens that were inserted into the rings, and those that wait. */
+/* Return the number of tokens seen: the prefix, all tokens that were inserted into the rings, and the tokens that
+ * wait to be inserted. */
 static inline int32_t cascade_tokens(const struct cascade *f)
 {
 	return f->rings.t + f->waiting;

@@ -1,14 +1,15 @@
 /* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. The planes
  * hold the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
  *
- * These layers compute the same under every policy, whatever the retention of the other layers evicts: their tokens
- * select nothing, their attention is not observed, and their entries do not move. Positions are not bounded. That is
- * harmless, because RoPE depends only on distances within the window, and angles are computed in double. */
+ * The cache policy applies to full layers only. In sliding-window layers no token selects entries, attention is not
+ * observed, and entries do not move. Positions are not bounded. That is harmless, because RoPE depends only on
+ * distances within the window, and angles are computed in double. */
 #include "engine/cache/cache.h"
 
 #include "engine/cache/serialize.h"
 
-/* 1 if sliding-window layers need RoPE angles of their own. Without eviction they share those of the other layers. */
+/* 1 if sliding-window layers need RoPE angles of their own. Without eviction they use the same angles as full
+ * layers. */
 static int own_frame(const struct cache *c)
 {
 	return layers_unwindowed(c->hp) < c->hp->n_layer && !cache_keeps_all(c);

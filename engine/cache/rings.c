@@ -31,15 +31,15 @@ static int64_t pow2_at_least(int64_t n)
 	return p;
 }
 
-/* Return the most keys that one rings_insert() rotates. Ring 0 receives `stage` tokens, and each ring passes at
- * most half of its tokens on, so all rings receive less than 2 * stage. Each ring adds 2: for rounding up, and
- * because its newest slot may change. */
+/* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens. Each
+ * ring passes on at most half of the tokens that it receives, so all rings receive less than 2 * stage. Each ring
+ * adds 2: for rounding up, and because its newest slot may change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
 }
 
-/* Most slots that one call changes. */
+/* Maximum number of slots that one call changes. */
 static int64_t touch_max(const struct rings_shape *s)
 {
 	int64_t n = rope_shift_max(s), slots = (int64_t)s->n * s->w;
@@ -265,8 +265,8 @@ static void start_full(struct rings *r)
 	}
 }
 
-/* In each head, keep the token offered by the previous ring or the newest token of this ring, whichever has more
- * attention mass, and evict the other one. */
+/* Let two tokens compete in each head: the token offered by the previous ring and the newest token of this ring. The
+ * token with more attention mass stays, the other token is evicted. */
 static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 {
 	int32_t *there = r->src + (size_t)slot * (size_t)r->heads, *hand = r->hand;
@@ -523,9 +523,9 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 
 /* ---- restoring a snapshot ---- */
 
-/* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the
- * sinks. Returns -1 if a slot's token is newer than that or older than possible: the slot j before the newest one
- * was filled j * period tokens ago, with a token at most `offered` tokens old. */
+/* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the sinks.
+ * Returns -1 if the token of a slot is newer than that, or older than the slot allows: the slot j before the newest
+ * one was filled j * period tokens ago, with a token that was then at most `offered` tokens old. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

@@ -1,11 +1,11 @@
 /* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token.
  * It handles only token numbers and attention mass, no keys or values.
  *
- * The first `sinks` tokens are never evicted. All later tokens pass through n rings of w slots each, of which older
- * ones keep ever fewer tokens. Every token enters ring 0. The token that a ring displaces is offered to the next
- * ring; ring i accepts one token in f^i. Any other offered token competes with the ring's newest token: the one with
- * less attention mass is evicted. The last ring evicts what it displaces. Until the rings are full, tokens are in
- * the slots in order. Slots are counted behind the sinks:
+ * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n rings of w slots each.
+ * The token that a ring displaces is offered to the next older ring. Ring i accepts one token in f^i, so older rings
+ * keep fewer of the tokens that passed. An offered token that is not accepted competes with the ring's newest token:
+ * the one with less attention mass is evicted. The last ring evicts the tokens that it displaces. Until the rings
+ * are full, tokens are in the slots in order. Slots are counted behind the sinks:
  *
  *     slot  0 ........ w-1 | ... | .......... size-1 | size ... size+stage-1
  *           oldest ring n-1        newest ring 0       staged: tokens that have not joined the rings
@@ -24,7 +24,7 @@
 
 struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
-	int32_t stage;          /* staged slots: most tokens of one rings_insert() */
+	int32_t stage;          /* staged slots: maximum number of tokens of one rings_insert() */
 	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
 	/* For tests. no_eager: ring i accepts one token in f^i from the start, not only once the rings are full.
 	 * keep_ties: at equal mass the older token stays. */
@@ -50,7 +50,7 @@ struct rings {
 	/* Attention mass. NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
-	float *factor; /* [mask + 1] by token: factor of its mass in a competition; NULL: 1 */
+	float *factor; /* [mask + 1] by token: its mass is multiplied by this in a competition; NULL: by 1 */
 	/* How many heads hold a token. Arrays by token are indexed by token & mask and cover tokens `oldest` .. t. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
@@ -110,14 +110,14 @@ int32_t rings_rank(const struct rings *);
 /* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to
  * slot[]; return the total number, which may be larger. */
 int32_t rings_slots_read(const struct rings *, int32_t n, int32_t *slot, int32_t most);
-/* Insert n tokens from the staged slots behind the rings. Their attention mass is in mass[]. */
+/* Insert n tokens from the staged slots behind the rings. mass[] must have the attention mass of these tokens. */
 void rings_insert(struct rings *, int32_t n);
-/* Roll back to the first n tokens. Returns how many remain: n, but after an eviction at most the sinks (first
- * tokens). */
+/* Roll back to the first n tokens. Returns how many tokens remain: n; or, if entries have moved, at most the sinks
+ * (first tokens, which are never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute all other fields from id[], after rings_reset() and loading id[] for t tokens. t must exceed the
- * number of sinks and ring slots. Returns -1 if id[] is impossible after t tokens; the caller then resets the
- * rings. */
+/* Recompute all other fields from id[]. Call it after rings_reset() and after loading id[] for t tokens. t must
+ * exceed the number of sinks and ring slots. Returns -1 if id[] is impossible after t tokens; the caller then resets
+ * the rings. */
 int rings_restore(struct rings *, int32_t t);
 
 #endif

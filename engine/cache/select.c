@@ -151,7 +151,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = (int32_t)split_part(hi, spread[i], low, high);
 		left += mean - k[i];
 	}
-	/* Rounding down left some entries over. Give each of them to the layer that has lost most by rounding. */
+	/* Rounding down left some entries over. Give each of them to the layer that lost the most by rounding. */
 	for (; left > 0; left--) {
 		int32_t best = -1;
 		double most_lost = -1;

@@ -33,15 +33,16 @@ struct selector {
 	const void *par;     /* policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
 	int own;             /* 1: the last slot to select from is the token's own, which is always selected */
-	/* How many tokens at the end of a prefill the selector observes; set by init(). The last step of a prefill
-	 * should have as many tokens. */
+	/* The selector observes this many tokens at the end of a prefill; set by init(). The last step of a prefill
+	 * should have this many tokens. */
 	int32_t tail;
 	void *state;
 };
 
 /* How the selector chose what the last decoded token read in a layer. */
 struct select_status {
-	/* 1: by a new selection; 0: by that of an earlier token; -1: the selector never uses a selection twice */
+	/* 1: by a new selection; 0: by a selection that an earlier token made; -1: the selector never uses a
+	 * selection twice */
 	int fresh;
 	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
@@ -56,10 +57,10 @@ struct selector_ops {
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n of the layer. May be
 	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* List in part[] what a decoded token reads of the first n_slots slots; return the number of parts. q,
-	 * raw: its query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If
-	 * a part has a selection, kv_attend() or kv_select() computes it; it stays valid until the next select()
-	 * for a token with the same st->index. */
+	/* List in part[] what a decoded token reads of the first n_slots slots; return the number of parts. q, raw:
+	 * the token's query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If
+	 * a part has a selection, kv_attend() or kv_select() computes it. The selected slots stay valid until the
+	 * next select() for a token with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the probe that records how this step's tokens attend to the first n_slots slots; NULL: none. The
@@ -75,16 +76,16 @@ struct selector_ops {
 	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
 	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
-	/* Return the most drafted tokens of a VERIFY step, at least 1. pos: index of the first of them; n_slots:
-	 * number of slots that it selects from. NULL: any number. */
+	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the first of them;
+	 * n_slots: number of slots from which this first token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
 	/* Return how many drafted tokens of a VERIFY step can attend in one call. select() is then called for each
 	 * of them before they attend; probe() and seen() are not called. n_slots: number of slots that the first
 	 * of them selects from. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Return the most entries per KV head that a decoded token selects from cap slots. 0: the selector does
-	 * not work with keys and values in host memory (kv_host.h), which needs one list per token that is
-	 * selected without reading them. NULL: 0. */
+	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots. Return 0 if
+	 * the selector cannot work with keys and values in host memory (kv_host.h): there it must select one list per
+	 * token, without reading keys or values. NULL: 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -94,8 +95,8 @@ struct selector_ops {
 	/* Save or load the state for n_slots slots, without key sketches and bounds (serialize.h). rewind() is
 	 * called after a failed load. NULL: no state. */
 	void (*archive)(struct selector *, struct serializer *, int32_t n_slots);
-	/* Append a line of timeline_identity() that names all that selections depend on, beside settings and KV
-	 * entries. NULL: nothing. */
+	/* Append a line of timeline_identity() that names everything on which selections depend besides settings and
+	 * KV entries. NULL: nothing. */
 	void (*identity)(const struct selector *, struct str *out);
 	/* 1 if selections depend on how the prefill was cut into steps. NULL: only if its last step may have fewer
 	 * than `tail` tokens. */
@@ -111,9 +112,9 @@ struct selector_ops {
 	/* Return a scan that estimates the attention scores of query q for n_slots slots, as precisely as the
 	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If this layer may have made a new selection in the running step, list what the token would have read by
-	 * the older one. Returns the number of parts; 0: there is no new selection. NULL: the selector never uses
-	 * a selection twice. */
+	/* If this layer may have made a new selection in the running step, list what the token would have read by the
+	 * previous selection. Returns the number of parts; 0: there is no new selection. NULL: the selector never
+	 * uses a selection twice. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
@@ -142,13 +143,14 @@ uint64_t select_entry_bytes(const struct selector *, double entries);
 /* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read all n_slots
  * slots, all other layers `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return how many entries k means at most, for up to cap slots. */
+/* Return the largest number of entries that k can mean in a sequence of up to cap tokens. */
 int32_t select_most(struct entry_count k, int32_t cap);
-/* Divide n_layer * mean entries among the layers in proportion to spread[]; write the shares to k[]. A layer gets
- * between mean / 4 and 3 * mean entries, but at most `most`, the number of slots. spread NULL: evenly. */
+/* Divide n_layer * mean entries among the layers in proportion to spread[], and write the shares to k[]. A layer gets
+ * at least mean / 4 and at most 3 * mean entries. most: number of slots, which also limits a share. spread NULL: all
+ * shares are equal. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
-/* Return the most drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1 - start)
- * is a multiple of `every` makes a new selection, so it must be the last of its step. */
+/* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1
+ * - start) is a multiple of `every` makes a new selection, so it must be the last of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
 /* Selected sets of slots that several tokens use, one set per layer. A new set is used at once, but replaces the
@@ -170,7 +172,8 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: no new set of slots is selected yet. Does nothing for later drafted tokens of the step. */
+/* Begin a step in a layer: no new set of slots is selected yet. In a VERIFY step only the call for the first drafted
+ * token has an effect. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)

@@ -8,7 +8,7 @@
 
 enum {
 	SAME_MOST = 14,   /* matches are compared up to this many tokens; a match of n tokens has weight 4^n */
-	PLACES_MOST = 64, /* most earlier places that vote on a guess */
+	PLACES_MOST = 64, /* maximum number of earlier places that vote on a guess */
 	NEWEST_LEAST = 1 << 10,
 	IDLE_MOST = 128, /* after so many steps without a draft, measured times are discarded as too old */
 };

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-	DRAFT_MOST = 15,   /* most tokens of a draft; a VERIFY step has one more */
+	DRAFT_MOST = 15,   /* maximum number of tokens of a draft; a VERIFY step has one more */
 	DRAFT_LENGTHS = 6, /* number of classes by longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
 	/* number of classes by votes: a single place; several places that all agree; over half agree; at most half
 	 * agree */
@@ -43,7 +43,7 @@ struct draft {
 	uint8_t class[DRAFT_MOST]; /* class by match * DRAFT_VOTES + class by votes */
 };
 
-/* Measurements that decide how long a draft is computed: as many tokens as give the most expected tokens per
+/* Measurements from which the length of a draft is chosen: the length with the largest expected number of tokens per
  * second. */
 struct draft_pace {
 	double seconds[DRAFT_MOST + 2]; /* [n]: mean seconds of a step of n tokens; 0 = not measured */
@@ -53,8 +53,8 @@ struct draft_pace {
 	int32_t idle; /* steps since a draft was last used */
 };
 
-/* Guess the tokens after id[0..n), which are all indexed. Stop at `most` tokens, or when the whole draft is unlikely
- * to be right. */
+/* Guess the tokens after id[0..n). The index must have all n tokens. Stop at `most` guesses, or when the whole draft
+ * is unlikely to be right. */
 void draft_guess(const struct draft_index *, const struct draft_pace *, const int32_t *id, size_t n, int32_t most,
                  struct draft *out);
 

@@ -21,8 +21,8 @@
 
 enum {
 	HEAD_VERSION = 1,
-	/* Raise it whenever equal inputs begin to give other bits: after a change of a kernel's arithmetic, of
-	 * selection or of retention. */
+	/* Raise this version whenever equal inputs begin to give other bits: after a change of a kernel's arithmetic,
+	 * of selection or of retention. */
 	BITS_VERSION = 3,
 };
 #define HEAD_MAGIC 0x64616568726965ull /* "eirhead" */
@@ -146,7 +146,8 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 		str_addf(out, "generated under %s\n", tl->mixed.p);
 }
 
-/* Append lines about other things that KV entries depend on, under every policy. */
+/* Append lines about what KV entries depend on under every policy: share of the cache that a prefill reads,
+ * long-context RoPE, kernels that computed the first entries. */
 static void lines_of_entries(const struct timeline *tl, struct str *out)
 {
 	if (tl->cache.read_share > 0)
@@ -285,7 +286,7 @@ struct frame {
 	uint64_t bytes, hash; /* length and hash of the bytes behind this struct */
 };
 
-/* Save, or check when loading, what must be equal in both timelines. */
+/* Save the properties in which the saving and the loading timeline must be equal; when loading, compare them. */
 static void shape_archive(struct timeline *tl, struct serializer *a)
 {
 	const struct hparams *hp = tl->cache.hp;

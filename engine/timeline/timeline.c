@@ -45,8 +45,8 @@ int timeline_backend_give(struct timeline *tl, struct err *err)
 	return failed;
 }
 
-/* Set nll[i] = -ln p of token i of the step, by the logits after the token before it. Compute `most` rows of logits
- * at a time, to limit memory. */
+/* Set nll[i] = -ln p of token i of the step, by the logits after the token before it. Only head_rows rows of logits
+ * are computed at a time, to limit memory. */
 static int chunk_nll(struct timeline *tl, const int32_t *id, int32_t n, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;
@@ -243,9 +243,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n, or more if the cache cannot rewind to n. Return how many of the next dropped
- * tokens had been generated: if the new sequence continues with these tokens, they must be decoded again one by
- * one. */
+/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return the number r of dropped
+ * tokens, counted from the first dropped one, that had been generated. If the new sequence continues with these r
+ * tokens, they must be decoded again one by one. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;

@@ -1,5 +1,5 @@
-/* engine/timeline/timeline_observe.c - starts and stops observers of attention: for one token, and for the tokens of
- * an answer (evidence). */
+/* engine/timeline/timeline_observe.c - starts and stops observers of attention: for a single token, and for the
+ * tokens of an answer (evidence). */
 #include "engine/engine_view.h"
 #include "engine/timeline/timeline.h"
 #include "engine/observe/observe.h"

@@ -3,7 +3,7 @@
  * A VERIFY step computes the pending token (the last sampled one) together with a draft: guesses of the next tokens
  * (draft.h). Each result has the bits that decoding the token alone would give. Each timeline_step() samples one
  * token from these logits, and computes nothing as long as the sampled tokens equal the drafted ones. The first
- * different token ends the step: entries of the tokens before it are committed, the others are dropped. So drafts
+ * different token ends the step: entries of the tokens before it are committed, later entries are dropped. So drafts
  * change only the speed.
  *
  * While a VERIFY step is open, `tokens` has the tokens sampled so far, but their entries are not committed. Every

@@ -2,8 +2,8 @@
  * attention mass (view.h).
  *
  * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read, so memory
- * access decides the speed. Both arrays are [slot][head]. They are read head by head, in blocks of slots that fit the
- * L1 or L2 cache. Neighbouring slots of the same column are summed before the column is written. */
+ * access decides the speed. The two arrays of numbers and sums are [slot][head]. They are read head by head, in
+ * blocks of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -132,7 +132,8 @@ void view_rings(struct view_work *w)
 		v->share[1 + i] = (float)(w->ring[1 + i] / sum);
 }
 
-/* Return the largest value of w->heat after the first VIEW_SINKS tokens; if that is 0, the largest of all. */
+/* Return the largest value of w->heat for tokens after the first VIEW_SINKS; if that is 0, the largest value for any
+ * token. */
 static double heat_most(struct view_work *w)
 {
 	struct cache_view *v = w->out;

@@ -3,8 +3,8 @@
  * A fingerprint is the SHA-256 of a text about the engine, the timeline's settings and the weights. The text is
  * stored beside the snapshots for two uses. It shows why a snapshot cannot be used. And a snapshot whose text differs
  * only in the kernels (GPU code, another instruction set) can be used, since its KV entries are equal up to rounding.
- * The stored text is not trusted for this: its kernels are put into this program's text, whose hash must equal the
- * stored fingerprint.
+ * The stored text is not trusted for this: the kernels that it names are put in this program's own text, and the hash
+ * of the result must equal the stored fingerprint.
  *
  * Hashing the weights of a large file takes seconds, so the hash is stored with the file's device, inode, size and
  * times. It is computed again when one of them differs. */
@@ -24,7 +24,9 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-#define RACY_MS 100 /* ms; the hash of a younger file is not stored, as one clock tick may hide a change */
+/* ms; if the file was changed less than this time ago, its hash is not stored: another change within the same clock
+ * tick would not alter the file's times */
+#define RACY_MS 100
 
 /* ---- the weights ---- */
 
@@ -246,8 +248,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Fill *o for a snapshot. name: kernels of its newest KV entries. begun: value of its line "begun by". ours: 1 if
- * `name` is this program's kernels. Returns 0 if begun is malformed. */
+/* Fill *o for a snapshot. name: kernels of the snapshot's newest KV entries. begun: value of the snapshot's line
+ * "begun by". ours: 1 if `name` is this program's kernels. Returns 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];

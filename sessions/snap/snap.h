@@ -15,12 +15,13 @@ struct engine;
 
 struct snaps;
 struct snaps_options {
-	uint64_t budget; /* most bytes of kv.db; 0 = 8 GiB, or a tenth of the free disk if that is less */
+	/* size limit of kv.db in bytes; 0 = 8 GiB, or a tenth of the free disk space if that is less */
+	uint64_t budget;
 	const char *vfs;
 };
 /* Open kv.db in the store's directory. A damaged or foreign file is renamed, a new one is created, and *notice says
- * so (notice may be NULL). If the store is read only, kv.db is, too, and may be replaced by another process: open it
- * anew for each list, which takes a millisecond. */
+ * so (notice may be NULL). If the store is read only, kv.db is opened read only. Another process may then replace
+ * kv.db, so open it anew for each list, which takes a millisecond. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
@@ -38,8 +39,9 @@ struct snap_saved {
 	int32_t tokens;
 	double seconds;
 };
-/* Save the timeline under a message, the session's head. Missing chunks are written first, then the snapshot's head.
- * extra: the caller's bytes, which snap_load() returns. ERR_FIT: no room; the session's older snapshot is kept. */
+/* Save the timeline as a snapshot of `message`, the message at which the session now ends. Missing chunks are written
+ * first, then the snapshot's head. extra: the caller's bytes, which snap_load() returns. ERR_FIT: no room; the
+ * session's older snapshot is kept. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
 /* Save the KV entries computed so far in a long prefill, without a head. snap_load_prefix() finds them by their
@@ -64,9 +66,10 @@ int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int
  * tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
-/* Set *out to the bytes of all snapshots of a session, with chunks that other sessions share. */
+/* Set *out to the bytes of all snapshots of a session, including chunks that it shares with other sessions. */
 int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
-/* State of a session's snapshots, for snap_states(). The caller sets session and message (the session's head). */
+/* State of a session's snapshots, for snap_states(). The caller sets session, and message: the message at which the
+ * session now ends. */
 struct snap_state {
 	int64_t session, message;
 	uint64_t bytes; /* set: as snap_bytes() */
@@ -77,11 +80,13 @@ int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
 struct snap_info {
 	int64_t message;
 	int32_t tokens;
-	int64_t used;         /* seconds since 1970 */
-	uint64_t bytes;       /* head, tail and chunks */
-	uint64_t own, shared; /* own: bytes of head and tail; shared: bytes of chunks that other sessions need, too */
-	int head;             /* 1 = head and tail are complete and undamaged */
-	int32_t chunks, bad;  /* chunks it needs; bad: of these, missing or damaged */
+	int64_t used;   /* seconds since 1970 */
+	uint64_t bytes; /* head, tail and chunks */
+	/* own: bytes of head and tail; shared: bytes of those chunks that other sessions need, too */
+	uint64_t own, shared;
+	int head; /* 1 = head and tail are complete and undamaged */
+	/* chunks: how many chunks the snapshot needs; bad: how many of them are missing or damaged */
+	int32_t chunks, bad;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
 /* List the snapshots of a session, newest first; nonzero from the callback ends the list. Every byte of the snapshots

@@ -1,14 +1,15 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * What is deleted first if room is short: chunks that no head needs, left by interrupted prefills and deleted heads.
- * Of these the least recently used come first, and the end of a text before its beginning. Then heads are deleted,
- * the one with the fewest tokens saved per age first. The newest head of a session saves all its tokens; an older
- * head saves only its tail, as its chunks are shared.
+ * If room is short, chunks that no head (record of a timeline at one message) needs are deleted first. Interrupted
+ * prefills and deleted heads leave such chunks. The least recently used chunk is deleted first, and the end of a text
+ * before its beginning. Then heads are deleted in the order of a quotient, lowest first: tokens that need no prefill
+ * thanks to the head, divided by the time since its last use. For the newest head of a session these are all its
+ * tokens; for an older head only those of its tail, as the newer head needs the same chunks.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete copies every page to the journal before it
- * overwrites it. Here pages are freed only, and then all free pages are filled with zeros, as rows of table `zero`:
- * pages that were free when a transaction began need no journal. A row of table `about` makes the next start finish
- * an interrupted erasure. */
+ * overwrites it. Here pages are only freed first. Then all free pages are filled with zeros, as rows of table
+ * `zero`: pages that were free when a transaction began are not copied to the journal. A row of table `about` makes
+ * the next start finish an interrupted erasure. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -129,7 +130,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* An unfinished head (done = 0) belongs to a process that is saving, or to one that was killed. */
+	/* An unfinished head (done = 0) belongs to a process that is saving, or to one that was killed. Only old ones
+	 * are deleted, because the process of a new one may still be saving. */
 	while ((n = read_numbers(s,
 	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
 	                                  reserved),
@@ -244,7 +246,7 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* A chunk that no head needs may be of this session: delete all of them. */
+	/* A chunk that no head needs may come from this session, so delete all such chunks. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");

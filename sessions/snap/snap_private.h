@@ -13,12 +13,12 @@
  * last whole chunk (the tail). Chunks and heads are numbered in one series. Their bytes are in table `part`, at most
  * PART_BYTES a row, each row with a checksum over key, part number and bytes.
  *
- * A save first inserts its head unfinished (done = 0), which protects the chunks that it needs from deletion. Its
- * last transaction sets done = 1. So a finished head never refers to a missing chunk.
+ * A save first inserts its head unfinished (done = 0). From then on the chunks that the head needs are not deleted.
+ * The last transaction of the save sets done = 1. So a finished head never refers to a missing chunk.
  *
- * Any number of processes may save and load. Between two transactions of a process others may add and delete
- * anything, so each transaction looks up again the rows that it relies on. A lost row costs time only, since bytes
- * with a wrong checksum are never used. */
+ * Any number of processes may save and load. Between two transactions of a process, other processes may add and
+ * delete anything. So each transaction looks up again the rows that it relies on. A lost row costs time only, since
+ * bytes with a wrong checksum are never used. */
 #ifndef WEIR_SNAP_PRIVATE_H
 #define WEIR_SNAP_PRIVATE_H
 
@@ -30,12 +30,13 @@
 #define SNAPS_APPLICATION 0x77656b76 /* "wekv" */
 #define SNAPS_VERSION     1          /* version of the schema and of heads */
 #define SNAPS_FILE        "kv.db"
-#define SNAPS_TX_BYTES    (64u << 20) /* most bytes written by one transaction, to bound journal and memory */
+/* maximum number of bytes that one transaction writes, to bound journal and memory */
+#define SNAPS_TX_BYTES    (64u << 20)
 
 enum {
 	CHUNK_TOKENS = 256,
 	PART_BYTES = 4 << 20,
-	PART_BITS = 12,     /* low bits of a part's id: its number; the others: its owner */
+	PART_BITS = 12,     /* low bits of a part's id: the part's number; high bits: number of its owner */
 	PART_TAIL = 2048,   /* a head's parts from this number on are its tail */
 	HEADS_KEPT = 4,     /* newest heads kept for each session, so that undo and fork find one */
 	PREFIX_LEAST = 512, /* shortest prefix that is loaded without a head, in tokens */
@@ -90,8 +91,8 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
  * byte for each token, 0 = prefilled; NULL = all are prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* A chunk has one of two sizes. all: KV entries of all layers. full: without those of sliding-window layers, which
- * may have been overwritten before the save. Both are equal for models without such layers. */
+/* A chunk has one of two sizes. all: KV entries of all layers. full: without entries of sliding-window layers, which
+ * may have been overwritten before the save. The two sizes are equal in models without such layers. */
 struct chunk_bytes {
 	uint64_t all, full;
 };
@@ -100,7 +101,8 @@ struct found_chunk {
 	uint64_t bytes; /* one of the two sizes */
 	int windows;    /* 1: sliding-window layers included */
 };
-/* Find a chunk by its key; its size must be one of the two. Returns 1; 0 if it is missing; -1. */
+/* Find a chunk by its key; the chunk's size must be `all` or `full` of chunk_bytes. Returns 1; 0 if it is missing;
+ * -1. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
 /* Find a chunk and read its verified KV entries. Returns 1; 0 if it is missing or damaged; -1. A damaged chunk is
  * deleted, so that the next save writes it again. */
@@ -152,8 +154,8 @@ int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Delete the least valuable chunks and heads until `more` bytes fit the budget. Head `keep` and the newest head of
  * session keep_session (0: none) are kept. *dropped = 1 if something was deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Delete unfinished heads of processes that died, and chunks that no head needs; with all = 0 only such chunks that
- * were unused for a day. Call inside a transaction. */
+/* Delete unfinished heads of processes that died, and chunks that no head needs. all = 0: of these chunks, only those
+ * that were unused for a day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. Called at the next start, it completes an erasure that a crash interrupted. */
 int snaps_scrub(struct snaps *, struct err *);

@@ -4,10 +4,12 @@
  * another version wrote, is renamed, and a new one is created. The user reads one sentence, and waits while the text
  * is prefilled again.
  *
- * A rollback journal is used instead of WAL: chunks are only appended, and pages that were free before need no copy
- * in the journal, so a save writes its bytes once. Pages have 8 KiB: each save writes about twelve pages of B-trees
- * and free lists, most of them also to the journal. With larger pages that would be more than a tenth of a short
- * turn's save. Loading was measured as equally fast with 8, 16, 32 and 64 KiB. */
+ * kv.db has a rollback journal, not a WAL. So a save writes its bytes only once: chunks are written to new or free
+ * pages, which need no copy in the journal.
+ *
+ * Pages have 8 KiB. Each save writes about twelve pages of B-trees and free lists, most of them also to the journal.
+ * With larger pages that would be more than a tenth of the bytes that a short turn saves. Loading was measured as
+ * equally fast with pages of 8, 16, 32 and 64 KiB. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
