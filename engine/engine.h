@@ -282,7 +282,7 @@ struct timeline_need {
 	uint64_t scratch_bytes; /* memory of buffers */
 	uint64_t disk_bytes;    /* disk space for entries beyond kv_memory */
 	uint64_t host_bytes;    /* system memory for entries of a GPU's cache beyond kv_memory */
-	uint64_t least_bytes;   /* smallest kv_memory that works, if the given one limits the cache */
+	uint64_t least_bytes;   /* if kv_memory limits the cache: the smallest kv_memory that is enough */
 	uint64_t free_bytes;    /* free memory of the device */
 	uint64_t device_bytes;  /* total memory of the GPU; 0 = the engine computes in system memory */
 	/* largest ctx that fits into free_bytes, together with weights that are not loaded yet; 0 = none */
@@ -431,12 +431,13 @@ struct timeline_stats {
 	double prefill_seconds, decode_seconds;
 	double policy_seconds; /* part of decode_seconds spent in the cache policy (timeline_measure) */
 };
-/* Get the statistics. `rings` does not count tokens that timeline_settle() would commit. */
+/* Get the statistics. `rings` does not count the tokens of an unfinished step of speculative decoding, which
+ * timeline_settle() would commit. */
 void timeline_stats(const struct timeline *, struct timeline_stats *out);
 /* Append the cache policy's text with all settings. */
 void timeline_policy(const struct timeline *, struct str *out);
-/* Return how many bytes of the cache the token at index pos reads: its KV entries, and the data that are scanned to
- * select them. decode = 1: a generated token; 0: a token of a prompt. */
+/* Return how many bytes of the cache are read to compute the token at index pos: KV entries, and the data that are
+ * scanned to select them. decode = 1: a generated token; 0: a token of a prompt. */
 uint64_t timeline_read_bytes(const struct timeline *, int32_t pos, int decode);
 /* Turn on measuring policy_seconds: time for rotating, selecting, summing attention mass and moving entries, but not
  * for attention itself. Costs a few microseconds per step. */

@@ -184,11 +184,10 @@ struct attn_part {
 	int32_t n_slots; /* slots of the part */
 	/* how many slots at the end of the list are a random sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
-	/* If false, the part is skipped. A call with predicates must satisfy:
-	 * - n is 1, there are at most 16 parts, and no window.
-	 * - At least one part is not skipped.
-	 * - With a probe: the slots of parts with a predicate are among the first `skip` slots of the call. Slots
-	 *   of skipped parts count in `skip`. */
+	/* If the predicate is false, the part is skipped. Conditions for a call with predicates: n is 1, there are at
+	 * most 16 parts, and there is no window. At least one part is not skipped. With a probe, the slots of parts
+	 * with a predicate are among the first `skip` slots of the call. (Slots of skipped parts count in `skip`,
+	 * too.) */
 	struct predicate when;
 };
 
@@ -598,11 +597,11 @@ enum { FILE_ALIGN = 64 << 10 };
 
 struct backend {
 	const struct backend_ops *ops;
-	/* Set by the owner; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early
-	 * with undefined outputs, and the caller discards the step. */
+	/* Set by the engine; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early with
+	 * undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Set by the owner, or NULL. load_weight() calls it from any thread when it has finished reading n bytes
-	 * at p of `host`. */
+	/* Set by the engine, or NULL. load_weight() calls it from any thread when it has finished reading n bytes at
+	 * p of `host`. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */

@@ -59,8 +59,8 @@ int vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
 int vocab_is_control(const struct vocab *, int32_t id);
 /* Return how many bytes of text this process has encoded so far, for tests that text is not encoded twice. */
 uint64_t vocab_encoded(void);
-/* Write the bytes of a token, at most cap, to buf and return their full number. They may be a part of a UTF-8
- * character. A control token has no bytes, unless with_special is set or it is a mark around the model's
+/* Write the bytes of a token to buf, at most cap. Return how many bytes the token has. They may be a part of a
+ * UTF-8 character. A control token has no bytes, unless with_special is set or it is a mark around the model's
  * reasoning. */
 size_t vocab_piece(const struct vocab *, int32_t id, int with_special, char *buf, size_t cap);
 /* Return the id of the token that the vocabulary stores as text[0..len), or -1. */

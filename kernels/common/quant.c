@@ -305,8 +305,8 @@ static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(q[j] - (b->hmask[j] >> i & 1 ? 0 : 4));
 }
 
-/* 128 values have 64 bytes of low nibbles (low nibble: blocks 0 and 1; high nibble: blocks 2 and 3) and 32 bytes
- * of top bits. */
+/* Q6_K: 128 values (four blocks of 32) have 64 bytes of nibbles and 32 bytes of top bits. A low nibble is of block 0
+ * or 1, a high nibble of block 2 or 3. */
 static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float scale[2])
 {
 	const uint8_t *ql = b->ql + i / 4 * 64 + i % 2 * 32, *qh = b->qh + i / 4 * 32;

@@ -275,7 +275,8 @@ static size_t c_attn_scratch(int32_t head_dim, int32_t n_q)
 	return (size_t)n_q * (size_t)(ATTN_SPAN + head_dim) * 2 + (size_t)head_dim;
 }
 
-/* Return the first query, from `from` on, that sees key k. Limits ascend, so all later queries see it too. */
+/* Return the first query, from `from` on, that sees key k. A query sees the keys below its limit. Limits ascend, so
+ * all later queries see the key, too. */
 static int32_t first_query(const struct attn_tile *t, int32_t k, int32_t from)
 {
 	while (from < t->n_q && t->limit[from] <= k)
@@ -416,8 +417,8 @@ static void c_probe_above(const float *p, int32_t n, float least, float *sum, in
 	*sum = (float)s;
 }
 
-/* Measure the machine's arithmetic (machine.h): multiply and add as the matrix products of plain C do, on values in the L1
- * cache. */
+/* Leaf function `multiply` (struct cpu_fns): multiply and add as the matrix products of plain C do, on values in the
+ * L1 cache. */
 static uint64_t c_multiply(int32_t rounds)
 {
 	int16_t a[16] = { 1, 2, 3 };

@@ -110,7 +110,8 @@ static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 	}
 }
 
-/* List the tasks; while j->task is NULL, only count them. Tasks that wait for other tasks come after them. */
+/* List the tasks; while j->task is NULL, only count them. A task that waits for others comes after them in the
+ * list. */
 static void tasks_list(struct fused_job *j)
 {
 	int alike = spans_alike(j->attn, j->n);

@@ -10,7 +10,7 @@
 #if defined(LANES) && defined(__AVX2__)
 #define PAIRS 1
 
-/* For each of eight rows: the largest of n 16-bit floats without their sign bits. */
+/* Return for each of eight rows the largest magnitude of n 16-bit floats, as its bits. */
 INLINE __m256i halves_top8(const uint8_t *plane, const size_t off[8], int32_t n)
 {
 	const __m256i size = _mm256_set1_epi16(0x7fff);

@@ -72,8 +72,8 @@ INLINE vec8 vec8_load_part(const float *p, int32_t n)
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first8(n));
 }
 
-/* Sums of neighbouring lanes, alternately of a and of b. Three such steps sum each of eight vectors: add8 of add4
- * of add2. */
+/* Add pairs of lanes; the sums are alternately of a and of b. Three such steps sum the lanes of eight vectors:
+ * vec8_add2, then vec8_add4, then vec8_add8. */
 INLINE vec8 vec8_add2(vec8 a, vec8 b)
 {
 	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));

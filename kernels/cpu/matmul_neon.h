@@ -103,7 +103,7 @@ INLINE byte_vec block_group(struct pack_format f, const uint8_t *q, int g, byte_
 	return vreinterpretq_s8_u8(x);
 }
 
-/* s + for each row: its four bytes of w times bytes 4 lane .. 4 lane + 3 of x. */
+/* Return s plus, for each row, the sum of its four bytes of w times bytes 4 lane .. 4 lane + 3 of x. */
 INLINE vec_int dot4_lane(vec_int s, byte_vec w, int8x16_t x, int lane)
 {
 	return dot4(s, w, (int8x16_t)vdupq_n_s32(((int32x4_t)x)[lane]));

@@ -55,10 +55,11 @@ struct scan_tile {
 	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
 };
 
-/* One query and the columns whose attention is estimated (struct read_blocks_args). Columns: each of the first
- * READ_FIRST keys, then each block before the block of the call's last token; zeros up to ld. moments[2 * dim +
- * d][c] is a single key of column c: the key itself, or the block's farthest key. The scores of the block's other
- * keys have the mean sum q[d] * moments[d][c] and the variance sum q[d]^2 * moments[dim + d][c]. */
+/* One query and the columns whose attention is estimated (struct read_blocks_args). The first READ_FIRST columns are
+ * one key each. The columns after them are one block each, for all blocks before that of the call's last token.
+ * Columns are zeros up to ld. moments[2 * dim + d][c] is a single key: that of the column, or the key farthest from
+ * the block's mean. The scores of the block's other keys have the mean sum q[d] * moments[d][c] and the variance sum
+ * q[d]^2 * moments[dim + d][c]. */
 struct block_query {
 	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
 	/* [ld]: log2 of the number of other keys of a column; 0 for the first READ_FIRST columns, single keys */
