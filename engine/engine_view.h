@@ -43,7 +43,7 @@ enum view_watched {
 	/* attention mass as VIEW_MASS, but measured in some tokens only, because the policy does not sum it */
 	VIEW_MEASURED,
 	/* share of KV heads that read the column's tokens when the last token was generated; under h2o, h2o+ and
-	 * snapkv: that will read them for the next token */
+	 * snapkv: share of KV heads that will read them for the next token */
 	VIEW_SELECTED
 };
 struct cache_view {

@@ -1,5 +1,5 @@
 /* kernels/common/quant.c - weight types: their table, half floats, reference conversions, simple quantisers.
- * quant_unpack32() alone knows the block layouts: it unpacks 32 weights of any quantised type to small integers,
+ * quant_unpack32() decodes every block layout: it unpacks 32 weights of any quantised type to small integers,
  * with one scale (and for some types one minimum) per 16. dtype_to_f32() uses it and computes scale * q (+ min),
  * each step rounded to f32, as ggml does. Products use the same integers, so they agree with the conversion. */
 #include <math.h>
@@ -456,9 +456,9 @@ static uint8_t level_of(float v, int top)
 	return (uint8_t)(v < (float)top ? v : (float)top);
 }
 
-/* Quantise 32 values to levels 0 .. top. With a minimum (m not NULL), level 0 is the smallest value. Without,
- * level 0 is the value of largest magnitude, and the scale may be negative: the signed range has one level more on
- * that side. */
+/* Quantise 32 values to levels 0 .. top. With a minimum (m not NULL), level 0 is the smallest value. Without a
+ * minimum, level 0 is the value of largest magnitude, because the signed range has one level more on that side; the
+ * scale may then be negative. */
 static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const float *x, int top)
 {
 	float lo = x[0], hi = x[0];

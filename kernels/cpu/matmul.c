@@ -175,7 +175,7 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 		m = MIN(n, most);
 		ld = m * f->panel;
 		nr = MIN(ld, part->rows - r0);
-		/* A whole panel without bias and accumulation is written directly to the output. */
+		/* If there is neither bias nor accumulation, a whole panel is written directly to the output. */
 		int direct = nr == ld && (j->glu || !part->bias) && !part->accumulate;
 
 		if (direct) {

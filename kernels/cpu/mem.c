@@ -18,7 +18,7 @@
 #define CHUNK_BYTES ((size_t)32 << 20)
 #define CHUNK_MOST  ((size_t)8 << 20) /* blocks of this size or more get a mapping of their own */
 #define COPY_BYTES  ((size_t)1 << 20) /* bytes copied by one task */
-/* bytes packed by one task; a weight has at most this much in memory twice, plain and packed */
+/* bytes packed by one task; after each task the plain bytes are dropped, so that few bytes are in memory twice */
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 

@@ -128,7 +128,8 @@ static void put_halves(uint8_t *head, int32_t panel, int32_t r, uint16_t d, uint
 	put_half(head, panel + r, min);
 }
 
-/* Write the six-bit scales and minima of Q4_K and Q5_K, as k_scale_min() in quant.c reads them. */
+/* Write the six-bit scales and minima of Q4_K and Q5_K, a byte each. s: their packed form, which k_scale_min() in
+ * quant.c describes. */
 static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 8; i++) {

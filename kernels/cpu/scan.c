@@ -44,8 +44,8 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		*mult = NAN;
 		return;
 	}
-	/* Without lo, the four magnitudes for one byte of a key sum to at most 40, and after rounding each by
-	 * at most 1/2 to at most 42. */
+	/* Without lo, the four magnitudes that are multiplied with one byte of a key sum to at most 40. Rounding
+	 * changes each by at most 1/2, so the rounded ones sum to at most 42. */
 	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)

@@ -165,8 +165,8 @@ static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 	return ((a[0] + a[2]) + (a[1] + a[3])) + ((a[4] + a[6]) + (a[5] + a[7]));
 }
 
-/* Return 1 / step, where the step is the difference of two codes of a centred and transformed key. squares: sum of
- * the key's squared values. Return 0 if the step is too small or too large. */
+/* Return 1 / step. The step is the distance between neighbouring codes of a centred and transformed key. squares: sum
+ * of the key's squared values. Return 0 if the step is too small or too large. */
 static inline float sketch_inverse_step(float squares, int32_t dim, int32_t bits)
 {
 	float step = sketch_step(bits) * sqrtf(squares / (float)dim);
