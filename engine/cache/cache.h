@@ -176,8 +176,8 @@ struct retention_ops {
 	/* Return the number of slots from which a selector may select (the region), including tokens st->pos ..
 	 * st->pos + st->n. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. For VERIFY: those
-	 * that the drafted token st->index reads; its queries are row 0 of cache_frame(). */
+	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step, list
+	 * the parts that the drafted token st->index reads; the queries of that token are row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe that records this step's attention, or NULL. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);

@@ -69,8 +69,8 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* After a rollback of this many tokens the sliding windows are still complete. WINDOW_LEAST: always; WINDOW_KEPT: at
- * most, if there are enough slots. */
+/* Planes of sliding-window layers also have slots for some tokens before the window. So a rollback by that many
+ * tokens still finds complete windows. Number of these tokens: at least WINDOW_LEAST, at most WINDOW_KEPT. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */

@@ -31,7 +31,7 @@ struct tried {
 	struct state_space state_space;
 };
 
-/* Copy of the states after `at` tokens: those of all layers, one after the other. */
+/* Copy of the states of all layers after `at` tokens, one layer after the other. */
 struct state_copy {
 	int32_t at;
 	float *state;

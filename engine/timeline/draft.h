@@ -16,8 +16,8 @@
 enum {
 	DRAFT_MOST = 15,   /* maximum number of tokens of a draft; a VERIFY step has one more */
 	DRAFT_LENGTHS = 6, /* number of classes by longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
-	/* number of classes by votes: a single place; several places that all agree; over half agree; at most half
-	 * agree */
+	/* number of classes by how many earlier places vote for the guess: a single place; several places, and all
+	 * do; more than half of them; at most half of them */
 	DRAFT_VOTES = 4,
 	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };

@@ -293,8 +293,8 @@ static void shape_archive(struct timeline *tl, struct serializer *a)
 	struct str text = { 0 };
 	int32_t none = -1, mixed = tl->mixed_from;
 
-	/* A snapshot with entries of an earlier cache policy cannot be loaded, so only -1 (no such entries) is
-	 * valid. */
+	/* A timeline with entries that were computed under an earlier cache policy cannot be restored. So the only
+	 * valid value is -1 (no such entries). */
 	serialize_i32(a, &mixed, none, none, "entries of another cache policy");
 	policy_lines(tl, &text);
 	serialize_expect(a, hash64(0, text.p, text.n), "the cache policy");

@@ -283,7 +283,8 @@ static void restore_read_logits(struct timeline *tl)
 	tl->kept_at = -1;
 }
 
-/* Compute tokens n_past..n of tl->tokens: decode the first `replay` tokens one by one, and prefill the others. */
+/* Compute tokens n_past..n of tl->tokens: decode the first `replay` of these tokens one by one, and prefill the later
+ * ones. */
 static int read_tokens(struct timeline *tl, int32_t n, int32_t replay, timeline_progress_fn *progress, void *ud,
                        struct err *err)
 {

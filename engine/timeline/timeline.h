@@ -80,8 +80,9 @@ int timeline_decode_pending(struct timeline *, struct err *);
  * than n), or -1. *logits becomes [returned + 1][n_vocab]: before id[0], after id[0], ...; valid until the next
  * call. */
 int32_t timeline_verify(struct timeline *, const int32_t *id, int32_t n, const float **logits, struct err *err);
-/* Commit the first n of the drafted tokens that timeline_verify() computed: sequence, cache and logits then have the
- * same bits as if these tokens had been decoded one by one. Any other call drops all drafted tokens. */
+/* Commit the first n of the drafted tokens that timeline_verify() computed. Sequence, cache and logits then have the
+ * same bits as if these tokens had been decoded one by one. If any other function is called instead, all drafted
+ * tokens are dropped. */
 int timeline_accept(struct timeline *, int32_t n, struct err *err);
 
 /* ---- timeline.c ---- */

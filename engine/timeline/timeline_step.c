@@ -80,8 +80,8 @@ static void draft_nll(struct timeline *tl, int32_t n, int32_t pending)
 	}
 }
 
-/* Commit the first `keep` tokens of the VERIFY step and drop the others. tl->logits become those after the last
- * committed token. pending: 1 = the step began with the pending token. */
+/* Commit the first `keep` tokens of the VERIFY step and drop all later ones. tl->logits become the logits after the
+ * last committed token. pending: 1 = the step began with the pending token. */
 static int verify_keep(struct timeline *tl, int32_t keep, int32_t pending, struct err *err)
 {
 	size_t n_vocab = (size_t)tl->e->model.hp.n_vocab;

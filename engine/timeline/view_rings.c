@@ -3,7 +3,8 @@
  *
  * With 8,000 slots and 90 pairs (layer, KV head), 700,000 token numbers and as many sums of mass are read, so memory
  * access decides the speed. The two arrays of numbers and sums are [slot][head]. They are read head by head, in
- * blocks of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is written. */
+ * blocks of slots that fit the L1 or L2 cache. Neighbouring slots of the same column are summed before the column is
+ * written. */
 #include "engine/timeline/view.h"
 #include "engine/observe/observe.h"
 
@@ -149,8 +150,8 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Set v->heat from w->heat, and return the largest value of w->heat. with_evicted = 0: columns whose tokens are all
- * evicted get 0, because their values may be from before the eviction. */
+/* Set v->heat from w->heat, and return the largest value of w->heat. with_evicted = 0: a column whose tokens are all
+ * evicted gets 0, because its value may be from before the eviction. */
 static double heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;

@@ -104,8 +104,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] what a generated token reads from the ring buffers: all entries there. Each layer without a window
- * gets the mean over these layers. */
+/* Add to heat[] the entries that a generated token reads from the ring buffers, which are all entries there. Each
+ * layer without a window gets the mean over all layers without a window. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;

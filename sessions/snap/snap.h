@@ -61,9 +61,9 @@ struct snap_loaded {
  * timeline only after their checksum was verified. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
-/* Restore the longest prefix of the tokens want[n] whose chunks exist and were computed by this program's kernels.
- * Nothing is done unless it is longer than the prefix that the timeline shares with want. Returns the number of
- * tokens restored, or -1. */
+/* Restore the longest prefix of the tokens want[n] whose chunks are stored and were computed by this program's
+ * kernels. Does nothing if the timeline already shares a prefix of at least that length with want. Returns the number
+ * of tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
 /* Set *out to the bytes of all snapshots of a session, including chunks that it shares with other sessions. */

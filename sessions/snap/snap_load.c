@@ -159,7 +159,7 @@ struct found_head {
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
 	/* How well the fingerprint fits ours. 3: equal; 2: other kernels computed the first KV entries, ours the
-	 * newest; 1: other kernels computed the newest; 0: unusable. */
+	 * newest entries; 1: other kernels computed the newest entries; 0: unusable. */
 	int fits;
 };
 
