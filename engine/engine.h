@@ -298,9 +298,10 @@ void timeline_close(struct timeline *);
 
 /* Called between the steps of a prefill. */
 typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
-/* Make the sequence equal to want[0 .. n). The leading tokens that both have in common are reused; the tokens after
- * them are computed. Return the number of reused tokens. Return -1 on error or cancel: the sequence is then valid but
- * shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress may be NULL. */
+/* Make the sequence equal to want[0 .. n). The leading tokens that are equal in the current sequence and in want[]
+ * are reused; all tokens after them are computed. Return the number of reused tokens. Return -1 on error or cancel:
+ * the sequence is then valid but shorter. ERR_FIT: want[] is longer than the context; nothing is computed. progress
+ * may be NULL. */
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
 /* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose entries the new
@@ -308,9 +309,9 @@ int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline
  * tokens, which depend on the old policy. (To recompute these, sync to the prompt first.) Call timeline_pin() again,
  * because pinning is lost. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
-/* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the sync() that brings
- * these tokens. That sync prefills tokens again if their slots change. ERR_FIT: too few slots would be left for other
- * tokens. No effect under policies without a pinned prefix. */
+/* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the timeline_sync() that
+ * adds these tokens. That call prefills tokens again if pinning changes their slots. ERR_FIT: too few slots would be
+ * left for other tokens. No effect under policies without a pinned prefix. */
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 /* Return the tokens of the sequence, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
@@ -385,9 +386,9 @@ void timeline_speculate(struct timeline *, int on);
 /* End a running step of speculative decoding: commit the KV entries of all tokens that timeline_step() has returned,
  * except the last one. Functions that read the cache do this themselves, except timeline_stats(). */
 int timeline_settle(struct timeline *, struct err *);
-/* Stop the running call within 100 ms. May be called from any thread or signal handler. The running call, or else the
- * next one, returns ERR_CANCELLED, and so does every later one until timeline_resume(). A call that waits for another
- * timeline of the same engine stops after that timeline's step. */
+/* Stop the running call within 100 ms. May be called from any thread or signal handler. The running call returns
+ * ERR_CANCELLED; if none is running, the next call does. All later calls return it, too, until timeline_resume(). A
+ * call that waits for another timeline of the same engine stops after that timeline's step. */
 void timeline_cancel(struct timeline *);
 void timeline_resume(struct timeline *);
 

@@ -21,7 +21,8 @@ struct slot_event {
 	int32_t ring;
 	float share;   /* share of pairs (layer, KV head) in which the event happened during the call */
 	float evicted; /* share of pairs that have evicted the token so far */
-	float mass;    /* the token's attention mass, mean over these pairs; 0 = the policy does not sum it */
+	/* the token's attention mass, mean over the pairs of `share`; 0 = the policy does not sum it */
+	float mass;
 };
 /* Called in the caller's thread after each call that admitted, moved or evicted tokens. Events are in no order. */
 typedef void timeline_evictions_fn(const struct slot_event *, size_t n, void *ud);
@@ -67,7 +68,8 @@ struct cache_view {
 	 * nothing. The maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4
 	 * tokens, in any layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	/* attention mass that heat 255 stands for: a column's sum, mean over KV heads; 0 = heat is not mass */
+	/* attention mass that heat 255 stands for: sum of a column's tokens, mean over KV heads; 0 = heat[] is not
+	 * attention mass */
 	float most;
 	/* Running average of attention, as shares over all layers: share[0] of pinned tokens (of all tokens, if
 	 * nothing is ever evicted), share[i] of ring i. If the policy evicts, pinned tokens are not observed:
@@ -136,8 +138,8 @@ struct attention_read {
 	float spread; /* standard error of `sampled`, which the sample estimates */
 };
 void timeline_attention_read(const struct timeline *, struct attention_read *out);
-/* Measure these shares in a few layers of the next token that is decoded alone (not together with drafted tokens).
- * Costs one more scan of the key sketch per layer. */
+/* Measure the shares of struct attention_read, in a few layers of the next token that is decoded alone (not together
+ * with drafted tokens). Costs one more scan of the key sketch per layer. */
 void timeline_attention_read_measure(struct timeline *);
 
 #endif

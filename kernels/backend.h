@@ -87,8 +87,8 @@ int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 int dtype_ternary(enum dtype);
 void dtype_ternary_to_q2_k(enum dtype, void *out, const void *in, int64_t n);
 
-/* A dense row-major matrix. The caller owns the struct and sets type, rows and cols; alloc() or load_weight() sets
- * the rest; drop() releases the memory. */
+/* A dense row-major matrix. The caller owns the struct and sets type, rows and cols. alloc() or load_weight() sets
+ * the other fields; drop() releases the memory. */
 struct tensor {
 	void *data; /* memory of the backend; only kernels/ may dereference it */
 	enum dtype type;
@@ -369,8 +369,8 @@ enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS 
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {
-	/* The columns after these: four for each row. They are its slot + 1, the number of the last call that used
-	 * it, and two for scratch values. */
+	/* After the slots' columns, each row has 4 columns: its slot + 1, the number of the last call that used it,
+	 * and two for scratch values. */
 	return FETCH_AT + (int64_t)cap + 4 * (int64_t)rows;
 }
 
@@ -623,8 +623,8 @@ struct backend_options {
  * WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) limits the CPU's instruction sets to the named one and slower
  * ones. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *opt, char err[160]);
-/* Version of the structs of this header, which the program and a plugin must share. Raise it with every change of
- * them. */
+/* Version of the structs of this header. The program and a plugin must have the same version. Raise it with every
+ * change of these structs. */
 enum { BACKEND_ABI = 21 };
 
 /* ---- computations in host memory, whatever the backend ---- */

@@ -33,7 +33,8 @@ static int plugin_is_named(void)
 	return named && *named;
 }
 
-/* Return the last n bytes of a path, or the whole path if it is shorter: an error's text has room for no more. */
+/* Return the last n bytes of a path, or the whole path if it is shorter. An error's text has no room for long
+ * paths. */
 static const char *path_tail(const char *path, size_t n)
 {
 	size_t len = strlen(path);

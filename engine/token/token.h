@@ -22,8 +22,8 @@ struct vocab_info {
 	char model[16], pre[32]; /* names of the tokenizer and of the pre-tokenizer */
 };
 
-/* Load and check the vocabulary. The GGUF file may be closed afterwards. pre: name of the pre-tokenizer; NULL: the
- * one that the file names. If the name is unknown, the error lists the known ones. */
+/* Load and check the vocabulary. The GGUF file may be closed afterwards. pre: name of the pre-tokenizer; NULL = the
+ * name that the file gives. If the name is unknown, the error lists the known names. */
 int vocab_load(struct vocab **out, const struct gguf *, const char *pre, struct err *);
 void vocab_free(struct vocab *);
 const struct vocab_info *vocab_info(const struct vocab *);

@@ -489,8 +489,8 @@ static int load_ids(struct loader *l)
 	if (v->kind == KIND_WORDPIECE && wordpiece_ids(l))
 		return -1;
 	if (v->kind == KIND_UNIGRAM || (v->kind == KIND_SPM && !v->merges)) {
-		/* Early files lack these keys. All SentencePiece vocabularies have the same texts for these
-		 * tokens. */
+		/* Early files do not name these tokens, but the tokens have the same texts in all SentencePiece
+		 * vocabularies. */
 		in->bos = in->bos < 0 ? vocab_lookup(v, "<s>", 3) : in->bos;
 		in->eos = in->eos < 0 ? vocab_lookup(v, "</s>", 4) : in->eos;
 		in->unk = in->unk < 0 ? vocab_lookup(v, "<unk>", 5) : in->unk;

@@ -73,9 +73,9 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 	return type == DT_F32 ? (size_t)dim * 4 : type == DT_Q8_0 ? (size_t)dim / 32 * 34 : (size_t)dim * 2;
 }
 
-/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. If rows are shorter
- * than LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order
- * of memory (1.5 times as fast as none). For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
+/* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. If rows are shorter than
+ * LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order of
+ * memory. (1.5 times as fast as without prefetch.) For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };

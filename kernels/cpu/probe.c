@@ -1,6 +1,6 @@
 /* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and the spread of attention.
  *
- * Measured tokens are computed a tile at a time. First ordinary attention of the tile, which keeps its scores.
+ * Measured tokens are computed a tile at a time. First the attention of the tile is computed; its scores are kept.
  * Then, for every column, the probabilities of the tile's tokens are added in token order. So a sum does not
  * depend on tiles, threads or the cut of tokens into calls, and the output has the bits of attention without a
  * probe.

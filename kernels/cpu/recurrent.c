@@ -16,8 +16,8 @@ struct conv_job {
 	int32_t n, cols, gated;
 };
 
-/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. The result points to
- * where they are in memory, or for gated inputs to to_row, which is filled with them. */
+/* Return the inputs u of token i, columns from .. to - 1; i < 0 is a token before this call. Gated inputs of this
+ * call are computed into to_row. Other inputs are not copied: the result points to them. */
 static const float *conv_inputs(const struct conv_job *j, int32_t i, int32_t from, int32_t to, float *to_row)
 {
 	const struct short_conv *a = j->a;

@@ -30,8 +30,8 @@
 #include "kernels/cpu/simd_attn.h"
 
 #if defined(LANES) && PAIRS
-/* Scores in this file are exponents of 2. What other files read, states of the softmax and scores for a probe, is
- * converted to SCORE_UNIT. */
+/* Scores in this file are exponents of 2. Softmax states, and scores for a probe, are read by other files, so they
+ * are converted to SCORE_UNIT. */
 #define LOG2_E 1.44269504088896341f
 
 enum {
