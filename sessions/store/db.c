@@ -181,7 +181,7 @@ static int configure(struct db *d, struct err *e)
 	return d->read_only ? db_exec(d, "PRAGMA query_only=ON", e) : 0;
 }
 
-/* Write the path as SQLite's URI with immutable=1, which has no open flag. */
+/* Write the path as a URI with immutable=1: sqlite3_open_v2() has no flag for it. */
 static void add_uri(struct str *out, const char *path)
 {
 	str_adds(out, "file:");
@@ -508,7 +508,7 @@ int db_begin(struct db *d, struct err *e)
 		d->code = SQLITE_BUSY;
 		return -1;
 	}
-	/* A transaction that an earlier rollback could not end must not become part of this one. */
+	/* A failed rollback can leave an old transaction open; end it, so that this one starts empty. */
 	if (!sqlite3_get_autocommit(d->h))
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
 	if (db_run(d, e, "BEGIN IMMEDIATE", "")) {

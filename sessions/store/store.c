@@ -38,7 +38,7 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* its owner: the session that it was written in; if deleted, a fork */
+	" session INTEGER NOT NULL," /* its owner: the session it was written in, or a fork if that was deleted */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"

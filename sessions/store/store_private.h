@@ -35,7 +35,7 @@ struct store {
 	int read_only;
 	int lock;            /* fd of the lock file, shared by all processes that write; -1 = read only */
 	int alone;           /* 1: no other process had the store open when this one opened it */
-	int64_t alone_at;    /* when it was alone, in milliseconds since 1970; 0 = it was not */
+	int64_t alone_at;    /* when this process had the store alone, in milliseconds since 1970; 0 = never */
 	int writers;         /* fd of file `writers`, with the locks of sessions and databases */
 	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
 	/* random id of this chat.db; kv.db stores it, and is not used if the two differ */
