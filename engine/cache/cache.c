@@ -352,8 +352,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The selector must observe the last tokens of a prefill again. It will, because the tokens up to
-		 * n are prefilled. */
+		/* The selector must observe the last tokens of a prefill again. It can continue from recurrent.at if
+		 * enough tokens are prefilled from there up to n. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

@@ -179,7 +179,8 @@ struct retention_ops {
 	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step, list
 	 * the parts that the drafted token st->index reads; the queries of that token are row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-	/* Return the probe that records this step's attention, or NULL. The function pointer may be NULL, too. */
+	/* Return the probe (recorder of attention weights) for this step, or NULL. The function pointer may be NULL,
+	 * too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. nll [st->n]: the
 	 * model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a commit. */

@@ -151,8 +151,8 @@ void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Run the selections of the parts now and clear them. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
-/* Remove the parts whose predicate (attn_part.when) is false, after reading the predicates from the backend.
- * Returns how many parts remain. */
+/* Remove the parts (ranges or lists of slots) whose predicate (attn_part.when) is false, after reading the predicates
+ * from the backend. Returns how many parts remain. */
 int kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
 /* ---- the planes of a layer, for kv_*.c ---- */

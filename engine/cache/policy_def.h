@@ -15,11 +15,14 @@ enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, P
 struct param {
 	const char *key;
 	enum param_type type;
-	/* offset in the policy's settings: of a struct entry_count for PARAM_COUNT, of an int for PARAM_CHOICE */
+	/* offset of the value in the policy's settings; the value is a struct entry_count for PARAM_COUNT, an int for
+	 * PARAM_CHOICE */
 	size_t off;
-	double min, max;     /* range of a number */
-	const char *choices; /* PARAM_CHOICE "kv|layer": stored as index; PARAM_INT "2|4|8": the allowed numbers */
-	const char *preset;  /* default value as text */
+	double min, max; /* range of a number */
+	/* Allowed values. PARAM_CHOICE, for example "kv|layer": the index is stored, here 0 or 1. PARAM_INT, for
+	 * example "2|4|8": the number itself is stored. */
+	const char *choices;
+	const char *preset; /* default value as text */
 	const char *help;
 };
 

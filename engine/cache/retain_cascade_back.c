@@ -1,10 +1,11 @@
 /* engine/cache/retain_cascade_back.c - bounded retention: rollback, pinning, snapshots; the other functions are in
  * retain_cascade.c.
  *
- * A rollback of committed tokens needs the attention mass of an earlier length. It is kept for three lengths
- * (points): the beginning of the last prefill (POINT_TURN, until an entry moves), its end (POINT_READ), and the last
- * join (POINT_JOIN). Decoded tokens after a point are decoded again. A rollback further back returns to a length
- * without any mass, and later tokens are prefilled again. */
+ * A rollback of committed tokens needs the attention mass as it was at an earlier length of the sequence. The mass is
+ * kept for three lengths, called points: the beginning of the last prefill (POINT_TURN, until an entry moves), the
+ * end of the last prefill (POINT_READ), and the last insertion of tokens into the rings (POINT_JOIN). Decoded tokens
+ * after a point are decoded again. A rollback to before these points returns to a length at which no mass had been
+ * summed yet, and later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -121,7 +122,7 @@ int32_t cascade_ready(const struct cache *c, int32_t n)
 	return rings_filling(&f->rings) ? f->rings.t : f->rings.s.sinks;
 }
 
-/* The entries come without attention mass and surprise, so accept only tokens that need neither. */
+/* The loaded entries come without attention mass and surprise, so accept only tokens that need neither. */
 int32_t cascade_take(struct cache *c, int32_t n)
 {
 	struct cascade *f = c->retained;
@@ -131,7 +132,8 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* the factor of the first token behind the sinks needs the surprise at the two tokens before it */
+		/* The attention mass of the first token behind the sinks is multiplied by a factor, which needs the
+		 * surprise at the two tokens before. So these two tokens are not accepted. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);

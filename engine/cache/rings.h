@@ -67,14 +67,16 @@ struct rings {
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;
-	int32_t *event_at[3]; /* by enum slot_what: [mask + 1] by token, index into event; -1 = none */
+	/* for each enum slot_what an array [mask + 1] by token: index of the token's event in event[]; -1 = none */
+	int32_t *event_at[3];
 	/* Scratch of rings_insert(). */
-	int32_t *src;             /* [n_slots][heads] slot whose entry this slot will receive */
-	int32_t *hand;            /* [heads] slot whose entry is offered to the next ring */
-	int64_t *renumber;        /* [n_slots] new number of a touched slot */
-	int32_t *rope_shift_from; /* [n_slots] by source slot: index into rope_shift; -1 = none yet */
-	uint8_t *touched;         /* [n_slots] 1: the slot is in changed[] */
-	int32_t *new_id;          /* [n_changed][heads] token of each changed slot, before it is stored */
+	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
+	int32_t *hand;     /* [heads] slot whose entry is offered to the next ring */
+	int64_t *renumber; /* [n_slots] new number of a touched slot */
+	/* [n_slots] rotation of keys that move out of a slot: index into rope_shift[]; -1 = not known yet */
+	int32_t *rope_shift_from;
+	uint8_t *touched; /* [n_slots] 1: the slot is in changed[] */
+	int32_t *new_id;  /* [n_changed][heads] new token of each changed slot, before it is stored in id[] */
 	float *new_mass;
 };
 

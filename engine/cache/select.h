@@ -63,8 +63,8 @@ struct selector_ops {
 	 * next select() for a token with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
-	/* Return the probe that records how this step's tokens attend to the first n_slots slots; NULL: none. The
-	 * function pointer may be NULL, too. */
+	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
+	 * n_slots slots; NULL: none. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
 	/* Called after the attention of the step's tokens. q, raw: their queries after and before RoPE, st->n
 	 * rows. May be NULL. */

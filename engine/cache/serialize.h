@@ -31,22 +31,23 @@ static inline int serialize_loading(const struct serializer *a)
 /* Record a failure. what: the field, for example "the number of tokens". */
 void serialize_fail(struct serializer *, const char *what);
 
-/* Pass n bytes of any content. */
+/* Measure, save or load n bytes of any content. (The functions below say "save or load" for short.) */
 void serialize_bytes(struct serializer *, void *p, uint64_t n);
-/* Pass one number. Loading fails if it is outside lo..hi. */
+/* Save or load one number. Loading fails if it is outside lo..hi. */
 void serialize_i32(struct serializer *, int32_t *x, int32_t lo, int32_t hi, const char *what);
 void serialize_i64(struct serializer *, int64_t *x, int64_t lo, int64_t hi, const char *what);
-/* Pass n numbers. Loading fails if one is outside lo..hi. */
+/* Save or load n numbers. Loading fails if one is outside lo..hi. */
 void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int32_t hi, const char *what);
 /* Save x. Loading fails unless the saved number is x. Used for shapes, and as a marker between parts. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* Pass elements first .. first + n of an i32 tensor of the backend. Loading fails if one is outside lo .. hi. */
+/* Save or load elements first .. first + n of an i32 tensor of the backend. Loading fails if an element is outside lo
+ * .. hi. */
 void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what);
-/* Pass elements first .. first + n of an f32 tensor of the backend. Any values are accepted. */
+/* Save or load elements first .. first + n of an f32 tensor of the backend. Any values are accepted. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Pass the KV entries in slots slot0 .. slot0 + n of every head: of sliding-window layers if windowed = 1, else of
- * full layers. The caller checks that these slots exist. */
+/* Save or load the KV entries in slots slot0 .. slot0 + n of every head: of sliding-window layers if windowed = 1,
+ * else of full layers. The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 
 #endif

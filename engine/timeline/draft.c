@@ -21,7 +21,8 @@ static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 };
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* weight of a new measurement in the running means */
 static const double CHANCE_LEAST = 0.05; /* a draft ends when the chance that all of it is right falls below this */
-/* a longer draft must promise this factor in speed, because measured times are inexact */
+/* A longer draft is preferred only if its expected speed is higher by this factor, because measured times are
+ * inexact. */
 static const double PACE_LEAST = 1.02;
 
 /* ---- the index ---- */

@@ -332,7 +332,8 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Compare sizes first: a damaged size must not cause a huge allocation. */
+			/* Compare `bytes` with the size of the stored parts first: a damaged `bytes` must not cause a
+			 * huge allocation. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
 			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

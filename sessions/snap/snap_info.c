@@ -167,7 +167,8 @@ static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t 
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Compare sizes first: a damaged size must not cause a huge allocation. */
+	/* Compare `bytes` with the size of the stored parts first: a damaged `bytes` must not cause a huge
+	 * allocation. */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
