@@ -128,8 +128,8 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns). The empty asm makes the compiler believe that the sums are used and
- * changed. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. The empty asm keeps the
+ * compiler from removing the loop: it pretends to use and change the sums. */
 static uint64_t multiply(int32_t rounds)
 {
 	vec_int sum[4 * TILE];

@@ -157,8 +157,8 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns). The empty asm makes the compiler believe that the sums are used and
- * changed. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. The empty asm keeps the
+ * compiler from removing the loop: it pretends to use and change the sums. */
 static uint64_t multiply(int32_t rounds)
 {
 	__m512i sum[TILE], w = byte_splat(3);
@@ -242,8 +242,9 @@ INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int
 	}
 }
 
-/* Leaf function `multiply` (struct cpu_fns): does what a block of four-bit weights does, eight products added as
- * 16-bit pairs, then widened. The empty asm makes the compiler believe that the sums are used and changed. */
+/* Leaf function `multiply` (struct cpu_fns), which measures the speed of multiplication. It does what a block of
+ * four-bit weights needs: eight products are added as 16-bit pairs, then widened. The empty asm keeps the compiler
+ * from removing the loop: it pretends to use and change the sums. */
 static uint64_t multiply(int32_t rounds)
 {
 	const __m256i ones = _mm256_set1_epi16(1);

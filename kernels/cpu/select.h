@@ -37,9 +37,10 @@ struct scan_tile {
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
 	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past
-	 * dim. Query r ~ hi; with lo it is ~ 256 hi + lo, and scores are 256 times as large. sum [n_q][groups]:
-	 * the sum of these integers over a group, times the largest code. A two-bit sketch has no lo, and any four
-	 * values of hi that are multiplied with one byte of a key have magnitudes that sum to at most 42. */
+	 * dim. Without lo, a query is ~ hi. With lo, a query is ~ 256 hi + lo, and scores are 256 times as large. sum
+	 * [n_q][groups]: the sum of a group of these integers, times the largest code. A two-bit sketch has no lo;
+	 * there, the magnitudes of any four values of hi that are multiplied with one byte of a key sum to at most
+	 * 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
 	/* Only for a two-bit sketch at a level that looks up products. table [n_q][groups][LOOKUP_BYTES]:

@@ -170,7 +170,8 @@ struct queries64 {
 	vec8 held[HELD + 1][8];
 };
 
-/* Do what row_chains() does for head_dim 64, with HELD queries in registers. */
+/* Multiply one key with nr queries, for head_dim 64. Up to HELD queries stay in registers. The chains of sums are
+ * those of row_chains(). */
 INLINE void row_chains64(int nr, enum dtype type, const uint8_t *row, const struct queries64 *q, vec8 s[FEW])
 {
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_zero();
@@ -197,7 +198,8 @@ INLINE void four_scores64(int nr, enum dtype type, const uint8_t *const rows[4],
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(s[r], vec8_add2(a[r], b[r]));
 }
 
-/* Compute the scores of four keys for any head_dim, added as in four_scores64(). */
+/* Compute the scores of four keys for any head_dim. The chains are added across lanes in the order of
+ * four_scores64(). */
 INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *const rows[4], const float *const q[FEW],
                         vec8 s[FEW])
 {
@@ -207,7 +209,7 @@ INLINE void four_scores(int nr, enum dtype type, int32_t dim, const uint8_t *con
 	UNROLL for (int r = 0; r < nr; r++) s[r] = vec8_add4(vec8_add2(a[0][r], a[1][r]), vec8_add2(a[2][r], a[3][r]));
 }
 
-/* Compute the scores of a few queries, from rows in place. Prefetch the next block's keys (q8_0: the block's
+/* Compute the scores of a few queries; keys are read in place. Prefetch the next block's keys (q8_0: the block's
  * values). */
 INLINE void few_scores(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const q[FEW],
                        float p[RUN][KEYS])
@@ -392,7 +394,7 @@ INLINE void value_fetch(enum dtype type, const struct value_run *u, size_t k, in
 	row_fetch(type, u->ahead + u->off[KEYS + k] + part * (size_t)j, part * (size_t)n);
 }
 
-/* Add values for nv vectors of dimensions from j on, of which n dimensions exist. */
+/* Add the keys' values to the sums, for nv vectors of dimensions from j on. Only n of these dimensions exist. */
 INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct value_run *u, int32_t j, int32_t n)
 {
 	vec acc[RUN][4];
@@ -417,8 +419,8 @@ INLINE void run_values(int nr, int nv, int ahead, enum dtype type, const struct 
 		vec_store_part(u->st[r].acc + j + LANES * i, n, acc[r][i]);
 }
 
-/* Do what run_values() does for 64 dimensions and up to three queries, in half vectors: converting them costs
- * less, and all sums fit in registers. */
+/* Add the keys' values to the sums as run_values() does, for 64 dimensions and up to three queries. Half vectors are
+ * used: converting them costs less, and all sums fit in registers. */
 INLINE void run_values64(int nr, enum dtype type, const struct value_run *u, int32_t j)
 {
 	vec8 acc[3][8];

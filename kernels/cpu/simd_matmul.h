@@ -120,7 +120,7 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	panel_vec dw[2], mw[2];
 	panel_int sum[TILE];
 
-	/* One cache line more than the block has, for the group's scales. */
+	/* Prefetch one cache line more than the block has, because of the group's scales. */
 	if (ahead && !f.words)
 		UNROLL for (int i = 0; i < pack_block_units(f) * UNIT + LINE; i += LINE)
 			line_fetch(quants + FETCH_AHEAD + i);

@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* A sum in floats gives only a rounded mean, `near`. The mean of x - near is small and corrects it: both are
- * subtracted. */
+/* A mean that is summed in floats, `near`, has a rounding error. The mean of x - near is that error, so both are
+ * subtracted from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };

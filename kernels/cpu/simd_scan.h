@@ -154,8 +154,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Compute the scores of LANES keys from k on, which are vector `part` of a panel, and of the same vector of the np
- * - 1 following panels. */
+/* Compute the scores of LANES keys in each of np panels. The keys are vector `part` of each panel; k is the first of
+ * them in the first panel. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -197,7 +197,7 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
-	/* After the last panel: use the same panel again; its scores are stored twice at the same place. */
+	/* If no panel follows, compute the same panel twice; both results are stored at the same place. */
 	const int more = LANES > 4 && k + SKETCH_PANEL < k1;
 	const uint8_t *other = panel + (more ? h->panel_bytes : 0),
 		      *other_scales = scales + (more ? 2 * SKETCH_PANEL : 0);

@@ -114,8 +114,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* max(NaN, -inf) is -inf in this order. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* The window doubles; at the end two windows overlap. In place: values are read before they are
-	 * overwritten. */
+	/* Double the window in each step, in place: values are read before they are overwritten. At the end two
+	 * windows overlap. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
