@@ -59,7 +59,7 @@ struct tensor *mass_to(struct attn_mass *, int32_t index);
 void mass_commit(struct attn_mass *, int32_t planes);
 /* Copy to the host the sums that rings_insert() of n tokens will compare. Call it before rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Repeat the moves of rings_insert() with the sums on the backend. Call it after rings_insert(). */
+/* Move the sums on the backend as rings_insert() has moved the entries. Call it after rings_insert(). */
 void mass_follow(struct attn_mass *);
 /* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does so too,
  * but calling it between two steps avoids a wait inside the step. Returns 0 or -1. */

@@ -108,7 +108,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention: mark selections as done; notify disk prefetch, observers and selector. */
+/* Finish a layer after its attention: clear the selections, which are done; notify disk prefetch, observers and
+ * selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -189,8 +190,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. More than one can only
- * if no token changes what the next one selects, and all entries are in memory. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. It is 1 if the
+ * attention of a token changes what later tokens read, or if planes are on disk or in host memory beside a GPU. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -365,7 +366,7 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	return kept;
 }
 
-/* Numbers of tokens to which the sliding-window layers can roll back: `least` or more, or exactly `pin`. */
+/* The sliding-window layers can roll back to `least` or more tokens, or to exactly `pin` tokens. */
 struct returns {
 	int32_t least, pin;
 };

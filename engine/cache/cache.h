@@ -109,11 +109,13 @@ struct cache {
 	int32_t region;
 
 	struct kv_store kv;
-	struct recurrent recurrent; /* states of recurrent layers; recurrent.hp is NULL if the model has none */
+	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
+	struct recurrent recurrent;
 	/* RoPE angles for original positions. Before the first eviction all tokens use them, later only the pinned
 	 * prefix. */
 	struct rope rope;
-	struct rope window_rope; /* RoPE angles of sliding-window layers; if its be is NULL, they use `rope` */
+	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
+	struct rope window_rope;
 	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing needs the queries before
 	 * RoPE: then they are rotated in place. */
 	struct tensor q;

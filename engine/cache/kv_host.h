@@ -70,7 +70,7 @@ void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);
 void kv_host_invalidate(struct kv_store *);
 /* Forget all rows. */
 void kv_host_clear(struct kv_store *);
-/* Begin a step. generates: number of tokens that it decodes; 0 for a prefill. */
+/* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);
 /* *fetched: bytes fetched per decoded token. *overlap: share of selected entries that were on the device already.
  * Unknown values stay unchanged. kv->host must not be NULL. */

@@ -457,8 +457,8 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 	if (by)
 		planes_slide(kv, by);
 	if (gap.end) {
-		/* Entries before the gap can only be sliding windows of a pinned prefix: keep them in kv->copy.
-		 * Then write the entries after the gap to the planes. */
+		/* Entries before the gap can only be the sliding windows at the end of a pinned prefix: store them in
+		 * kv->copy. Then write the entries after the gap to the planes. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

@@ -25,7 +25,7 @@ struct kv_store {
 	int32_t ctx, step;    /* ctx: upper limit of every window; step: maximum number of tokens of a step */
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
-	int32_t held; /* sliding-window layers: the first slot whose entries are present */
+	int32_t held; /* sliding-window layers: entries are present from this slot on */
 	/* pin: length of the pinned prefix. A rollback to its end needs sliding windows that the planes may have
 	 * overwritten. So `copy` keeps the windows before slot copy_end, in the layout of kv_window_read().
 	 * copy_end = 0: no copy. */
@@ -230,7 +230,7 @@ struct kv_ahead {
 };
 struct kv_ahead *kv_ahead_open(const struct kv_store *);
 void kv_ahead_close(struct kv_ahead *);
-/* Begin a step that decodes `generates` tokens; 0: it prefills. */
+/* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_ahead_step(struct kv_store *, int32_t generates);
 /* *fetched: bytes read from disk per decoded token. *overlap: share of selected slots that the previous token had
  * selected, too. -1: unknown. */

@@ -60,7 +60,8 @@ void recurrent_close(struct recurrent *);
 
 /* Begin a step. verifies: 1 if it checks several drafted tokens, of which only some may be committed. */
 void recurrent_begin(struct recurrent *, int verifies);
-/* Run an operation of a layer. These functions set `state` and `next` of the operation; the caller need not. */
+/* Run an operation of a recurrent layer. These functions set the fields `state` and `next` of the operation, so the
+ * caller need not. */
 void recurrent_short_conv(struct recurrent *, int32_t layer, struct short_conv *, int32_t n);
 void recurrent_delta_rule(struct recurrent *, int32_t layer, struct delta_rule *, int32_t n);
 void recurrent_state_space(struct recurrent *, int32_t layer, struct state_space *, int32_t n);

@@ -32,8 +32,8 @@ static int64_t pow2_at_least(int64_t n)
 }
 
 /* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens. Each
- * ring passes on at most half of the tokens that it receives, so all rings receive less than 2 * stage. Each ring
- * adds 2: for rounding up, and because its newest slot may change. */
+ * ring passes on at most half of the tokens that it receives, so all rings together receive less than 2 * stage. The
+ * limit has 2 more per ring: one for rounding up, one because its newest slot may change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;

@@ -26,8 +26,8 @@ struct rings_shape {
 	int32_t sinks, n, w, f; /* n: 1 to RINGS_MOST */
 	int32_t stage;          /* staged slots: maximum number of tokens of one rings_insert() */
 	double gamma;           /* EMA factor of attention mass; 0 = ema_gamma(w) */
-	/* For tests. no_eager: ring i accepts one token in f^i from the start, not only once the rings are full.
-	 * keep_ties: at equal mass the older token stays. */
+	/* For tests. no_eager = 1: ring i accepts one token in f^i from the start; 0: only once the rings are full.
+	 * keep_ties = 1: of two tokens with equal mass the older one stays. */
 	int no_eager, keep_ties;
 };
 
@@ -63,7 +63,8 @@ struct rings {
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
-	/* What the last rings_insert() did to each token; recorded only if log_events is set. */
+	/* What the last rings_insert() did to each token: admitted, moved or evicted. Recorded only if log_events is
+	 * set. */
 	int log_events;
 	struct rings_event *event;
 	size_t n_event, cap_event;

@@ -10,7 +10,8 @@ enum {
 	SAME_MOST = 14,   /* matches are compared up to this many tokens; a match of n tokens has weight 4^n */
 	PLACES_MOST = 64, /* maximum number of earlier places that vote on a guess */
 	NEWEST_LEAST = 1 << 10,
-	IDLE_MOST = 128, /* after so many steps without a draft, measured times are discarded as too old */
+	/* after this many steps without a draft, the measured times of steps are discarded as too old */
+	IDLE_MOST = 128,
 };
 /* Initial values, used until something is measured. COST_EACH: time of each further token in a step, relative to a
  * step of one token. RIGHT: share of right guesses in each class (draft.h), counted in 80 answers of the default

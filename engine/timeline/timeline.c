@@ -209,7 +209,7 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 	return left < c->chunk + c->tail && c->tail <= c->chunk / 2 ? left - c->tail : c->chunk;
 }
 
-enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the ends of this many last messages */
+enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the end of each of this many newest messages */
 
 /* Return the size of the next prefill step, at most m. Prefill goes up to token n. In models with recurrent layers
  * the step ends at the end of a recent message: the recurrent states there are kept, so that a rollback can return

@@ -24,7 +24,9 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	struct origin origin; /* kernels that computed the KV entries, and the fingerprint in the chunks' keys */
+	/* names of the kernels that computed the KV entries, and the fingerprint from which the keys of chunks are
+	 * made */
+	struct origin origin;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	int32_t *id; /* tokens to restore */

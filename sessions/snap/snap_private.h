@@ -114,8 +114,8 @@ int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, con
  * parts of `old` are deleted. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
-/* Call after deleting a row that a query returned. -1 if SQLite deleted nothing: the file is damaged, and a loop that
- * deletes such rows would never end. */
+/* Call after deleting a row that a query returned. Returns -1 if SQLite deleted nothing: then the file is damaged,
+ * and a loop over such rows would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* little-endian, like all numbers in kv.db */
