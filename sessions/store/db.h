@@ -10,10 +10,9 @@
 
 #include <sqlite3.h>
 
-#define DB_BUSY_MS 5000 /* how long a writer waits for readers to finish */
-#define DB_GATE_MS                                                                                                     \
-	60000 /* how long a change waits for another process's change; one that indexes a book takes seconds */
-#define DB_READER_MS 1000 /* how long a reader waits for a writer; short, because a user waits */
+#define DB_BUSY_MS   5000  /* how long a writer waits for readers to finish */
+#define DB_GATE_MS   60000 /* how long a change waits for another process to end its change */
+#define DB_READER_MS 1000  /* how long a reader waits for a writer; short, because a user waits */
 /* Largest value in bytes.  The largest text to store: a document of DOC_BYTES_MAX bytes, converted from Windows-1252
  * to UTF-8, has up to 192 MiB. */
 #define DB_VALUE_MAX (256u << 20)
