@@ -72,8 +72,8 @@ int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windo
  * is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
 /* Continue without a head: state that the loaded entries are those of id[0 .. n), computed as marks say. Return how
- * many of these tokens the policy can continue from; the next sync prefills the others. After -1 the timeline is
- * empty. */
+ * many of these tokens the policy can continue from; the next sync prefills the later tokens. After -1 the timeline
+ * is empty. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 #endif

@@ -274,8 +274,8 @@ struct attn_args {
 	/* > 0: a token sees only the last `window` slots up to its own. Slots are counted through all parts in
 	 * order; no part has a list. 0 = no window. */
 	int32_t window;
-	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax without a value. NULL
-	 * = no sinks. */
+	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
+	 * NULL = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = none */
 	/* 1: the tokens are part of a prompt. If the backend sets prompts_apart, attention then uses narrower
@@ -606,7 +606,7 @@ struct backend {
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */
 	int threads; /* CPU threads that compute; 1 for a device */
-	/* 1: an output row of a product has the same bits whatever other rows are in the call */
+	/* 1: the bits of an output row of a product do not depend on the other rows of the call */
 	int rows_alone;
 	int device;        /* 1: tensors are in memory of a device, not in host memory */
 	int prompts_apart; /* 1: attn_args.prompt changes the bits of results, except with f32 planes */
@@ -627,7 +627,7 @@ int backend_open(struct backend **out, const char *name, const struct backend_op
  * change of these structs. */
 enum { BACKEND_ABI = 21 };
 
-/* ---- computations in host memory, whatever the backend ---- */
+/* ---- computations in host memory, for every backend ---- */
 
 /* Run fn(arg, task) once for every task in 0 .. n - 1: on the threads of a CPU backend, or on the calling thread
  * for a device. Results must not depend on which thread runs which task. */

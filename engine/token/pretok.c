@@ -5,7 +5,7 @@
  * = white space:
  *
  *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
- *           (digits = 1: every digit is a word of its own; for S+(?!\S) the text ends at a digit)
+ *           (digits = 1: every digit is a word of its own, and for S+(?!\S) counts as the end of the text)
  *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
  *   SEED    as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*
  *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+

@@ -295,7 +295,7 @@ static void unpack_q2_k(const struct block_q2_k *b, int i, int8_t q[32], float s
 	unpack_twos(q, b->qs, i, 0);
 }
 
-/* As Q2_K; a clear bit i of hmask[j] subtracts 4. */
+/* Two-bit values as in Q2_K; 4 is subtracted from value j if bit i of hmask[j] is 0. */
 static void unpack_q3_k(const struct block_q3_k *b, int i, int8_t q[32], float scale[2])
 {
 	for (int h = 0; h < 2; h++)

@@ -8,7 +8,7 @@
  *
  * Activations of quantised products are int8 in blocks of 32 with an f32 scale. Some blocks have a second int8
  * plane (struct act). Integer dot products are exact, and block results are added in f32 in ascending block order.
- * So an output element has the same bits whatever the number of columns, tiles or threads. */
+ * So the bits of an output element do not depend on the number of columns, tiles or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
 

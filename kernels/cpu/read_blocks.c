@@ -1,7 +1,8 @@
 /* kernels/cpu/read_blocks.c - selects the blocks of keys that each query of a prompt reads. Means and variances of
  * blocks are computed anew in every call. With 512 tokens this takes less than a hundredth of the time of
- * attention, and nothing has to be cached, rolled back or saved. There are two runs of tasks: (KV head, block),
- * then (KV head, some tokens). */
+ * attention, and nothing has to be cached, rolled back or saved. There are two runs of tasks. The first computes
+ * means and variances, with a task for each KV head and block. The second selects, with a task for each KV head and
+ * some tokens. */
 #include <math.h>
 #include <string.h>
 

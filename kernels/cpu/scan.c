@@ -215,7 +215,7 @@ static size_t scan_layout(struct scan_job *j, struct queries *q, const struct sc
 	return s.at;
 }
 
-/* Quantise head h's query for a scan of a key sketch, with the lookup tables of its groups. */
+/* Quantise head h's query for a scan of a key sketch, and build its lookup tables if the scan uses them. */
 static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const float *query, float scale)
 {
 	int32_t dim = j->tile.dim, groups = sketch_groups(dim), top = (1 << j->tile.bits) - 1;

@@ -4,7 +4,7 @@
  *
  * Order: calls take effect in the order in which they are made. Launches and small copies wait in a queue, until
  * some dozens are queued or the host waits (gpu_read, gpu_sync). If the same sequence of kernels, grids and blocks
- * was submitted before, whatever its arguments, the queue is submitted as a CUDA graph. A decode step is such a
+ * was submitted before, even with other arguments, the queue is submitted as a CUDA graph. A decode step is such a
  * sequence, so it costs the host little. To keep the sequence the same, round the numbers that a grid depends on
  * up to a power of two.
  *
