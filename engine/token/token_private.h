@@ -113,14 +113,15 @@ struct vocab {
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
 	uint32_t pair_mask;     /* its number of entries - 1 */
 
-	struct special *special;   /* sorted by text, without duplicates */
-	int32_t n_special;         /* number of special tokens */
-	int32_t special_from[257]; /* special[special_from[b]..special_from[b + 1]) begin with byte b */
-	char *special_text;        /* memory of the texts of special[] */
-	int32_t end[32];           /* ids that end a turn */
-	int n_end;                 /* number of those ids */
-	int32_t mark[24];          /* control tokens around the model's reasoning; their text is part of the answer */
-	int n_mark;                /* number of those ids */
+	struct special *special; /* sorted by text, without duplicates */
+	int32_t n_special;       /* number of special tokens */
+	/* the special tokens that begin with byte b: special[special_from[b]..special_from[b + 1]) */
+	int32_t special_from[257];
+	char *special_text; /* memory of the texts of special[] */
+	int32_t end[32];    /* ids that end a turn */
+	int n_end;          /* number of those ids */
+	int32_t mark[24];   /* control tokens around the model's reasoning; their text is part of the answer */
+	int n_mark;         /* number of those ids */
 };
 
 /* ---- token_hash.c ---- */

@@ -149,7 +149,7 @@ struct cpu_fns {
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
 	/* attn() in narrower arithmetic, for tokens of a prompt and planes that are not f32; NULL = use attn(). A
-	 * state may differ from that of attn(), but depends only on its own query and limit, too. */
+	 * state may differ from that of attn(), but it also depends only on its own query and limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */

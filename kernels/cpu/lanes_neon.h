@@ -137,7 +137,7 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Load values j .. j + 3 of a row of a plane as floats. n values are left from j on; lanes past them are zero.
+/* Load values j .. j + 3 of a row of a plane as floats. The row has n values from j on; lanes after these are zero.
  * Rows of q8_0 are whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {

@@ -91,7 +91,7 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Load values j .. j + 7 of a row of a plane as floats. n values are left from j on; lanes past them are zero.
+/* Load values j .. j + 7 of a row of a plane as floats. The row has n values from j on; lanes after these are zero.
  * Rows of q8_0 are whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {

@@ -66,7 +66,7 @@ void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.
  * - The launch runs after all earlier calls and all earlier launches of the second stream.
- * - Later calls, also gpu_read() and gpu_sync(), do not wait for it; gpu_join() does.
+ * - Later calls, also gpu_read() and gpu_sync(), do not wait for the launch; gpu_join() does.
  * - args must not point to staged bytes.
  * - writes [n_writes]: addresses in the allocations that the launch writes, or that must not change while it reads
  *   them. Until gpu_join() no other call may use these allocations; the emulator checks this. */
