@@ -288,7 +288,7 @@ struct timeline_need {
 	/* largest ctx that fits into free_bytes, together with weights that are not loaded yet; 0 = none */
 	int32_t ctx_fits;
 };
-/* Compute what timeline_open() would take. Nothing is allocated. */
+/* Compute the memory that timeline_open() would take. Nothing is allocated. */
 int timeline_need(const struct engine *, const struct timeline_options *, struct timeline_need *out, struct err *);
 /* Open an empty sequence. If memory is short: ERR_FIT, and *err says how much is needed, how much is free, and which
  * context would fit. */

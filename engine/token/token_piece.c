@@ -108,7 +108,7 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* The token at offset `at` of the run: return the offset where it ends. SentencePiece encodes a space and a space
+/* Return the end offset of the token that begins at offset `at` of the run. SentencePiece encodes a space and a space
  * mark (3 bytes) of the text as the same token, so look at the text to see which one it is. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {

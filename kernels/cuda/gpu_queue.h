@@ -22,8 +22,7 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
-	/* maximum bytes of a write that is done by a kernel; larger writes, and all if half of the region is full,
-	 * are copies */
+	/* maximum bytes of a small write; if half of the region is full, no write is small */
 	GPU_WRITE_SMALL = 64 << 10
 };
 
