@@ -28,7 +28,8 @@ struct attn_mass {
 	struct tensor plane[MASS_PLANES];
 	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
 	int32_t now;          /* index of the current plane */
-	/* indices of the planes that the running step writes; a step of drafted tokens writes one for each of them */
+	/* indices of the planes that the running step writes: one plane, or in a VERIFY step one plane per drafted
+	 * token */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
@@ -61,8 +62,8 @@ void mass_commit(struct attn_mass *, int32_t planes);
 void mass_join(struct attn_mass *, int32_t n);
 /* Move the sums on the backend as rings_insert() has moved the entries. Call it after rings_insert(). */
 void mass_follow(struct attn_mass *);
-/* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does so too,
- * but calling it between two steps avoids a wait inside the step. Returns 0 or -1. */
+/* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does the same, but
+ * calling mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);

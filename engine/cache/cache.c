@@ -215,7 +215,8 @@ static struct qkv token_of(struct cache *c, const struct step *st, const struct 
 	return one;
 }
 
-/* Compute the attention of n drafted tokens of a VERIFY step in one call. Each reads its own selected entries. */
+/* Compute the attention of n drafted tokens of a VERIFY step in one call. Each token reads the entries that were
+ * selected for it. */
 static void attend_each(struct cache *c, struct step st, int32_t layer, const struct qkv *x, int32_t n)
 {
 	struct step at[VERIFY_MOST];
@@ -340,8 +341,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Decode tokens again only if the selector can continue from n (to >= n). Otherwise it must first observe
-	 * the end of a prefill. */
+	/* Decode tokens again only if the selector can continue from n (to >= n). Otherwise the selector must first
+	 * observe the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;
 	while (kept < to && !again) {
@@ -411,7 +412,8 @@ int32_t cache_pin(struct cache *c, int32_t n, struct err *err)
 	struct returns r = returns_of(c);
 	int32_t kept;
 
-	kv_rows_clear(&c->kv); /* drop cached copies of entries: pinning may change which slots keep their entries */
+	/* drop cached copies of entries, because pinning may change which slots keep their entries */
+	kv_rows_clear(&c->kv);
 	kept = c->policy.def->retention->pin ? c->policy.def->retention->pin(c, n, err) : c->total;
 
 	if (c->model && kept >= 0 && kept < c->total)

@@ -98,7 +98,7 @@ struct cache {
 	/* number of tokens that the last step of a prefill should have, so that the selector observes them; 0: any
 	 * number */
 	int32_t tail;
-	int32_t pinned; /* number of tokens at the start that the application pinned; they are never evicted */
+	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
 	/* What the KV entries of decoded tokens depend on, beside the earlier tokens (timeline_marks), in three
 	 * fields: */
 	/* 1: decoding and prefilling the same tokens give entries that differ by more than rounding */
@@ -189,8 +189,8 @@ struct retention_ops {
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
-	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. The state is then bit for
-	 * bit what it was after committing just these tokens. */
+	/* Roll back to the first n tokens. Returns how many tokens remain, at most n. The state is then bit for bit
+	 * as after committing the remaining tokens. */
 	int32_t (*rewind)(struct cache *, int32_t n);
 	/* Pin the first n tokens: never evict them. Returns how many tokens the cache still has, or -1 (ERR_FIT).
 	 * NULL: the policy needs no pinning. */
@@ -251,9 +251,9 @@ void cache_rollback(struct cache *);
 /* Return the largest number of drafted tokens, 1 .. VERIFY_MOST, that a VERIFY step after pos tokens may have. */
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
-/* Roll committed tokens back to the first n. Returns how many remain, fewer than n if the cache cannot go back to
- * exactly n. *replay (may be NULL): how many tokens after the remaining ones had been decoded; decoding them again
- * one by one (GENERATE) restores their entries. 0: prefill instead. */
+/* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot go back
+ * to exactly n. *replay (may be NULL): how many of the next removed tokens had been decoded. Decoding these again one
+ * by one (GENERATE) restores their entries. 0: prefill them instead. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -271,8 +271,8 @@ int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
 void cache_archive(struct cache *, struct serializer *, int32_t n);
-/* Save or load the states that a rollback can return to. Not part of cache_archive(), because older snapshots lack
- * them. */
+/* Save or load the states that a rollback can return to. They are not a part of cache_archive(), because older
+ * snapshots have no such states. */
 void cache_points_archive(struct cache *, struct serializer *);
 
 /* Bytes of the KV entries in the cache. */

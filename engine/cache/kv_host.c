@@ -195,8 +195,8 @@ void kv_host_invalidate(struct kv_store *kv)
 		kv->host->stale = 1;
 }
 
-/* After a failed step, discard all cached entries, because some may be incomplete. Call it before any cached entry
- * is used. */
+/* After a failed step, discard all cached entries, because some of them may be incomplete. Call this function before
+ * any cached entry is used. */
 static void rows_revalidate(struct kv_store *kv)
 {
 	if (!kv->host->stale || kv->be->failed)
@@ -337,8 +337,8 @@ void kv_host_count(struct kv_store *kv, struct kv_fetched *out)
 	add_counts(kv, &kv->host->count_ahead, out);
 }
 
-/* Reading the counters waits for the device. So they are read after 1, 2, 4, 8, ... decoded tokens, later every
- * COUNT_EVERY tokens. */
+/* Reading the counters waits for the device. So the counters are read only after 1, 2, 4, 8, ... decoded tokens, and
+ * later every COUNT_EVERY tokens. */
 enum { COUNT_EVERY = 32 };
 
 void kv_host_step(struct kv_store *kv, int32_t generates)

@@ -39,10 +39,11 @@ struct kv_rows {
 uint64_t kv_rows_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
-/* Cache the entries whose slots the part (struct attn_part) lists, and let it read them from the cache. Returns 1.
- * Returns 0 and leaves the part unchanged if the list is longer than the cache or the file cannot be read. */
+/* Cache the entries in the slots that the part (struct attn_part) lists, and let the part read them from the cache.
+ * Returns 1. Returns 0 and leaves the part unchanged if the list is longer than the cache or the file cannot be
+ * read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
-/* Discard the cached entries of slots slot0 .. slot0 + n of a layer, which were overwritten. */
+/* Discard the cached entries of slots slot0 .. slot0 + n of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 void kv_rows_clear(struct kv_store *);
 

@@ -242,8 +242,8 @@ uint64_t kv_window_read_bytes(const struct kv_store *kv, int32_t pos)
 	return sum;
 }
 
-/* Move the rows from row `by` on to the front, in each head. The backend copies f32, so rows are copied in pairs,
- * which have a whole number of floats in every type. */
+/* Move the rows from row `by` on to the front, in each head. The backend copies whole f32 values. So rows are copied
+ * in pairs: two rows have a whole number of f32 values in every type. */
 static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t by)
 {
 	int32_t rows = kv->window_cap;
@@ -347,7 +347,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of the slots slot0 .. slot0 + n a layer lacks. The missing slots are always the first ones. */
+/* Return how many of the slots slot0 .. slot0 + n a layer lacks. These are always the first of the slots. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -392,8 +392,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` of n slots of one layer, which begin at slot0. from: buffer [K, V][n_kv_head][n] with
- * all n slots. Returns the end of the layer's bytes in the buffer. */
+/* Write the first `count` of the n slots slot0 .. slot0 + n of one layer. from: buffer [K, V][n_kv_head][n] with all
+ * n slots. Returns the end of the layer's bytes in the buffer. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {

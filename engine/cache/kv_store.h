@@ -26,9 +26,9 @@ struct kv_store {
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
 	int32_t held; /* sliding-window layers: entries are present from this slot on */
-	/* pin: length of the pinned prefix. A rollback to its end needs sliding windows that the planes may have
-	 * overwritten. So `copy` keeps the windows before slot copy_end, in the layout of kv_window_read().
-	 * copy_end = 0: no copy. */
+	/* pin: length of the pinned prefix. A rollback to the end of this prefix needs sliding windows that the
+	 * planes may have overwritten. So `copy` keeps the windows before slot copy_end, in the layout of
+	 * kv_window_read(). copy_end = 0: no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
 	/* [n_layer] full layer: its index in full[]; sliding-window layer: -1 - i if it is the i-th sliding-window
@@ -40,7 +40,7 @@ struct kv_store {
 	uint64_t disk; /* bytes of the file; 0: no file */
 	int fd;
 	atomic_int *lost;       /* set when pages of the file cannot be read (mapped.h); NULL without a file */
-	uint64_t *at;           /* [n_layer] file offset of a layer's keys; its values follow them */
+	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
 	uint64_t resident;      /* limit for the bytes of the file's planes that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
@@ -59,7 +59,7 @@ struct kv_shape {
 	/* If full layers are in a file: limit for the bytes of these layers that are in memory at a time, at least
 	 * kv_disk_least(). 0: no file. */
 	uint64_t resident;
-	/* with a file: how many selected entries per KV head are cached in memory; 0 disables it */
+	/* with a file: how many selected entries per KV head are cached in memory; 0: none */
 	int32_t rows;
 	/* If full layers are in host memory: selected entries per KV head that the device caches, at least
 	 * kv_host_rows_least(). 0: all planes are on the device. */
@@ -96,7 +96,7 @@ void kv_swap(struct kv_store *, struct kv_store *);
  * memory. */
 int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
-/* Make room in the sliding-window layers for a step after n tokens, by dropping their oldest slots. */
+/* Make room for a step after n tokens, by dropping the oldest slots of the sliding-window layers. */
 void kv_slide(struct kv_store *, int32_t n);
 /* Copy the sliding windows at the end of the pinned prefix to kv->copy, if the planes still have them. All slots
  * before `pin` must be written. */
@@ -112,8 +112,8 @@ int32_t kv_window_most(const struct kv_store *);
 uint64_t kv_window_read_bytes(const struct kv_store *, int32_t pos);
 /* 1 if the sliding-window layers have all entries that the token after n tokens reads. */
 int kv_complete(const struct kv_store *, int32_t n);
-/* Return the first slot that a token at position pos reads in a sliding-window layer. It depends on pos alone, not
- * on `base`, so that sums are computed alike after kv_slide(). */
+/* Return the first slot that a token at position pos reads in a sliding-window layer. This slot depends on pos alone,
+ * not on `base`, so that sums are computed in the same order after kv_slide(). */
 int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
 /* Maximum number of slots that one call of attention reads. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
@@ -125,8 +125,8 @@ void kv_clear(struct kv_store *);
 
 /* ---- what a step does with the planes (kv_attend.c) ---- */
 
-/* Rotate keys x [n][heads * head_dim] by the layer's RoPE table and write them to out, which may be x. Copy x if
- * the layer has no RoPE. */
+/* Rotate keys x [n][heads * head_dim] by the layer's RoPE table and write the result to out (may be x). If the layer
+ * has no RoPE, copy x to out. */
 void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x, const struct rope *,
                int32_t n);
 /* Rotate queries, as kv_rotate() does keys. */
@@ -239,9 +239,9 @@ void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
 /* Request pages from disk before a layer attends to these parts (ranges or lists of slots). */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
-/* Ask the system to read the file pages of these slots of a head, before they are accessed. */
+/* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember which slots a layer selected, after it has attended to these parts. */
+/* Remember which slots a layer selected. Call it after the layer has attended to these parts. */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */

@@ -18,7 +18,7 @@ struct attention {
 	struct cache *c;
 	const struct step *st; /* VERIFY: the step of one token, st->index */
 	int32_t layer;
-	/* the parts that were read, with selected slots; they may still have a predicate (attn_part.when) */
+	/* the parts that were read, with selected slots; a part may still have a predicate (attn_part.when) */
 	const struct reading *r;
 	const struct qkv *x; /* q is unrotated; k and v are in the store */
 };

@@ -166,7 +166,7 @@ static void cascade_put(struct cache *c, const struct step *st, int32_t layer, c
 	const struct rings *r = &f->rings;
 	int filling = rings_filling(r);
 
-	/* Every token first enters the newest ring, so rotate its key by that ring's positions. */
+	/* Every token first enters the newest ring, so rotate the token's key by the positions of that ring. */
 	if (x->k) {
 		kv_rotate(&c->kv, layer, x->k, x->k, filling ? &c->rope : &f->rope[0], st->n);
 		kv_put(&c->kv, layer, x->k, x->v, r->s.sinks + rings_stage(r) + f->waiting, st->n);

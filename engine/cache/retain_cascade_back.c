@@ -206,7 +206,7 @@ void cascade_archive(struct cache *c, struct serializer *a, int32_t n)
 		c->sel.ops->archive(&c->sel, a, MIN(n, s.sinks));
 	if (!serialize_loading(a) || !a->bad)
 		return;
-	/* The snapshot is damaged: empty the cache, but keep the pinned prefix as long as it was. */
+	/* The snapshot is damaged: empty the cache, but keep the length of the pinned prefix. */
 	s = f->rings.s;
 	cascade_set_shape(c, &s);
 	cascade_pin(c, was.sinks > least ? was.sinks : 0, NULL);

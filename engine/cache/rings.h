@@ -50,7 +50,7 @@ struct rings {
 	/* Attention mass. NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
-	float *factor; /* [mask + 1] by token: its mass is multiplied by this in a competition; NULL: by 1 */
+	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
 	/* How many heads hold a token. Arrays by token are indexed by token & mask and cover tokens `oldest` .. t. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
@@ -58,8 +58,8 @@ struct rings {
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
 	/* Moves of entries in the last rings_insert(), to be repeated in the KV planes. In head h, slot changed[i]
-	 * receives the entry of slot from[i][h] (the same slot: nothing moves). The key is then rotated by
-	 * rope_shift[rope_shift_at[i][h]] positions (-1: it is not rotated). */
+	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then the key is rotated by
+	 * rope_shift[rope_shift_at[i][h]] positions; rope_shift_at[i][h] = -1: it is not rotated. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
@@ -83,8 +83,8 @@ struct rings {
 
 /* Bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
-/* Allocate buffers for the shape `largest`, which also suffice for smaller shapes with the same f. with_mass:
- * tokens compete; with_factor: allocate factor[]. Returns 0 or -1. */
+/* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass: tokens
+ * compete; with_factor: allocate factor[]. Returns 0 or -1. */
 int rings_init(struct rings *, const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor,
                struct err *);
 void rings_release(struct rings *);
@@ -98,8 +98,8 @@ static inline int rings_filling(const struct rings *r)
 {
 	return !r->s.no_eager && r->t <= r->s.sinks + r->size;
 }
-/* Return the slot in which the next token is staged (waits for rings_insert()); negative if it is one of the first
- * tokens, which are never evicted. */
+/* Return the slot in which the next token is staged (waits for rings_insert()). Negative: the next token is one of
+ * the first `sinks` tokens, which need no staging. */
 int32_t rings_stage(const struct rings *);
 /* Number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);

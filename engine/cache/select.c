@@ -227,8 +227,8 @@ struct pick *picks_new(struct picks *p, int32_t layer, int32_t at, int32_t k)
 void picks_commit(struct picks *p, const struct step *st)
 {
 	for (int32_t i = 0; i < p->n_layer; i++) {
-		/* Only the last drafted token of a VERIFY step selects (verify_most()). If it is not committed,
-		 * drop its set. */
+		/* Only the last drafted token of a VERIFY step selects (verify_most()). If this token is not
+		 * committed, drop the set that it selected. */
 		if (st->n < st->tried)
 			p->fresh[i] = 0;
 		p->was_fresh[i] = p->fresh[i];

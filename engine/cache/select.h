@@ -66,8 +66,8 @@ struct selector_ops {
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
 	 * n_slots slots; NULL: none. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct selector *, const struct step *, int32_t layer, int32_t n_slots);
-	/* Called after the attention of the step's tokens. q, raw: their queries after and before RoPE, st->n
-	 * rows. May be NULL. */
+	/* Called after the attention of the step's tokens. q, raw: queries of these tokens after and before RoPE,
+	 * st->n rows. May be NULL. */
 	void (*seen)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	             const struct tensor *raw, int32_t n_slots);
 	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. n_slots: number
@@ -79,9 +79,9 @@ struct selector_ops {
 	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the first of them;
 	 * n_slots: number of slots from which this first token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many drafted tokens of a VERIFY step can attend in one call. select() is then called for each
-	 * of them before they attend; probe() and seen() are not called. n_slots: number of slots that the first
-	 * of them selects from. NULL: 1. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call. Then select() is called for each of
+	 * them before they attend; probe() and seen() are not called. n_slots: number of slots from which the first
+	 * of them selects. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
 	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots. Return 0 if
 	 * the selector cannot work with keys and values in host memory (kv_host.h): there it must select one list per
@@ -98,8 +98,8 @@ struct selector_ops {
 	/* Append a line of timeline_identity() that names everything on which selections depend besides settings and
 	 * KV entries. NULL: nothing. */
 	void (*identity)(const struct selector *, struct str *out);
-	/* 1 if selections depend on how the prefill was cut into steps. NULL: only if its last step may have fewer
-	 * than `tail` tokens. */
+	/* 1 if selections depend on how the prefill was cut into steps. NULL: they depend on it only if the last step
+	 * of the prefill may have fewer than `tail` tokens. */
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
@@ -164,7 +164,7 @@ struct picks {
 	/* [n_layer] two sets per layer: slot[layer][cur[layer]] is the committed set, the other element is free for a
 	 * new set */
 	struct pick (*slot)[2];
-	/* [n_layer]; fresh = 1: the running step selected a new set, which the commit makes current */
+	/* [n_layer]; fresh = 1: the running step selected a new set; committing the step makes that set current */
 	uint8_t *cur, *fresh;
 	uint8_t *was_fresh; /* [n_layer] `fresh` of the last committed step */
 	int32_t n_layer;
@@ -185,10 +185,11 @@ static inline const struct pick *picks_old(const struct picks *p, int32_t layer)
 {
 	return &p->slot[layer][p->cur[layer]];
 }
-/* Start a new set of selected slots for this layer, which is used at once. The caller fills in its slots. */
+/* Start a new set of selected slots for this layer; the running step already uses it. The caller fills in the
+ * slots. */
 struct pick *picks_new(struct picks *, int32_t layer, int32_t at, int32_t k);
-/* Start a new set of selected slots that may stay unused. Before picks_commit() the caller sets fresh[layer]: 1 to
- * use it. */
+/* Start a new set of selected slots that the running step need not use. Before picks_commit() the caller sets
+ * fresh[layer] to 1 if the set is to be used. */
 struct pick *picks_spare(struct picks *, int32_t layer, int32_t at, int32_t k);
 /* Commit the step. A new set of slots is dropped if the token that selected it is not committed. */
 void picks_commit(struct picks *, const struct step *);

@@ -21,7 +21,8 @@ static const double COST_EACH = 0.2, RIGHT[DRAFT_LENGTHS][DRAFT_VOTES] = {
 	{ 0.77, 0.96, 0.80, 0.43 }, { 0.83, 0.99, 0.93, 0.68 }, { 0.96, 0.99, 0.98, 0.87 },
 };
 static const double COST_RATE = 0.1, RIGHT_RATE = 0.05; /* weight of a new measurement in the running means */
-static const double CHANCE_LEAST = 0.05; /* a draft ends when the chance that all of it is right falls below this */
+/* a draft ends when the probability that all its tokens are right falls below this */
+static const double CHANCE_LEAST = 0.05;
 /* A longer draft is preferred only if its expected speed is higher by this factor, because measured times are
  * inexact. */
 static const double PACE_LEAST = 1.02;
@@ -179,7 +180,7 @@ void draft_guess(const struct draft_index *x, const struct draft_pace *p, const 
 			collect_votes(x, &e, 1, id, n, &v);
 		if (!v.n)
 			return;
-		/* Of equal weights the first wins: it is from the newest place. */
+		/* Of several guesses with equal weight take the first: it is from the newest place. */
 		for (int32_t i = 1; i < v.n; i++)
 			best = v.of[i].weight > best->weight ? &v.of[i] : best;
 		out->class[out->n] = (uint8_t)class_of(best, v.places);

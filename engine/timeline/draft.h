@@ -34,7 +34,7 @@ struct draft_index {
 
 /* Shorten the index to the first n tokens. id[] still has the tokens that are removed. */
 void draft_index_cut(struct draft_index *, const int32_t *id, size_t n);
-/* Extend the index to id[0..n). It already has the first draft_index.n tokens. */
+/* Extend the index to id[0..n). The index already has the first draft_index.n of these tokens. */
 void draft_index_grow(struct draft_index *, const int32_t *id, size_t n);
 void draft_index_free(struct draft_index *);
 

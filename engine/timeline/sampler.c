@@ -189,8 +189,8 @@ static void keep_best(const float *value, int32_t *id, int32_t n, int32_t k)
 }
 
 /* Write the ids of the k largest logits (k = 0: all), largest first, and return their number. Skip logits more than
- * `far` below the largest. To sort less: the vocabulary is divided into blocks, and only logits that reach the k-th
- * largest block maximum are sorted. At least k logits do. */
+ * `far` below the largest. To sort less, divide the vocabulary into blocks and find the maximum of each block. At
+ * least k logits reach the k-th largest of these maxima; only such logits are sorted. */
 static int32_t candidates(const float *logit, int32_t n_vocab, int32_t k, float far, int32_t *id)
 {
 	int32_t len = (n_vocab / BLOCKS / ROUND + 1) * ROUND, blocks = (n_vocab + len - 1) / len, n = 0;

@@ -138,8 +138,8 @@ static void policy_lines(const struct timeline *tl, struct str *out)
 		c->sel.ops->identity(&c->sel, out);
 	if (c->policy.def->compose)
 		str_addf(out, "context %d\n", c->ctx);
-	/* This line makes snapshots of older versions unusable: in them the policy evicted entries also from layers
-	 * with a sliding window. */
+	/* This line makes snapshots of older versions unusable: those versions evicted entries also from layers with
+	 * a sliding window. */
 	if (c->kv.window_cap && !cache_keeps_all(c))
 		str_addf(out, "windows %d\n", kv_window_most(&c->kv));
 	if (tl->mixed_from >= 0)
@@ -208,8 +208,8 @@ const uint8_t *timeline_marks(struct timeline *tl, size_t *n)
 	return (const uint8_t *)tl->marks.p;
 }
 
-/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open, which must see all
- * tokens. */
+/* 1 if the sequence can be saved or loaded; 0 with an error if an observer of engine/lab is open. Such an observer
+ * must see all tokens. */
 static int can_be_saved(const struct timeline *tl, struct err *err)
 {
 	if (!tl->lab)

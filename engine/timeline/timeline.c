@@ -93,7 +93,7 @@ void timeline_forget(struct timeline *tl, int32_t n)
 	str_clear(&tl->mixed);
 }
 
-/* Append the marks (enum token_mark) of a committed step's tokens: how each was computed. Call it before n_past
+/* Append the marks (enum token_mark: how a token was computed) of a committed step's tokens. Call it before n_past
  * changes. */
 static void marks_add(struct timeline *tl, const struct step *st)
 {
@@ -162,7 +162,7 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL; /* the next step needs the last logits for -ln p of its first token */
+		want = WANT_ALL; /* compute logits: the next step needs them for -ln p of its first token */
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
 	if (c->wants_nll && !atomic_load(&tl->cancel))

@@ -35,7 +35,8 @@ struct timeline {
 	int32_t logits_at;         /* -1 = none */
 	struct candidate *scratch; /* [n_vocab] */
 	atomic_int cancel;
-	/* A copy of the logits after the last prefill, so that a rollback to its end needs no computation. */
+	/* A copy of the logits after the last prefill, so that a rollback to the end of the prefill needs no
+	 * computation. */
 	int32_t read_end;   /* length of the sequence when the last prefill ended; -1 = unknown */
 	float *kept_logits; /* [n_vocab] after the first kept_at tokens */
 	int32_t kept_at;    /* read_end, or -1 = there is no copy */
@@ -46,7 +47,7 @@ struct timeline {
 	float *draft_logits;
 	/* speculative decoding: */
 	int speculates; /* 1: on (timeline_speculate) */
-	int ahead;      /* 1: timeline_step() opened the VERIFY step and takes its logits from it */
+	int ahead;      /* 1: timeline_step() opened the VERIFY step, and takes its logits from that step */
 	int viewed;     /* 1: the cache view measures the next token, which must be decoded alone */
 	/* guesses for the tokens from index guess_at on; the open step computes the first of them */
 	struct draft guess;
@@ -58,8 +59,8 @@ struct timeline {
 	double in_attention;               /* part of in_cache spent in attention and in storing entries */
 	struct observe_panel *panel;       /* NULL before the first timeline_view() */
 	struct observe_evidence *evidence; /* NULL outside of timeline_evidence_begin() .. end() */
-	/* An observer of engine/lab and the function that closes it; NULL = none. It must see every token decoded
-	 * alone: while it is open, tokens are not drafted and snapshots are refused. */
+	/* An observer of engine/lab and the function that closes it; NULL = none. The observer must see every token
+	 * decoded alone. So while it is open, no tokens are drafted and snapshots are refused. */
 	struct observer *lab;
 	void (*lab_close)(struct observer *);
 	struct timeline_stats stats;
@@ -101,8 +102,9 @@ int timeline_backend_sync(struct timeline *, struct err *);
 void timeline_step_run(struct timeline *, const int32_t *id, const struct step *, enum want);
 /* Commit the first n tokens of a step that has been computed; n_past grows by n. The caller has the engine's lock. */
 int timeline_step_keep(struct timeline *, const struct step *, int32_t n, struct err *);
-/* Compute id[0..n) as one step and commit it. last: 1 = the step ends a prefill. On error nothing of it is committed.
- * After WANT_ALL, forward_logits() can compute the logits after each of these tokens until the next step. */
+/* Compute id[0..n) as one step and commit the step. last: 1 = the step ends a prefill. On error no token is
+ * committed. After WANT_ALL, forward_logits() can compute the logits after each of these tokens until the next
+ * step. */
 int timeline_run_step(struct timeline *, const int32_t *id, int32_t n, enum step_kind, int last, enum want,
                       struct err *);
 /* If the newest logits are those after the prefill, move them to kept_logits. Called before the first generated

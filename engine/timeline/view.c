@@ -12,7 +12,7 @@
 /* ---- columns ---- */
 
 /* Set the number of tokens per column, and factor and shift for a fast division: token / per_col = token * factor >>
- * shift. It is exact for 31-bit tokens, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
+ * shift. The result is exact for 31-bit tokens, because shift = 31 + ceil(log2(per_col)) and factor is rounded up. */
 static void columns_set(struct view_work *w, int32_t n_tokens, int32_t cols)
 {
 	struct cache_view *v = w->out;

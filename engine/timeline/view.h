@@ -16,7 +16,8 @@ struct view_work {
 	struct cache_view *out;
 	const struct cache *p; /* the timeline's cache */
 	struct retained_view in;
-	const struct selector *sel;        /* selector of what generated tokens read; NULL = they read everything */
+	/* selector that decides what generated tokens read; NULL = they read all entries */
+	const struct selector *sel;
 	const struct observe_panel *panel; /* records what tokens select; NULL before the first view */
 	/* number of heads that evict independently: pairs (layer, KV head), or whole layers. Sliding-window layers
 	 * are not counted. */
@@ -66,9 +67,9 @@ void view_measured_heat(struct view_work *);
 /* Count the entries that generated tokens read. Call it after view_rings(), whose attention mass must already be in
  * w->out. */
 void view_selected(struct view_work *);
-/* Get the entries that generated tokens read in a layer: up to SELECT_PARTS ranges or lists of slots. Return their
- * number. If the policy selects once for all tokens until the next prefill, return that selection; else what the last
- * generated token read. */
+/* Get the entries that generated tokens read in a layer, as up to SELECT_PARTS parts (ranges or lists of slots).
+ * Return the number of parts. If the policy selects once for all tokens until the next prefill, the parts are that
+ * selection; else they are what the last generated token read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
 /* Copy a part's list of slots for one KV head to w->list. Return the number of slots; 0 = the stored list is too
  * short. */

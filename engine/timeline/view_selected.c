@@ -79,8 +79,8 @@ static int parts_known(const struct view_work *w, int32_t *region)
 	return 1;
 }
 
-/* Add the entries that each layer reads, selected or in its sliding window, to heat[]. Return the number of entries
- * read per KV head, summed over the layers without a window. */
+/* Add to heat[] the entries that each layer reads: selected entries, or all in its sliding window. Return the number
+ * of entries read per KV head, summed over the layers without a window. */
 static int64_t add_selected(struct view_work *w, int32_t region)
 {
 	struct attn_part part[SELECT_PARTS];

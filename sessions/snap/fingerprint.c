@@ -207,8 +207,8 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* Hash the text with its line "kernels" set to `name`, and its line "begun by" (kernels that computed the first KV
- * entries) set to `begun`, or removed if n_begun is 0. */
+/* Hash the text after two changes. The value of line "kernels" becomes `name`. The value of line "begun by" (kernels
+ * that computed the first KV entries) becomes `begun`; the line is removed if n_begun is 0. */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {

@@ -44,8 +44,8 @@ struct snap_saved {
  * session's older snapshot is kept. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* Save the KV entries computed so far in a long prefill, without a head. snap_load_prefix() finds them by their
- * tokens. */
+/* Save the KV entries computed so far in a long prefill, without a head. snap_load_prefix() finds the entries by
+ * their tokens. */
 int snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
 struct snap_loaded {

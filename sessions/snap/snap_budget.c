@@ -197,8 +197,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Row 'scrub' asks for this erasure. Delete it only in a transaction that finds no free page: another process
-	 * may have freed pages meanwhile. */
+	/* Row 'scrub' asks the next start for this erasure. Delete the row only in a transaction that finds no free
+	 * page: another process may have freed pages meanwhile. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);

@@ -76,8 +76,8 @@ int snaps_renew(struct snaps *, struct err *);
 /* Call before each operation. Clears the last error code, and reopens kv.db if another process has renamed the
  * file. */
 void snaps_start(struct snaps *);
-/* Begin a transaction and read s->serial; end it with db_end(). If another process has replaced kv.db, it is reopened
- * first. */
+/* Begin a transaction and read s->serial; end the transaction with db_end(). If another process has replaced kv.db,
+ * the new file is opened first. */
 int snaps_begin(struct snaps *, struct err *);
 /* Set s->serial above every number in the file. */
 int snaps_read_serial(struct snaps *, struct err *);
@@ -131,7 +131,7 @@ int parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- snap_head.c ---- */
 
-/* The fixed-size beginning of a head, little-endian. It is followed by the token ids (4 bytes each), their marks (1
+/* The fixed-size beginning of a head, little-endian. Behind it are the token ids (4 bytes each), the tokens' marks (1
  * byte each), n_head bytes of timeline state, and n_extra bytes of the caller. */
 struct head_layout {
 	int64_t session, message;
@@ -157,23 +157,23 @@ int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_se
 /* Delete unfinished heads of processes that died, and chunks that no head needs. all = 0: of these chunks, only those
  * that were unused for a day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
-/* Overwrite free pages with zeros. Called at the next start, it completes an erasure that a crash interrupted. */
+/* Overwrite free pages with zeros. This also completes, at the next start, an erasure that a crash interrupted. */
 int snaps_scrub(struct snaps *, struct err *);
 
 /* ---- fingerprint.c ---- */
 
-/* Which kernels computed saved KV entries. A timeline that continues entries of other kernels is saved under a
- * fingerprint of its own, and so are its first entries. So no other session takes them for entries of our kernels,
- * and this session is restored bit for bit. */
+/* Which kernels computed saved KV entries. If a timeline continues entries of other kernels, all its entries are
+ * saved under a fingerprint of their own. So no other session takes them for entries of our kernels, and this session
+ * is restored bit for bit. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	char by[64];           /* kernels of the newest entries, for messages; "" = this program's */
 	struct str begun;      /* names of other kernels that computed the first entries, for timeline_begun() */
 	int32_t begun_n;
 };
-/* 1 if this program can continue KV entries saved under the fingerprint saved[]. out->by is "" if they are bit-equal
- * to ours; else it names the kernels, and the entries are equal up to rounding. Zero *out before the first call; the
- * caller frees out->begun. */
+/* 1 if this program can continue KV entries saved under the fingerprint saved[]. out->by is "" if this program would
+ * compute the same bits. Else out->by names the kernels, and the entries are equal to ours up to rounding. Zero *out
+ * before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels had computed all its entries. */

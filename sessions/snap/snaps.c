@@ -99,8 +99,8 @@ static int configure(struct snaps *s, struct err *e)
 	 * only when a session is deleted; this costs half of secure_delete=ON. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit: writing them earlier would need a sync of the journal each
-	 * time. */
+	/* Keep changed pages in memory until the commit: each earlier write of pages would need a sync of the
+	 * journal. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -223,8 +223,8 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename kv.db and set *where to its new name. Its journal must not stay, or SQLite would play it back into the new
- * file. A foreign file gets a name that is free; a damaged file of ours replaces the one renamed before. */
+/* Rename kv.db and set *where to the new name. The journal of kv.db must not stay, or SQLite would play it back into
+ * the new file. A foreign file gets a name that is free; a damaged file of ours replaces the one renamed before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
