@@ -169,8 +169,8 @@ struct retention_ops {
 	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened; without a
 	 * selector, too. */
 	void (*selector_opened)(struct cache *);
-	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so nothing committed may
-	 * change. */
+	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
+	 * anything that is committed. */
 	void (*begin)(struct cache *, const struct step *);
 	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
 	 * entries. Rotate the tokens' queries. */

@@ -39,7 +39,8 @@ struct kv_store {
 	/* Planes of full layers may be in a file (kv_disk.c). */
 	uint64_t disk; /* bytes of the file; 0: no file */
 	int fd;
-	atomic_int *lost;       /* set when pages of the file cannot be read (mapped.h); NULL without a file */
+	/* set to nonzero when a page of the file could not be read (mapped.h); NULL without a file */
+	atomic_int *lost;
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
 	uint64_t resident;      /* limit for the bytes of the file's planes that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */

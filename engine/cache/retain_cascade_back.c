@@ -104,7 +104,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* Tell the selector about the keys in the new prefix: entries in rings have no key sketches. */
+	/* The selector now makes key sketches for the new prefix: entries in rings had none. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);

@@ -1,8 +1,8 @@
 /* engine/cache/rings.c - see rings.h.
  *
- * rings_insert() first plans: it follows each token through the rings and records in src[slot][head] whose entry
- * each slot will receive. id[], number[] and mass[] do not change meanwhile. Then apply_moves() copies all entries
- * at once and lists the moves for the KV planes. */
+ * rings_insert() first plans: it follows each token through the rings, and records in src[slot][head] from which slot
+ * each slot will receive its entry. id[], number[] and mass[] do not change meanwhile. Then apply_moves() copies all
+ * entries at once and lists the moves for the KV planes. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>

@@ -136,7 +136,7 @@ void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mea
 		k[i] = MIN(mean, most);
 	if (!usable)
 		return;
-	/* Bisect the scale at which the shares sum to n_layer * mean. The sum grows with the scale. */
+	/* Find by bisection the scale at which the shares sum to n_layer * mean. The sum grows with the scale. */
 	while (split_sum(hi, spread, n_layer, low, high) < (double)n_layer * mean)
 		hi *= 2;
 	for (int i = 0; i < 100; i++) {

@@ -50,7 +50,8 @@ int view_piece_next(const struct view_work *, struct view_piece *);
 void view_keep_range(struct view_work *, int place, int32_t first, int32_t end);
 /* Return heat[layer]. */
 double *view_heat_row(struct view_work *, int32_t layer);
-/* Map x to a byte on a logarithmic scale: 255 = `most`, 32 less for each halving, at least 1; 0 only for x = 0. */
+/* Map x to a byte on a logarithmic scale: x = most gives 255, each halving of x subtracts 32, x > 0 gives at least 1,
+ * x = 0 gives 0. */
 uint8_t view_heat_byte(double x, double most);
 
 /* ---- rings (view_rings.c) ---- */

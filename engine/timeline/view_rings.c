@@ -33,7 +33,7 @@ static double sum_of(const float *x, int32_t n, int32_t apart)
 }
 
 /* Count the tokens in one head's slots slot..end of ring buffer i, and sum their attention mass. times: number of
- * heads that keep the same tokens. */
+ * heads that keep the same tokens; the counts are multiplied by it. */
 static void add_head(struct view_work *w, int32_t i, int32_t head, int32_t slot, int32_t end, int64_t times)
 {
 	const struct rings *r = w->in.rings;

@@ -120,7 +120,8 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* Tell the timeline which KV entries other kernels computed. Later saves store that in the fingerprint. */
+/* Tell the timeline which KV entries other kernels computed, so that later saves put these kernels in the
+ * fingerprint. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;

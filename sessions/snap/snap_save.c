@@ -16,7 +16,7 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id; /* copy: the timeline's own array is valid only until its next call */
+	int32_t *id; /* a copy, because the timeline's own array is valid only until the next call on the timeline */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
