@@ -31,7 +31,7 @@ int model_find(const char *name, struct str *out, struct err *);
 /* Append the path of the model to use: the one that the options name (-m, WEIR_MODEL, config file), else
  * DEFAULT_MODEL, else the newest that weir has downloaded. ERR_MODEL: there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
-#define DEFAULT_ENCODER "e5-small-q4_0.gguf"
+#define DEFAULT_ENCODER "e5-small.gguf"
 /* Append the path of the text encoder (the model that turns passages into vectors) that the option `encoder`
  * names. "auto" means DEFAULT_ENCODER, if it was downloaded. 1 = found; 0 = none, or switched off; -1 = error. */
 int encoder_path(const struct options *, struct str *out, struct err *);

