@@ -128,6 +128,7 @@ def row_floats(data):
 
 
 def row_q8_0(values):
+    """Return the values as Q8_0 blocks."""
     out = bytearray()
     for at in range(0, len(values), BLOCK):
         block = values[at:at + BLOCK]

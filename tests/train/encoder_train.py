@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""encoder_train.py FOLDER ENCODER.gguf ADAPTER SQUAD.json [SEED]: train the adapter of the text encoder on questions.jsonl (README.md).
+"""encoder_train.py FOLDER ENCODER.gguf ADAPTER SQUAD.json [SEED]: train the text encoder's adapter on questions.jsonl.
 
-FOLDER has the documents (texts.sh), SQUAD.json is squad-open.json of ../shared/data/ruler. ADAPTER is what tests/package/encoder.py reads. Prints the loss, and at the end for every
-tenth question, which is left out, how often its passage is first, among
-three and among ten of those of its document that are in the set or a sample of the others."""
+FOLDER has the documents that texts.sh makes. SQUAD.json is ../shared/data/ruler/squad-open.json. ADAPTER is written for
+tests/package/encoder.py. Every tenth question is left out of the training. Before and after it is printed how often the
+passage of such a question is first, among three and among ten of a sample of its document's passages."""
 import json
 import math
 import os
