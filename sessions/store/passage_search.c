@@ -122,7 +122,7 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* One passage and its score so far: sentences from .. to - 1, numbered through all texts. covered: sum of the weights
  * of the question's words that it contains. */
-struct place {
+struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
@@ -136,16 +136,16 @@ struct search {
 	size_t n_text;
 	struct passage_rows *rows;
 	size_t *base; /* [n_text + 1] number of sentences before each text */
-	struct place *place;
-	size_t n_place, cap;
-	uint32_t *place_of; /* [n_sentence] index in place[] of the sentence's passage */
-	/* [n_place] index of the passage that contains this passage's heading; its own index without a heading */
+	struct scored_passage *passage;
+	size_t n_passage, cap;
+	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
+	/* [n_passage] index of the passage that contains this passage's heading; its own index without a heading */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
 	uint32_t *has; /* [n_sentence] number (from 1) of the last word found in the sentence */
 	size_t n_sentence;
 	int unknown; /* 1: a name or number of the question is in no sentence */
-	double mean_sentence, mean_place;
+	double mean_sentence, mean_passage;
 };
 
 static void search_free(struct search *s)
@@ -154,14 +154,14 @@ static void search_free(struct search *s)
 		free(s->rows[i].at);
 	free(s->rows);
 	free(s->base);
-	free(s->place);
-	free(s->place_of);
+	free(s->passage);
+	free(s->passage_of);
 	free(s->under);
 	free(s->score);
 	free(s->has);
 }
 
-/* Load the sentences of all texts and group them into passages (struct place). Returns 0 or -1. */
+/* Load the sentences of all texts and group them into passages (struct scored_passage). Returns 0 or -1. */
 static int search_open(struct search *s, struct err *e)
 {
 	uint64_t words = 0;
@@ -174,29 +174,30 @@ static int search_open(struct search *s, struct err *e)
 		s->base[i + 1] = s->base[i] + s->rows[i].n;
 	}
 	s->n_sentence = s->base[s->n_text];
-	s->place_of = xcalloc(s->n_sentence + 1, sizeof *s->place_of);
+	s->passage_of = xcalloc(s->n_sentence + 1, sizeof *s->passage_of);
 	s->score = xcalloc(s->n_sentence + 1, sizeof *s->score);
 	s->has = xcalloc(s->n_sentence + 1, sizeof *s->has);
 	for (size_t i = 0; i < s->n_text; i++)
 		for (size_t k = 0; k < s->rows[i].n; k++) {
 			const struct sentence *at = &s->rows[i].at[k];
 			if (!k || at->flags & SENTENCE_FIRST) {
-				GROW(s->place, s->n_place, s->cap);
-				s->place[s->n_place++] = (struct place){ .text = i, .from = s->base[i] + k };
+				GROW(s->passage, s->n_passage, s->cap);
+				s->passage[s->n_passage++] =
+					(struct scored_passage){ .text = i, .from = s->base[i] + k };
 			}
-			s->place_of[s->base[i] + k] = (uint32_t)(s->n_place - 1);
-			s->place[s->n_place - 1].to = s->base[i] + k + 1;
-			s->place[s->n_place - 1].words += at->words;
+			s->passage_of[s->base[i] + k] = (uint32_t)(s->n_passage - 1);
+			s->passage[s->n_passage - 1].to = s->base[i] + k + 1;
+			s->passage[s->n_passage - 1].words += at->words;
 			words += at->words;
 		}
-	s->under = xcalloc(s->n_place + 1, sizeof *s->under);
-	for (size_t i = 0; i < s->n_place; i++) {
-		const struct place *p = &s->place[i];
+	s->under = xcalloc(s->n_passage + 1, sizeof *s->under);
+	for (size_t i = 0; i < s->n_passage; i++) {
+		const struct scored_passage *p = &s->passage[i];
 		int heading = s->rows[p->text].at[p->from - s->base[p->text]].flags & SENTENCE_HEADING;
-		s->under[i] = heading || !i || s->place[i - 1].text != p->text ? (uint32_t)i : s->under[i - 1];
+		s->under[i] = heading || !i || s->passage[i - 1].text != p->text ? (uint32_t)i : s->under[i - 1];
 	}
 	s->mean_sentence = s->n_sentence ? (double)words / (double)s->n_sentence : 1;
-	s->mean_place = s->n_place ? (double)words / (double)s->n_place : 1;
+	s->mean_passage = s->n_passage ? (double)words / (double)s->n_passage : 1;
 	return 0;
 }
 
@@ -253,7 +254,7 @@ struct word {
 static void add_word(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n;) {
-		struct place *p = &s->place[s->place_of[found[i]]];
+		struct scored_passage *p = &s->passage[s->passage_of[found[i]]];
 		size_t first = i;
 
 		for (; i < n && found[i] < p->to; i++) {
@@ -264,7 +265,7 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 				p->headed = w.number;
 		}
 		p->has = w.number;
-		p->score += w.weight * saturate((double)(i - first), B_PASSAGE, p->words, s->mean_place);
+		p->score += w.weight * saturate((double)(i - first), B_PASSAGE, p->words, s->mean_passage);
 		p->covered += w.weight;
 		if (i == first)
 			i++;
@@ -276,7 +277,7 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct place *p = &s->place[s->place_of[found[i]]];
+		struct scored_passage *p = &s->passage[s->passage_of[found[i]]];
 
 		if (s->has[found[i]] == w.number)
 			continue;
@@ -292,9 +293,9 @@ static void add_related(struct search *s, struct word w, const uint32_t *found, 
 /* Add part of a word's score to the passages that have the word only in their heading. */
 static void add_heading(struct search *s, struct word w)
 {
-	for (size_t k = 0; k < s->n_place; k++) {
-		struct place *p = &s->place[k];
-		if (p->has != w.number && s->place[s->under[k]].headed == w.number) {
+	for (size_t k = 0; k < s->n_passage; k++) {
+		struct scored_passage *p = &s->passage[k];
+		if (p->has != w.number && s->passage[s->under[k]].headed == w.number) {
 			p->score += HEADING_WEIGHT * w.weight;
 			p->covered += w.weight;
 		}
@@ -346,7 +347,7 @@ static int score_all(struct search *s, const struct question_words *q, double *w
 
 /* ---- the best passages ---- */
 
-static size_t best_sentence(const struct search *s, const struct place *p)
+static size_t best_sentence(const struct search *s, const struct scored_passage *p)
 {
 	size_t best = p->from;
 
@@ -361,7 +362,7 @@ static size_t best_sentence(const struct search *s, const struct place *p)
 }
 
 /* Make the public result for passage p. whole: sum of the weights of all words of the question. */
-static struct found_passage place_found(const struct search *s, const struct place *p, double whole)
+static struct found_passage passage_found(const struct search *s, const struct scored_passage *p, double whole)
 {
 	size_t best = best_sentence(s, p);
 	const struct sentence *quote = sentence_at(s, p->text, best);
@@ -418,9 +419,9 @@ static int score_passages(struct passage_index *x, const struct indexed_text *te
 	if (!rc)
 		rc = score_all(&s, &q, &whole, e);
 	if (!rc) {
-		*out = xcalloc(s.n_place + 1, sizeof **out);
-		for (; *n_out < s.n_place; ++*n_out)
-			(*out)[*n_out] = place_found(&s, &s.place[*n_out], whole);
+		*out = xcalloc(s.n_passage + 1, sizeof **out);
+		for (; *n_out < s.n_passage; ++*n_out)
+			(*out)[*n_out] = passage_found(&s, &s.passage[*n_out], whole);
 	}
 	if (!sqlite3_get_autocommit(x->db->h))
 		sqlite3_exec(x->db->h, "COMMIT", NULL, NULL, NULL);
