@@ -1,7 +1,8 @@
-/* sessions/fetch/address.c - parses web addresses, and classifies how near a host is to this machine (curl.h).
+/* sessions/fetch/address.c - parses web addresses and classifies hosts: this machine, its private network, or the
+ * internet (curl.h).
  *
- * A redirection from a public server to this machine or its private network is refused (http.c): it could make weir
- * fetch what the server cannot reach, such as a router's settings, a cloud's keys or a local service. */
+ * http.c refuses a redirection from a public server to this machine or its private network. Otherwise a server
+ * could make weir read what only this machine can reach, such as a router's settings or a local service. */
 #include "sessions/fetch/fetch.h"
 
 #include <arpa/inet.h>
@@ -26,7 +27,8 @@ static enum nearness near_v4(uint32_t a)
 	return NEAR_PUBLIC;
 }
 
-/* An IPv6 address may contain an IPv4 address: mapped, compatible, or NAT64. */
+/* Classify an IPv6 address. If it contains an IPv4 address (mapped, compatible or NAT64), classify the IPv4
+ * address. */
 static enum nearness near_v6(const unsigned char a[16])
 {
 	static const unsigned char here[16] = { [15] = 1 }, mapped[12] = { [10] = 0xff, [11] = 0xff },
@@ -66,7 +68,8 @@ enum nearness near_number(const char *text)
 	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;
 }
 
-/* Copy the host of a URL, without brackets.  -1: no host, or longer than 255 bytes. */
+/* Copy the host of a URL; an IPv6 address without its brackets. Returns 0, or -1 if the URL has no host or the
+ * host is longer than 255 bytes. */
 static int host_of(const char *url, char host[256])
 {
 	size_t n = http_origin_bytes(url);
@@ -117,7 +120,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* Parse the host, not only its beginning: "127.0.0.1.example" is a name of another machine. */
+/* Compare the whole host: "127.0.0.1.example" begins like an address of this machine, but names another machine. */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;
@@ -142,7 +145,8 @@ int http_has_user(const char *url)
 
 	if (memchr(p, '@', n))
 		return 1;
-	/* A password may contain '/', '?' or '#', so look for '@' beyond them if no port number follows the ':'. */
+	/* A password may contain '/', as in "http://name:pa/ss@host", or '?' or '#'. So if the text after ':' is
+	 * not a port number, search the rest of the URL for '@'. */
 	port = *p == '[' ? NULL : memchr(p, ':', n);
 	return port && port + 1 + strspn(port + 1, "0123456789") < p + n && strchr(p, '@');
 }

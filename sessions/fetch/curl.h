@@ -1,7 +1,7 @@
-/* sessions/fetch/curl.h - libcurl, private to sessions/.
+/* sessions/fetch/curl.h - the functions of libcurl that weir uses, and helpers for requests; private to sessions/.
  *
- * It is loaded with dlopen() when the first address is read: its thirty libraries would double the start time of
- * weir. */
+ * libcurl is loaded with dlopen() when the first address is read. It depends on thirty libraries: linking them
+ * would double the start time of weir. */
 #ifndef WEIR_CURL_H
 #define WEIR_CURL_H
 
@@ -31,8 +31,8 @@ struct curl_lib {
 };
 /* Load libcurl once.  NULL with ERR_DOCUMENT: libcurl is not installed or cannot be initialised. */
 const struct curl_lib *curl_load(struct err *);
-/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl.  A portable build
- * has no such path; then use the first file that exists among those of common distributions. */
+/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl. If libcurl has no such
+ * path, use the first file that exists in a list of the paths of common distributions. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */
@@ -42,20 +42,24 @@ enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE }; /* the internet, a priva
 /* Classify a socket address; an IP address as text. */
 enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);
-/* Classify the host of a URL: an IP address or "localhost"; every other name counts as public. */
+/* Classify the host of a URL without looking up its name: an IP address by its range, "localhost" as this machine,
+ * any other name as public. */
 enum nearness near_host(const char *url);
-/* 1 if a proxy is set.  Then the proxy resolves host names, so a host can be classified only by its name. */
+/* 1 if the environment names a proxy. The proxy then looks up host names, so weir does not see their IP addresses
+ * and can check only the names. */
 int near_by_name(void);
 
 /* ---- http.c ---- */
 
 /* Parse one header line (n bytes, not NUL-terminated) into *r. */
 void http_head_line(struct http_reply *r, const char *bytes, size_t n);
-/* Length of "https://host:port" in url.  Two URLs with the same origin name the same server. */
+/* Return the length of the origin, such as "https://host:port", at the beginning of url; 0 if url has none. URLs
+ * with the same origin lead to the same server. */
 size_t http_origin_bytes(const char *url);
 /* 1 for connection errors that a retry may cure. */
 int http_is_broken(CURLcode);
-/* Set the common options: http and https only, no redirections, no signals. */
+/* Set the options that all requests share: http and https only, no redirections, no signals. error: buffer of
+ * CURL_ERROR_SIZE bytes for libcurl's message. */
 void http_plain_options(const struct curl_lib *, CURL *, const char *url, char *error);
 
 #endif

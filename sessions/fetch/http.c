@@ -1,8 +1,8 @@
-/* sessions/fetch/http.c - fetches a page or a part of a file (fetch.h).
+/* sessions/fetch/http.c - fetches a web page or a byte range of a file (fetch.h).
  *
- * Redirections are followed here, not by libcurl, for three reasons: the token goes only to the host of the request; a
- * request that began encrypted stays encrypted; and no server leads to machines that are nearer to this one than the
- * server itself (address.c). */
+ * libcurl could follow redirections by itself. They are followed here instead, to enforce three rules: the token
+ * goes only to the server of the request; a request that began encrypted stays encrypted; and a public server
+ * cannot redirect to this machine or its private network (address.c). */
 #include "sessions/fetch/fetch.h"
 
 #include <inttypes.h>
@@ -34,11 +34,11 @@ struct transfer {
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;              /* 1: the body of an error reached its limit */
-	enum nearness nearest;  /* class of the farthest host so far; hosts nearer to this machine are refused */
+	enum nearness nearest;  /* class of the most distant host contacted so far; no nearer host may be contacted */
 	int nearer;             /* 1: a host nearer than `nearest` was refused */
 };
 
-/* The value of the header line if its name is `name`, else NULL. */
+/* Return the value of the header line if its name is `name`, else NULL. */
 static const char *value_of(const char *line, size_t n, const char *name)
 {
 	size_t k = strlen(name);
@@ -47,7 +47,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	                                                              : NULL;
 }
 
-/* Reset *r for a new answer.  Keep linked_sum and linked_size: they come with a redirection. */
+/* Reset *r for a new answer. Keep linked_sum and linked_size: only the answer that redirects contains them. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {
@@ -58,7 +58,7 @@ static void reply_begin(struct http_reply *r, int status)
 	*r = fresh;
 }
 
-/* Copy a header value up to the line's end; a value that does not fit is left out. */
+/* Copy a header value up to the end of the line; set out to "" if the value does not fit in cap bytes. */
 static void keep_value(char *out, size_t cap, const char *v)
 {
 	size_t n = strcspn(v, "\r\n");
@@ -66,7 +66,7 @@ static void keep_value(char *out, size_t cap, const char *v)
 	snprintf(out, cap, "%.*s", n < cap ? (int)n : 0, v);
 }
 
-/* Keep the address of Link: <ADDRESS>; rel="next", from a list with commas. */
+/* Set r->next to ADDRESS if a Link header contains <ADDRESS>; rel="next". The header may list several links. */
 static void keep_next(struct http_reply *r, const char *v)
 {
 	while ((v = strchr(v, '<'))) {
@@ -85,7 +85,7 @@ static void keep_next(struct http_reply *r, const char *v)
 	}
 }
 
-/* Keep a SHA-256 of 64 hexadecimal digits in quotes, also as W/"...". */
+/* Set r->linked_sum if the value is a SHA-256: 64 hexadecimal digits in quotes, perhaps after W/. */
 static void keep_sum(struct http_reply *r, const char *v)
 {
 	const char *sum = strchr(v, '"');
@@ -94,7 +94,8 @@ static void keep_sum(struct http_reply *r, const char *v)
 		snprintf(r->linked_sum, sizeof r->linked_sum, "%.64s", sum + 1);
 }
 
-/* Parse RateLimit: "resolvers";r=0;t=55 (no request is left for 55 seconds).  Returns the seconds to wait, or 0. */
+/* Parse a RateLimit header. Example: "resolvers";r=0;t=55 means that 0 requests are left for the next 55 seconds.
+ * Returns the seconds to wait; 0 if requests are left. */
 static int limit_seconds(const char *v)
 {
 	const char *left = strstr(v, "r="), *time = strstr(v, "t=");
@@ -222,7 +223,8 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	return t->refused || t->ended || (t->q->stopped && t->q->stopped());
 }
 
-/* Check the address at connect time: only then is it known where a name leads. */
+/* Open a socket for libcurl, after checking the IP address. Checking the URL is not enough: any host name may
+ * resolve to this machine. */
 static curl_socket_t on_socket(void *ud, curlsocktype purpose, struct curl_sockaddr *to)
 {
 	struct transfer *t = ud;
@@ -246,7 +248,8 @@ void http_plain_options(const struct curl_lib *curl, CURL *c, const char *url, c
 	curl->setopt(c, CURLOPT_URL, url);
 	curl->setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
 	curl->setopt(c, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
-	/* Some servers compress all the same; libcurl decodes their answers if this option has any value. */
+	/* Ask for an uncompressed answer. With this option set, libcurl also decodes an answer that is compressed
+	 * anyway. */
 	curl->setopt(c, CURLOPT_ACCEPT_ENCODING, "identity");
 	curl->setopt(c, CURLOPT_NOSIGNAL, 1L);
 	curl->setopt(c, CURLOPT_ERRORBUFFER, error);
@@ -308,13 +311,14 @@ int http_is_broken(CURLcode rc)
 	       rc == CURLE_HTTP2_STREAM;
 }
 
-/* 1 if the token may be sent to url: same host as the request, encrypted or on this machine. */
+/* 1 if the token may be sent to url: url has the origin (scheme, host, port) of the request, and is encrypted or
+ * on this machine. */
 static int token_may_go(const struct http_request *q, const char *url)
 {
 	return q->token && same_origin(q->url, url) && http_is_private(url);
 }
 
-/* Classify the host that answered: a redirection from it must not lead to a host nearer to this machine. */
+/* Classify the host that answered. The result limits where it may redirect to. */
 static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
 {
 	char *ip = NULL;
@@ -332,7 +336,8 @@ static int refuse_nearer(const char *url, struct err *e)
 		(int)http_origin_bytes(url), url);
 }
 
-/* Send one request.  0: *next is the target of a redirection, or empty.  -1: an error. */
+/* Send one request, without following redirections. 0: *next is the target of a redirection, or empty. -1: an
+ * error. */
 static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;

@@ -1,7 +1,7 @@
 /* sessions/fetch/stream.c - requests whose answers are read as they arrive (fetch.h).
  *
- * Runs libcurl's multi interface in the caller's thread: it sleeps in poll() until data arrives, and every 40 ms asks
- * stopped(). Removing a transfer from the multi handle before its end closes its connection at once. */
+ * Uses libcurl's multi interface in the caller's thread. While a request waits for data, stopped() is called every
+ * 40 ms. A cancelled request is removed from the multi handle, which closes its connection at once. */
 #include "sessions/fetch/fetch.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "sessions/fetch/curl.h"
 
-/* GOT_MOST: most decompressed bytes between two polls; compressed data can expand a thousandfold */
+/* GOT_MOST: most decompressed bytes that wait for http_read(), since compressed data can expand a thousandfold */
 enum { LOOK_MS = 40, GOT_MOST = 32 << 20 };
 
 struct http_client {
@@ -91,7 +91,8 @@ static size_t on_header(char *bytes, size_t size, size_t n, void *ud)
 	http_head_line(&c->reply, bytes, n);
 	if (c->reply.encodings > 1)
 		return 0;
-	/* An empty line ends the head; after "100 Continue" another head follows. */
+	/* An empty line ends the header lines. After a status below 200, such as 100 Continue, more header lines
+	 * follow. */
 	c->head_ended = n && (bytes[0] == '\r' || bytes[0] == '\n') && c->reply.status >= 200;
 	return n;
 }
@@ -164,7 +165,7 @@ static int wait_for_data(struct http_client *c, struct err *e)
 	return 0;
 }
 
-/* Advice for a failed connection, appended to its message; may be "". */
+/* Return advice for a failed connection, to append to the error message; may be "". */
 static const char *connection_advice(CURLcode rc, const char *error)
 {
 	if (rc == CURLE_SSL_CACERT_BADFILE ||

@@ -1,13 +1,14 @@
 /* sessions/snap/fingerprint.c - computes fingerprints, which identify what KV entries were computed with.
  *
- * A fingerprint is the SHA-256 of a text about the engine, the timeline's settings and the weights. The text is
- * stored beside the snapshots for two uses. It shows why a snapshot cannot be used. And a snapshot whose text differs
- * only in the kernels (GPU code, another instruction set) can be used, since its KV entries are equal up to rounding.
- * The stored text is not trusted for this: the kernels that it names are put in this program's own text, and the hash
- * of the result must equal the stored fingerprint.
+ * A fingerprint is the SHA-256 of a text that describes the engine, the weights and the timeline's settings. The
+ * text is stored, too, to explain why a snapshot cannot be used.
  *
- * Hashing the weights of a large file takes seconds, so the hash is stored with the file's device, inode, size and
- * times. It is computed again when one of them differs. */
+ * A snapshot is also usable if only its kernels (CPU or GPU code) differ: its KV entries are then equal up to
+ * rounding. To check this, the kernels named in the stored text are put into this program's own text. The hash of
+ * the result must equal the snapshot's fingerprint.
+ *
+ * Hashing the weights takes seconds, so their hash is stored with the file's device, inode, size and times. It is
+ * computed again if one of these differs. */
 #include "sessions/snap/snap_private.h"
 #include "engine/base/utf8.h"
 
@@ -24,8 +25,8 @@
 #include "engine/engine_snapshot.h"
 
 enum { HASH_BYTES = 32 };
-/* ms; if the file was changed less than this time ago, its hash is not stored: another change within the same clock
- * tick would not alter the file's times */
+/* ms. A file that was changed less than this time ago may change again without new file times, so its hash is not
+ * stored. */
 #define RACY_MS 100
 
 /* ---- the weights ---- */
@@ -75,7 +76,7 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* Verify the checksum of the stored hash: with a flipped bit in the hash, no snapshot would fit. */
+	/* With a flipped bit in the stored hash, every snapshot would seem to be of another model. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);
@@ -101,7 +102,7 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
 		else
 			rc = 0;
-		/* An error does not matter: the weights are hashed again next time. */
+		/* Ignore errors: then the weights are hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
 			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim),
@@ -142,7 +143,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
-	/* An error does not matter: without the stored text the snapshot works, but a misfit cannot be explained. */
+	/* Store the text. Ignore errors: a snapshot with an equal fingerprint can be loaded without it. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all,
 	             sizeof out->all))
@@ -158,7 +159,7 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 
 /* ---- reading an identity ---- */
 
-/* Find the line that starts with `name` and a blank, and return its value; NULL = no such line. */
+/* Return the value of the line "NAME VALUE" and set *n to its length; NULL if text has no such line. */
 static const char *value_of(const struct str *text, const char *name, size_t n_name, size_t *n)
 {
 	const char *p = text->p, *end = p + text->n;
@@ -187,7 +188,7 @@ static const char *shorten(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* Read the text that was stored with a fingerprint; *out is empty if there is none. */
+/* Append the text that was stored with a fingerprint to *out; nothing if there is none. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q =
@@ -207,8 +208,9 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* Hash the text after two changes. The value of line "kernels" becomes `name`. The value of line "begun by" (kernels
- * that computed the first KV entries) becomes `begun`; the line is removed if n_begun is 0. */
+/* Hash the text of a fingerprint with other kernels (CPU or GPU code). `name` replaces the value of line
+ * "kernels". `begun` replaces the value of line "begun by" (kernels that computed the first KV entries); n_begun =
+ * 0 removes that line. */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {
@@ -231,8 +233,8 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 	return rc;
 }
 
-/* Parse "NAMES until N", the value of "begun by". Returns the length of NAMES and sets *tokens to N; 0 if
- * malformed. */
+/* Parse "NAMES until N", the value of line "begun by": kernels NAMES computed the KV entries of the first N
+ * tokens. Returns the length of NAMES and sets *tokens to N; 0 if malformed. */
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";
@@ -248,8 +250,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Fill *o for a snapshot. name: kernels of the snapshot's newest KV entries. begun: value of the snapshot's line
- * "begun by". ours: 1 if `name` is this program's kernels. Returns 0 if begun is malformed. */
+/* Set *o to the kernels that computed a snapshot. name: kernels of its newest KV entries. ours: 1 if these are
+ * this program's kernels. begun: value of the snapshot's line "begun by". Returns 1, or 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];
@@ -315,7 +317,8 @@ int fingerprint_pure(struct snaps *s, const struct fingerprint *mine, struct fin
 
 /* ---- why not ---- */
 
-/* 1 if the line `name` differs in the two texts; out then contains `sentence` with the two values. */
+/* 1 if the line `name` differs between the two texts. Then out is `sentence`, with "%1" and "%2" replaced by the
+ * two values. */
 static int differs(const struct str *was, const struct str *is, const char *name, size_t n_name, const char *sentence,
                    char *out, size_t cap)
 {
@@ -327,7 +330,6 @@ static int differs(const struct str *was, const struct str *is, const char *name
 		return 0;
 	shorten(sa, a, n_a);
 	shorten(sb, b, n_b);
-	/* "%1" and "%2" in the sentence stand for the values. */
 	for (size_t k = 0; *sentence && k + 1 < cap; sentence++) {
 		const char *v = *sentence == '%' ? (sentence[1] == '1' ? sa : sb) : NULL;
 
@@ -345,8 +347,8 @@ static int differs(const struct str *was, const struct str *is, const char *name
 void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                          char *out, size_t cap)
 {
-	/* The first line that differs is reported, so the most important come first: lines that make every snapshot
-	 * unusable, then the user's settings. */
+	/* Only the first line that differs is reported. So this list begins with lines that make every snapshot
+	 * unusable; lines about the user's settings follow. */
 	static const char *const known[][2] = {
 		{ "snapshots", "the snapshot is of another version of weir" },
 		{ "format", "the snapshot is of another version of weir" },

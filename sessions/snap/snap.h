@@ -1,8 +1,8 @@
 /* sessions/snap/snap.h - kv.db: snapshots of timelines (token sequences with their KV caches).
  *
- * kv.db is large and disposable: without it sessions are prefilled again, and no text is lost. A snapshot consists of
- * a head (the state of a timeline at one message) and the chunks (KV entries of 256 tokens) that the head needs.
- * Functions return 0, or -1 with *err set, unless their comment says otherwise. */
+ * kv.db is large and disposable: without it sessions are prefilled again, and no text is lost. A snapshot consists
+ * of a head (the state of a timeline at one message) and chunks (KV entries of 256 tokens each). Sessions with the
+ * same prefix share chunks. Functions return 0, or -1 with *err set, unless their comment says otherwise. */
 #ifndef WEIR_SNAP_H
 #define WEIR_SNAP_H
 
@@ -15,19 +15,19 @@ struct engine;
 
 struct snaps;
 struct snaps_options {
-	/* size limit of kv.db in bytes; 0 = 8 GiB, or a tenth of the free disk space if that is less */
+	/* size limit of kv.db in bytes; 0: 8 GiB, or a tenth of the free disk space if that is less */
 	uint64_t budget;
 	const char *vfs;
 };
-/* Open kv.db in the store's directory. A damaged or foreign file is renamed, a new one is created, and *notice says
- * so (notice may be NULL). If the store is read only, kv.db is opened read only. Another process may then replace
- * kv.db, so open it anew for each list, which takes a millisecond. */
+/* Open kv.db in the store's directory; read only if the store is. A damaged or foreign file is renamed, and a new
+ * one is created; *notice (may be NULL) says so. A read-only kv.db does not notice that another process has
+ * replaced the file, so open it anew for each list, which takes a millisecond. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
-/* Hashes of everything that KV entries depend on. all: for any entry of this timeline. entries: for entries of
- * prefilled tokens, which do not depend on the cache policy. snaps_fingerprint() hashes the weights of a file only
- * once. */
+/* Identifies what KV entries were computed with. all: hash for any entry of the timeline. entries: hash for
+ * entries of prefilled tokens, which are equal under every cache policy. Hashing the weights takes seconds;
+ * snaps_fingerprint() stores the hash for next time. */
 struct fingerprint {
 	uint8_t all[32], entries[32];
 };
@@ -39,13 +39,12 @@ struct snap_saved {
 	int32_t tokens;
 	double seconds;
 };
-/* Save the timeline as a snapshot of `message`, the message at which the session now ends. Missing chunks are written
- * first, then the snapshot's head. extra: the caller's bytes, which snap_load() returns. ERR_FIT: no room; the
- * session's older snapshot is kept. */
+/* Save the timeline as a snapshot of `message`, the last message that the session shows. extra: bytes of the
+ * caller, which snap_load() returns. ERR_FIT: no room; the session's older snapshot is kept. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* Save the KV entries computed so far in a long prefill, without a head. snap_load_prefix() finds the entries by
- * their tokens. */
+/* Save the KV entries that a long prefill has computed so far, as chunks without a head. After an interruption,
+ * snap_load_prefix() finds them by their tokens. */
 int snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
 struct snap_loaded {
@@ -53,27 +52,28 @@ struct snap_loaded {
 	uint64_t bytes;
 	double seconds;
 	char why[200];
-	/* names of other kernels that computed the KV entries (equal up to rounding); "" = this program's */
+	/* names of other kernels (CPU or GPU code) that computed the KV entries; "" = this program's kernels */
 	char by[64];
 };
-/* Restore the timeline to a message. Returns 1 if it is restored and *extra is set; 0 if not, with the reason in
- * out->why ("" = there is no snapshot); -1. A snapshot of this program's kernels is preferred. Bytes are put into the
- * timeline only after their checksum was verified. */
+/* Restore the timeline as it was at `message`. Returns 1 and appends the caller's bytes to *extra; 0 if it cannot,
+ * with the reason in out->why ("" = there is no snapshot); or -1. Of several snapshots, one of this program's
+ * kernels (CPU or GPU code) is preferred. Only bytes with a right checksum enter the timeline. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
 /* Restore the longest prefix of the tokens want[n] whose chunks are stored and were computed by this program's
- * kernels. Does nothing if the timeline already shares a prefix of at least that length with want. Returns the number
- * of tokens restored, or -1. */
+ * kernels. Does nothing if the timeline already begins with a prefix of that length. Returns the number of tokens
+ * restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
-/* Set *out to the bytes of all snapshots of a session, including chunks that it shares with other sessions. */
+/* Set *out to the size in bytes of all snapshots of a session, including chunks that it shares with other
+ * sessions. */
 int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
-/* State of a session's snapshots, for snap_states(). The caller sets session, and message: the message at which the
- * session now ends. */
+/* The snapshots of one session, for snap_states(). The caller sets session and message; message is the last
+ * message that the session shows. */
 struct snap_state {
 	int64_t session, message;
 	uint64_t bytes; /* set: as snap_bytes() */
-	/* 1: the message has a snapshot, which can be loaded if model and cache settings have not changed */
+	/* 1: the message has a snapshot, which can be loaded unless model or cache settings have changed */
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);
@@ -82,20 +82,22 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
 	uint64_t bytes; /* head, tail and chunks */
-	/* own: bytes of head and tail; shared: bytes of those chunks that other sessions need, too */
+	/* own: bytes of the head and of the tail (KV entries after the last whole chunk); shared: bytes of those
+	 * chunks that other sessions need, too */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
-	/* chunks: how many chunks the snapshot needs; bad: how many of them are missing or damaged */
+	/* chunks: number of chunks that the snapshot needs; bad: number of these chunks that are missing or
+	 * damaged */
 	int32_t chunks, bad;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
-/* List the snapshots of a session, newest first; nonzero from the callback ends the list. Every byte of the snapshots
- * is read and verified. */
+/* List the snapshots of a session, newest first, after verifying every byte. Nonzero from the callback ends the
+ * list. */
 int snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 /* Delete all snapshots of a session, and overwrite their bytes on disk. */
 int snap_drop(struct snaps *, int64_t session, struct err *);
-/* Delete chunks that no snapshot needs, and the least valuable snapshots if kv.db exceeds its budget. *freed: bytes
- * returned to the file system. */
+/* Delete chunks that no snapshot needs. If kv.db still exceeds its budget, also delete snapshots, the least
+ * valuable first (snap_budget.c). *freed: bytes returned to the file system. */
 int snaps_gc(struct snaps *, uint64_t *freed, struct err *);
 /* verify every row; report and result as store_check() */
 int snaps_check(struct snaps *, struct str *report, struct err *);

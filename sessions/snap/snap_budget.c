@@ -1,15 +1,14 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * If room is short, chunks that no head (record of a timeline at one message) needs are deleted first. Interrupted
- * prefills and deleted heads leave such chunks. The least recently used chunk is deleted first, and the end of a text
- * before its beginning. Then heads are deleted in the order of a quotient, lowest first: tokens that need no prefill
- * thanks to the head, divided by the time since its last use. For the newest head of a session these are all its
- * tokens; for an older head only those of its tail, as the newer head needs the same chunks.
+ * If room is short, chunks that no head (record of a timeline at one message) needs are deleted first, the least
+ * recently used before others. Then heads are deleted, those first that save the least prefill per time since
+ * their last use. The newest head of a session saves prefilling all its tokens. An older head saves only the
+ * tokens after its last chunk, because the newer head keeps the chunks.
  *
- * Deleting a session must also erase its bytes. SQLite's secure_delete copies every page to the journal before it
- * overwrites it. Here pages are only freed first. Then all free pages are filled with zeros, as rows of table
- * `zero`: pages that were free when a transaction began are not copied to the journal. A row of table `about` makes
- * the next start finish an interrupted erasure. */
+ * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
+ * Here the pages are freed, and then all free pages are filled with zeros, as rows of table `zero`: SQLite does
+ * not journal pages that were free when the transaction began. A row of table `about` makes the next start finish
+ * an interrupted erasure. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@
 #include "engine/engine.h"
 
 #define DAY_MS      86400000
-#define RESERVED_MS 600000 /* ms; an unfinished head (done = 0) that is older was left by a process that died */
+#define RESERVED_MS 600000 /* ms; an older unfinished head (done = 0) is of a save whose process died */
 #define VACUUM_STEP 4096   /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
@@ -45,7 +44,6 @@ int head_delete(struct snaps *s, int64_t number, struct err *e)
 	               : 0;
 }
 
-/* Read up to AT_ONCE numbers from a query into out[]. Returns their count, or -1. */
 enum { AT_ONCE = 64 };
 static int read_numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE], struct err *e)
 {
@@ -69,8 +67,8 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 	return more <= s->budget && used <= s->budget - more;
 }
 
-/* Delete chunks that no head needs until `more` bytes fit the budget. Returns 1 if they fit, 0 if no such chunk is
- * left, -1. */
+/* Delete chunks that no head needs until the budget has room for `more` bytes. Returns 1 if it has, 0 if no such
+ * chunk remains, -1 on error. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -130,8 +128,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* An unfinished head (done = 0) belongs to a process that is saving, or to one that was killed. Only old ones
-	 * are deleted, because the process of a new one may still be saving. */
+	/* Delete unfinished heads (done = 0) of processes that died. A recent one may be of a process that is
+	 * saving now. */
 	while ((n = read_numbers(s,
 	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
 	                                  reserved),
@@ -153,8 +151,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete parts whose chunk or head does not exist, which damage may cause, and the texts of fingerprints without a
- * head. */
+/* Delete parts (rows of stored bytes) whose chunk or head is missing because of damage, and texts of fingerprints
+ * that no head has. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -168,7 +166,7 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* Fill free pages with zeros, up to SNAPS_TX_BYTES. *left: number of free pages that remain. */
+/* Fill free pages with zeros, at most SNAPS_TX_BYTES. *left: number of pages that are still free. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;
@@ -197,8 +195,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Row 'scrub' asks the next start for this erasure. Delete the row only in a transaction that finds no free
-	 * page: another process may have freed pages meanwhile. */
+	/* Row 'scrub' makes the next start repeat an interrupted erasure. Delete it only in a transaction that
+	 * finds no free page, because another process may have freed pages meanwhile. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);
@@ -246,14 +244,14 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* A chunk that no head needs may come from this session, so delete all such chunks. */
+	/* Any chunk that no head needs may be of this session: delete them all, even recently used ones. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* Delete the damaged kv.db that was renamed, since it may contain KV entries of any session. Returns the bytes
- * freed. */
+/* Delete kv.db.aside, a damaged kv.db that was renamed: it may contain KV entries of any session. Returns the
+ * bytes freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = { 0 };
@@ -332,8 +330,8 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Compare `bytes` with the size of the stored parts first: a damaged `bytes` must not cause a
-			 * huge allocation. */
+			/* Allocate only if `bytes` equals the size of the stored parts: a damaged `bytes` may be
+			 * huge. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
 			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

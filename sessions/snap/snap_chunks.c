@@ -1,10 +1,12 @@
-/* sessions/snap/snap_chunks.c - stores chunks of KV entries, each under a key made from its tokens, as checksummed
- * parts.
+/* sessions/snap/snap_chunks.c - stores chunks (KV entries of 256 tokens) as parts, which are rows of at most
+ * PART_BYTES.
  *
- * Two hashes serve two purposes. The key is the SHA-256 of the previous chunk's key, the fingerprint and the tokens.
- * It identifies the KV entries and must resist documents that were made to collide. The checksum of a part is XXH3-64
- * over key, part number and bytes, which is as fast as memory. It detects flipped bits, and rows that a damaged
- * B-tree returns under a wrong number. A row counts as found only if its checksum is right. */
+ * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (what the entries were
+ * computed with) and the tokens. So the key depends on all tokens up to the chunk's end, and no document can be
+ * made whose chunks have the keys of another.
+ *
+ * Each part has a checksum: XXH3-64 of key, part number and bytes. It detects flipped bits, and rows that a
+ * damaged B-tree returns under a wrong number. A part with a wrong checksum counts as missing. */
 #include "sessions/snap/snap_private.h"
 
 #include <openssl/evp.h>
@@ -30,8 +32,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	memcpy(text, before, KEY_BYTES);
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
-	/* Use the fingerprint for prefilled tokens if all tokens are prefilled: their entries are equal under every
-	 * cache policy. */
+	/* Entries of prefilled tokens are equal under every cache policy. For a chunk of only such tokens, use the
+	 * fingerprint that does not include the policy. */
 	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);
@@ -40,8 +42,7 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* This fails only if memory is short. Abort then: entries under a wrong key would be loaded for other
-	 * tokens. */
+	/* Fails only without memory. Abort: under a wrong key, the entries would later be loaded for other tokens. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }
@@ -83,8 +84,8 @@ int parts_write(struct snaps *s, int64_t owner, int first, const uint8_t key[KEY
 	return 0;
 }
 
-/* If a read failed because of a damaged B-tree, return 0 as for a missing row, and mark the file so that nothing more
- * is written to it. Other errors stay -1. */
+/* Handle a failed read. If a B-tree is damaged, return 0, as for a missing row, and mark the file so that nothing
+ * more is written to it. Otherwise return rc. */
 static int damage_or_error(struct snaps *s, int rc)
 {
 	if (rc >= 0 || !db_damaged(&s->db))
@@ -93,7 +94,7 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Read a row's bytes into out by SQLite's blob interface, which saves a copy. Returns 1 or -1. */
+/* Read the n bytes of part id into out with SQLite's blob interface, which avoids a copy. Returns 1 or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
 	sqlite3_blob *b = NULL;
@@ -217,8 +218,8 @@ int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 		return rc;
 	s->db.code = 0;
 	if (!snaps_begin(s, NULL)) {
-		/* Read a second time, inside a transaction: another process may have replaced the chunk between the
-		 * two reads. */
+		/* Read the chunk again before deleting it as damaged: another process may have replaced it during
+		 * the first read. */
 		found->number = 0;
 		rc = find_and_read(s, key, bytes, found, out, e);
 		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))

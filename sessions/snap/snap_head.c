@@ -1,5 +1,5 @@
-/* sessions/snap/snap_head.c - writes and parses the fixed-size beginning of a head (a snapshot's record of a
- * timeline). */
+/* sessions/snap/snap_head.c - writes and parses the first 64 bytes of a head (the record of a timeline at one
+ * message). */
 #include "sessions/snap/snap_private.h"
 
 #include <string.h>

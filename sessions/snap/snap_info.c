@@ -1,10 +1,10 @@
 /* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one session.
  *
- * snap_states() needs three queries for all sessions. snap_list() reads every byte of the snapshots of one session
- * and verifies the checksums; a chunk that several snapshots need is read once.
+ * snap_states() needs three queries, however many sessions there are. snap_list() verifies every byte of one
+ * session's snapshots; a chunk that several snapshots need is read once.
  *
- * Each query is a transaction of its own, so a process that wants to save never waits long. A snapshot that is
- * deleted between two queries is listed as damaged; the next list is right. */
+ * Each query is a transaction of its own, so other processes can save between queries. A snapshot that is deleted
+ * between two queries is listed as damaged. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* Return the index of the first entry of the sorted list that is not less than `key`. */
+/* Return the index of the first entry of the sorted list that is not less than key; n if all are less. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {
@@ -167,8 +167,7 @@ static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t 
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Compare `bytes` with the size of the stored parts first: a damaged `bytes` must not cause a huge
-	 * allocation. */
+	/* Allocate only if `bytes` equals the size of the stored parts: a damaged `bytes` may be huge. */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
@@ -220,7 +219,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Release the statement, and with it SQLite's lock, before the slow reading of chunks. */
+		/* Release the statement, and with it SQLite's read lock, because reading the chunk is slow. */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;

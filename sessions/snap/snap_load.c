@@ -1,12 +1,11 @@
 /* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache) bit for bit.
  *
- * With a head (the record of a timeline at one message), exactly the recorded state is restored. Without a head, the
- * longest prefix of the wanted tokens is restored whose chunks (KV entries of 256 tokens) are stored.
+ * snap_load() restores the state that a head (record of a timeline at one message) describes. snap_load_prefix()
+ * restores the longest prefix of some tokens whose chunks (KV entries of 256 tokens) are stored.
  *
- * Bytes are read from SQLite into a staging buffer, verified, and then put into the timeline. If the timeline has
- * tokens, all chunks are read and verified before it is emptied, and then read a second time. That is far cheaper
- * than losing the timeline's KV entries because a chunk is damaged. Damage is not an error: out->why names it, and
- * the caller prefills the text again. */
+ * Bytes are verified in a staging buffer before they enter the timeline. If the timeline has tokens, all chunks
+ * are verified before it is emptied, and then read a second time. Otherwise a damaged chunk would cost its KV
+ * entries. Damage is not an error: out->why names it, and the caller prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -24,8 +23,8 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	/* names of the kernels that computed the KV entries, and the fingerprint from which the keys of chunks are
-	 * made */
+	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint that the keys of the chunks
+	 * depend on */
 	struct origin origin;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
@@ -68,8 +67,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
-/* Read chunk i, or the tail if i = chunks, into s->staging. Returns 1 and describes it in *found; 0 if it is missing
- * or damaged; -1. */
+/* Read chunk i, or the tail (KV entries after the last whole chunk) if i = chunks, into s->staging. Returns 1 and
+ * sets *found; 0 if the bytes are missing or damaged; -1 on error. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	if (i < l->chunks)
@@ -78,8 +77,8 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
-/* Read and verify all chunks and the tail; load = 1: also put them into the timeline. Returns 1; 0 if one is missing
- * or damaged; -1. */
+/* Read and verify all chunks and the tail. load = 1: also put them into the timeline. Returns 1; 0 if one is
+ * missing or damaged; -1 on error. */
 static int load_chunks(struct loading *l, int load, struct err *e)
 {
 	int32_t count = l->chunks + (l->tail > 0);
@@ -120,8 +119,8 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* Tell the timeline which KV entries other kernels computed, so that later saves put these kernels in the
- * fingerprint. */
+/* If other kernels computed the first KV entries, tell the timeline, so that its fingerprint names them in later
+ * saves. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;
@@ -161,8 +160,8 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* How well the fingerprint fits ours. 3: equal; 2: other kernels computed the first KV entries, ours the
-	 * newest entries; 1: other kernels computed the newest entries; 0: unusable. */
+	/* How well the fingerprint fits ours. 3: equal. 2: other kernels (CPU or GPU code) computed the first KV
+	 * entries, ours the newest. 1: other kernels computed the newest KV entries. 0: unusable. */
 	int fits;
 };
 
@@ -177,7 +176,8 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the best head of a message: the largest `fits`, then the newest. Returns 1; 0 if there is none; -1. */
+/* Find the best head of a message: the largest `fits`, of equal ones the newest. Returns 1; 0 if there is none; -1
+ * on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -211,8 +211,8 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 	return rc < 0 ? -1 : found;
 }
 
-/* Compare the stored bytes of a head with the size in its row, which may be damaged. Returns 1 if equal, else 0;
- * -1. */
+/* 1 if the stored bytes of a head have the size that its row states, 0 if not (one of them is damaged), -1 on
+ * error. */
 static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 {
 	int64_t n = 0;
@@ -290,8 +290,8 @@ static void note_used(struct snaps *s, int64_t head)
 	s->n_used = i < s->n_used ? s->n_used : i + 1;
 }
 
-/* Handle a failed load. Returns -1 if memory is short or the load was cancelled. Returns 0 after other errors, with
- * the reason in out->why, because the caller can prefill instead. */
+/* Handle a failed load. Returns -1 if memory is short or the load was cancelled. After any other error, puts the
+ * reason in out->why and returns 0, because the caller can prefill instead. */
 static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {
@@ -353,8 +353,8 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 
 /* ---- loading without a head, by tokens ----
  *
- * Only chunks of this program's kernels are used. Chunks of other kernels would do, too, but every session with this
- * text would then be marked with these kernels forever. */
+ * Chunks of other kernels (CPU or GPU code) are not used. They are equal up to rounding, but the session's
+ * fingerprint would name those kernels from then on. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {

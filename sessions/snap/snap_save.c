@@ -1,8 +1,9 @@
-/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head (the record that needs them).
+/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head.
  *
- * The first transaction inserts the head unfinished, so that its chunks are not deleted as unneeded. Chunks follow in
- * transactions of bounded size. The last transaction finishes the head and deletes the heads that it replaces. If the
- * save is interrupted, the older head is still there, and the chunks written so far are found by the next save. */
+ * A chunk is the KV entries of 256 tokens; a head is the record of a timeline at one message. The first
+ * transaction inserts the head unfinished, so that no process deletes its chunks as unneeded. Chunks follow in
+ * transactions of bounded size. The last transaction finishes the head and deletes the heads that it replaces.
+ * After an interrupted save the older head is still there, and the next save finds the chunks written so far. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>
@@ -16,14 +17,15 @@ struct saving {
 	const struct fingerprint *fp;
 	int64_t session, message;
 	int with_head;
-	int32_t *id; /* a copy, because the timeline's own array is valid only until the next call on the timeline */
+	int32_t *id; /* copied, because the timeline's own array is valid only until the next call on the timeline */
 	uint8_t *marks;
 	int32_t n, ready, chunks, tail;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	uint8_t (*key)[KEY_BYTES];
-	/* For each chunk: its number, 0 = missing. write: 1 if it must be written, because it is missing or lacks the
-	 * sliding-window layers. windows: 1 if the timeline still has the entries of those layers. */
+	/* What is to be done with each chunk. number: its number in kv.db; 0 = missing. windows: 1 if the timeline
+	 * still has the entries of sliding-window layers. write: 1 if the chunk must be written, because it is
+	 * missing or was stored without these entries. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows;
@@ -120,7 +122,7 @@ static int gather_head(struct saving *w, const void *extra, size_t n_extra, stru
 	return 0;
 }
 
-/* Estimate the size on disk, with unused space in pages and pages of the B-trees. */
+/* Estimate the size of stored bytes on disk, including B-tree pages and unused space in pages. */
 static uint64_t on_disk(uint64_t bytes)
 {
 	return bytes + bytes / 128 + 32 * PAGE_BYTES;
@@ -136,7 +138,7 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* The file does not grow beyond the budget: older chunks are deleted and their pages reused. */
+	/* The file does not grow beyond the budget: older chunks are deleted, and their pages are reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = MAX(used, w->s->budget);
@@ -152,8 +154,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Commit and begin the next transaction. -1 if another process has deleted our unfinished head or replaced the
- * file. */
+/* Commit the transaction and begin the next. -1 if another process has deleted this save's unfinished head or
+ * replaced the file. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;
@@ -172,7 +174,7 @@ static int next_transaction(struct saving *w, struct err *e)
 	return err_set(e, ERR_FAIL, "another weir has dropped what was saved of it in '%s'", w->s->path);
 }
 
-/* Count `bytes` that are about to be written. If the transaction would exceed SNAPS_TX_BYTES, commit it and begin the
+/* Call before writing `bytes` bytes. If the transaction would exceed SNAPS_TX_BYTES, commits it and begins the
  * next. */
 static int room_in_transaction(struct saving *w, uint64_t bytes, struct err *e)
 {
@@ -201,8 +203,8 @@ static int reserve_head(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Commit before writing: pages that this transaction freed would be copied to the journal before their
-	 * reuse. */
+	/* Commit first: SQLite would copy pages that this transaction has freed to the journal before reusing
+	 * them. */
 	return dropped ? next_transaction(w, e) : 0;
 }
 
@@ -215,8 +217,7 @@ static int write_chunks(struct saving *w, struct err *e)
 
 		if (!c->write)
 			continue;
-		/* Look up the chunk again: another process that prefills the same text may have saved it
-		 * meanwhile. */
+		/* Look up the chunk again: another process with the same text may have saved it meanwhile. */
 		if (room_in_transaction(w, plan_bytes(w, c), e) ||
 		    chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
@@ -251,7 +252,7 @@ static int write_head(struct saving *w, struct err *e)
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
-	/* Delete the older head of the same message, and heads beyond the newest HEADS_KEPT. */
+	/* Delete the older head of the same message, and all but the newest HEADS_KEPT heads of the session. */
 	st = db_query(
 		d, e,
 		"SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
@@ -286,7 +287,8 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* Delete until the budget is kept. The session's previous head may be deleted now, since the new one is finished. */
+/* Delete chunks and heads until kv.db fits its budget. The session's previous head may be deleted now, since the
+ * new one is finished. */
 static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;

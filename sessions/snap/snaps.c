@@ -1,15 +1,15 @@
 /* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
  *
  * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
- * another version wrote, is renamed, and a new one is created. The user reads one sentence, and waits while the text
- * is prefilled again.
+ * another version of weir wrote, is renamed, and a new one is created. The user is told so, and waits while the
+ * text is prefilled again.
  *
- * kv.db has a rollback journal, not a WAL. So a save writes its bytes only once: chunks are written to new or free
- * pages, which need no copy in the journal.
+ * kv.db has a rollback journal, not a WAL, so that a save writes its bytes only once: chunks are written to new or
+ * free pages, which need no copy in the journal.
  *
- * Pages have 8 KiB. Each save writes about twelve pages of B-trees and free lists, most of them also to the journal.
- * With larger pages that would be more than a tenth of the bytes that a short turn saves. Loading was measured as
- * equally fast with pages of 8, 16, 32 and 64 KiB. */
+ * Pages have 8 KiB. Each save writes about twelve pages of B-trees and free lists, most of them also to the
+ * journal. With larger pages that would be more than a tenth of the bytes that a short turn saves. Loading was
+ * measured as equally fast with pages of 8, 16, 32 and 64 KiB. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define BUDGET_DEFAULT ((uint64_t)8 << 30)
 
-/* The schema. A file whose schema differs in any word was not made by this program. */
+/* The schema. A file whose schema differs in any word was not made by this version of weir. */
 static const char *const schema[] = {
 	"CREATE TABLE about(name TEXT PRIMARY KEY, value) WITHOUT ROWID",
 	"CREATE TABLE chunk(key BLOB PRIMARY KEY, id INTEGER, depth INTEGER, bytes INTEGER, used INTEGER) WITHOUT ROWID",
@@ -84,23 +84,23 @@ int snaps_stage(struct snaps *s, uint64_t n, struct err *e)
 
 /* ---- opening ---- */
 
-/* Configure the connection, and the file if it is still empty. */
+/* Set SQLite's options for the connection, and for the file if it is still empty. */
 static int configure(struct snaps *s, struct err *e)
 {
 	char sql[64];
 
 	/* Refuse rows longer than any that this program writes. */
 	sqlite3_limit(s->db.h, SQLITE_LIMIT_LENGTH, PART_BYTES + (1 << 20));
-	/* If the file is not writable, SQLite opens it read only without an error. */
+	/* SQLite opens a file that is not writable as read only, without an error. */
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST clears deleted bytes only in pages that stay in use. Free pages are overwritten by snaps_scrub(), and
-	 * only when a session is deleted; this costs half of secure_delete=ON. */
+	/* FAST zeroes deleted bytes only in pages that stay in use. Free pages are overwritten by snaps_scrub(),
+	 * only when a session is deleted. Together this costs half as much as secure_delete=ON. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit: each earlier write of pages would need a sync of the
-	 * journal. */
+	/* Keep changed pages in memory until the commit. SQLite would have to sync the journal before writing any
+	 * of them earlier. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -142,7 +142,8 @@ static int schema_right(struct snaps *s, struct err *e)
 	return rc < 0 ? -1 : right && n == N_SCHEMA;
 }
 
-/* 1 if the write version in the file's header (byte 18) is invalid. SQLite opens such a file read only. */
+/* 1 if the write version in the file's header (byte 18) is invalid: SQLite opens such a file as read only, without
+ * an error. */
 static int write_format_damaged(const struct snaps *s)
 {
 	int fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -182,7 +183,7 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Continue above the largest number in use, also in table `part`, where damage may leave rows of deleted chunks. */
+/* Look for the largest number in all tables, because damage may leave parts whose chunk is deleted. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -202,7 +203,8 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	return 0;
 }
 
-/* Finish what a crash interrupted: delete unfinished heads and chunks unused for a day, and overwrite free pages. */
+/* Finish what a crash interrupted: delete unfinished heads, delete chunks that no head needs and that were unused
+ * for a day, overwrite free pages. */
 static int finish_interrupted(struct snaps *s, struct err *e)
 {
 	int64_t work;
@@ -223,8 +225,9 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename kv.db and set *where to the new name. The journal of kv.db must not stay, or SQLite would play it back into
- * the new file. A foreign file gets a name that is free; a damaged file of ours replaces the one renamed before. */
+/* Rename a useless kv.db, set *where to the new name, and move its journal away: SQLite would play that back into
+ * the new file. A foreign file gets a name that no file has. A damaged file of ours replaces the one renamed
+ * before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };
@@ -440,7 +443,7 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* Store when heads were loaded. Errors do not matter: the times only determine what is deleted first. */
+	/* Store when heads were loaded. Ignore errors: these times only decide what is deleted first. */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)
