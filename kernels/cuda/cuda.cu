@@ -5,7 +5,7 @@
 
 #include "kernels/cuda/cuda_quant.cuh"
 
-/* Reports an operand error, or else the device's error. Clears both. */
+/* Wait for the device. Report the error of a failed operand check, else the device's error; clear both. */
 int cuda_sync(struct backend *be)
 {
 	char err[160];
@@ -170,7 +170,7 @@ static void cuda_describe(const struct backend *be, char *out, size_t cap)
 {
 	const struct gpu_info *i = &((const struct cuda *)be)->info;
 
-	/* Rounded up to vendors' GB: a card sold as 80 GB has a little less than 80 GiB. */
+	/* Round to the nearest GiB, because a card sold as 80 GB has a little less than 80 GiB. */
 	snprintf(out, cap, "cuda %s, %llu GB, sm_%d%d", i->name, (unsigned long long)((i->memory + (1u << 29)) >> 30),
 	         i->major, i->minor);
 }

@@ -7,16 +7,16 @@
  *     cuda_matmul.cu       matmul, matmul_glu: chooses how to compute a product; many tokens by cuBLAS
  *     cuda_gemv.cu         products of a few tokens
  *     cuda_weights.cu      load_weight, embed; the device layout of weights; conversion to f16 for cuBLAS
- *     cuda_attn.cu         attn: spans, memory, choice of the kernel (cuda_attn.cuh)
- *     cuda_attn_decode.cu  attention kernel for few queries; cuda_attn_prefill.cu: for many; cuda_attn_f32.cu: computed in f32
- *     cuda_probe.cu        attention mass and spread
- *     cuda_key_sketch.cu, cuda_scan.cu, cuda_topk.cu   selection of slots (cuda_select.cuh): key sketches, scores of keys, the k best
+ *     cuda_attn.cu         attn: divides a call into launches and chooses one of the three kernels
+ *     cuda_attn_decode.cu  attention kernel for few queries; cuda_attn_prefill.cu: for many; cuda_attn_f32.cu: in f32
+ *     cuda_probe.cu        attention mass and spread (struct attn_probe)
+ *     cuda_key_sketch.cu   key sketches; cuda_scan.cu: scores of keys; cuda_topk.cu: the k highest scores
  *     cuda_kv_move.cu      kv_move
  *     cuda_fetch.cu        KV entries in host memory, fetched while other kernels compute
- *     cuda_compare.cu      operations of the comparison policies
+ *     cuda_compare.cu      operations that only the cache policies quest and refresh use
  *     cuda_mma.cuh         tensor core products; asynchronous copies to shared memory
  *     cuda_quant.cuh       device code that reads every weight type
- *     gpu.h                the device below: gpu_cuda*.cu, or for tests tests/cuda/emulator/
+ *     gpu.h                interface to a GPU (gpu_cuda*.cu) or, for tests, to an emulator (tests/cuda/emulator/)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
  * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The
@@ -30,7 +30,7 @@
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/language.cuh"
 
-/* Device memory for one kind of operation. It grows as needed; its contents do not survive the operation. */
+/* Scratch memory on the device. It grows as needed; its contents are lost when the operation ends. */
 struct cuda_buffer {
 	void *p;
 	size_t size;
@@ -42,7 +42,7 @@ struct cuda {
 	struct gpu *gpu;
 	struct gpu_info info;
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one for each kind of operation */
-	/* counters of finished blocks for attention, allocated once; every kernel leaves them at 0 */
+	/* for attention kernels: numbers of finished thread blocks; 0 before and after each kernel */
 	struct cuda_buffer counters;
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
@@ -51,10 +51,11 @@ static inline struct cuda *cuda_of(struct backend *be)
 {
 	return (struct cuda *)be;
 }
-/* Return the data of an f32 operand with at least n rows and, unless 0, `cols` columns; or NULL with the error
- * set. */
+/* Check that an operand is f32 with at least n rows and exactly cols columns (any number if cols is 0). Return its
+ * data, or NULL with the error set. op: the operation's name, for the error. */
 float *cuda_rows_of(struct backend *, const struct tensor *, int32_t n, int32_t cols, const char *op);
-/* Grow a buffer to at least n bytes, which waits for the device. Return 0, or -1 with the error set. */
+/* Grow a buffer to at least n bytes. Its contents are lost. Growing waits for the device. Return 0, or -1 with the
+ * error set. */
 int cuda_buffer_grow(struct cuda *, struct cuda_buffer *, size_t n);
 /* 1 if operations must do nothing: an earlier one failed, or the step was cancelled. */
 static inline int cuda_stopped(const struct backend *be)
@@ -66,7 +67,7 @@ template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
-/* Return a text that contains the name of type A, for messages. */
+/* Return a text that contains the name of type A, for error messages. */
 template <class A> static const char *cuda_args_name(void)
 {
 	return __PRETTY_FUNCTION__;
@@ -84,8 +85,8 @@ static inline void cuda_launch(struct cuda *c, void (*kernel)(A), unsigned gx, u
 	gpu_enqueue(c->gpu, &l, &args, sizeof args);
 }
 
-/* Queue a launch in the second stream (gpu_enqueue_beside()). writes [n_writes]: memory that the launch writes or
- * that must not change until gpu_join(). */
+/* Queue a launch in the second stream (gpu_enqueue_beside()). writes [n_writes]: addresses of the memory that no
+ * other call may use until gpu_join(). */
 template <class A>
 static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigned gx, unsigned gy, unsigned gz,
                                       unsigned block, unsigned shared, const A &args, const void *const *writes,
@@ -107,8 +108,8 @@ static inline size_t align256(size_t n)
 {
 	return (n + 255) & ~(size_t)255;
 }
-/* Return the smallest power of two >= n. Grids of such sizes stay the same from token to token, so the step's graph
- * can be replayed. */
+/* Return the smallest power of two >= n. Grid sizes rounded in this way rarely change from token to token, so that
+ * the CUDA graph of a decode step can be replayed. */
 static inline int32_t cuda_power(int32_t n)
 {
 	int32_t p = 1;
@@ -172,15 +173,17 @@ void cuda_query_drift(struct backend *, const struct query_drift_args *);
 
 /* ---- functions between files ---- */
 
-/* Drop one user of the weight at p, for cuda_drop(). Return 1 if p must be freed: no user is left, or p is not a
- * weight. */
+/* Decrement the reference count of the weight at p. Return 1 if the caller must free p: no tensor uses the weight any
+ * more, or p is not a weight. */
 int cuda_weight_release(struct cuda *, void *p);
-/* Compute mass and spread of tokens t0 .. t1 - 1 from their scores. The call reads `cols` slots (cuda_probe.cu). */
+/* Compute attention mass and spread (struct attn_probe) of tokens t0 .. t1 - 1 of an attn() call from their scores.
+ * n, cols: numbers of tokens and slots of the call. */
 struct attn_seen;
 void cuda_probe_run(struct cuda *, const struct attn_args *, int32_t n, int32_t cols, int32_t t0, int32_t t1,
                     const struct attn_seen *);
 
-/* A predicate as an argument of kernels. It has no padding, because arguments are compared bytewise for replay. */
+/* struct predicate in the form that kernels take. It has no padding bytes, because arguments are compared bytewise
+ * before a graph is replayed (gpu_queue.h). */
 struct cuda_predicate {
 	const int32_t *flag;
 	int32_t is, none;
@@ -197,10 +200,11 @@ static __device__ inline int predicate_holds(const struct cuda_predicate &w)
 	return !w.flag || *w.flag == w.is;
 }
 
-/* Run key_scan(), then topk(), in fewer launches: the selection of a part of attn() (cuda_topk.cu). */
+/* Do what key_scan() and then topk() do, in fewer launches. attn() selects slots with it (cuda_topk.cu). */
 void cuda_select(struct backend *, const struct attn_selection *);
 
-/* The plugin's only exported function, which kernels/plugin.c calls. abi: the program's BACKEND_ABI. */
+/* The plugin's only exported function, called by kernels/plugin.c. abi: the program's BACKEND_ABI; another one is
+ * refused. */
 extern "C" int weir_cuda_open(struct backend **out, const struct backend_options *, int abi, char err[160]);
 
 #endif

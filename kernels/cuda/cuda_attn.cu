@@ -1,22 +1,24 @@
-/* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and spans, and chooses the kernel.
+/* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and chooses the kernel.
  *
- *     cuda_attn_decode.cu  up to 32 queries of a KV head (decode): tensor cores, K and V straight from the planes
- *     cuda_attn_prefill.cu more queries (prefill): tensor cores, tiles of K and V in shared memory
- *     cuda_attn_f32.cu     f32 planes and other head_dims, computed in f32
+ *     cuda_attn_decode.cu   up to 32 queries of a KV head (decode): tensor cores; K and V go from the cache to registers
+ *     cuda_attn_prefill.cu  more queries (prefill): tensor cores; tiles of K and V in shared memory
+ *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
  *
- * Launches: the selection of slots, if any; then one launch for every 16 parts. With a probe, one launch for each
- * run of measured tokens, and those of cuda_probe.cu.
+ * Launches: one for every 16 parts of a call (struct attn_part), after those that select slots (cuda_topk.cu). With a
+ * probe (struct attn_probe), each sequence of measured tokens has a launch, followed by those of cuda_probe.cu.
  *
- * Spans (cuda_attn.cuh): columns are divided until the device has enough blocks. The number of spans is rounded to
- * a power of two, so the grid stays the same from token to token; blocks without a span end at once. If parts have
- * predicates, blocks read the flags and divide the remaining columns among all blocks.
+ * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
+ * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely changes
+ * from token to token; a block without a span returns at once. If parts have predicates, each block reads the flags and
+ * computes the spans itself, without the skipped parts.
  *
- * Lists of slots are on the device: slots outside of the plane are clamped to the last slot, not reported. */
+ * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced
+ * by the last slot. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
 	BLOCKS_EACH = 2,       /* wanted blocks per multiprocessor */
-	MOST_LOOKED = 1 << 16, /* maximum number of measured tokens in one launch, with a probe */
+	MOST_LOOKED = 1 << 16, /* with a probe: maximum number of measured tokens in one launch */
 	COUNTERS = 32768,      /* maximum number of tiles in one launch, over all KV heads */
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
@@ -32,7 +34,7 @@ struct attn_job {
 
 typedef void start_fn(const struct attn_plan *);
 
-/* Choose the first kernel that can compute the call. *shape = how it divides the work. */
+/* Return the first of the three kernels that can compute the call. *shape = how this kernel divides the work. */
 static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape)
 {
 	*shape = attn_decode_shape(p);
@@ -45,14 +47,15 @@ static start_fn *attn_kernel(const struct attn_plan *p, struct attn_shape *shape
 	return attn_f32_start;
 }
 
-/* Return the end of a launch that begins with part `part`: the number of the first part after it. */
+/* Return the index after the last part of the launch that begins with part `part`. A launch has up to ATTN_PARTS
+ * parts. */
 static int32_t group_end(const struct attn_args *a, int32_t part)
 {
 	return part + MIN(a->n_part - part, (int32_t)ATTN_PARTS);
 }
 
-/* The slots of a part that some tokens read: n slots from `first` on. Slots before the first token's window and the
- * slots of later tokens are left out. */
+/* The slots of a part that at least one token of a launch reads: n slots from `first` on. Slots before the first
+ * token's window and slots of tokens after the launch are left out. */
 struct taken {
 	int32_t first, n;
 };
@@ -68,8 +71,9 @@ static struct taken part_taken(const struct attn_plan *p, const struct attn_args
 	return t;
 }
 
-/* Return the number of spans of a launch, its grid's x: a power of two <= limit. It is computed from the number of
- * columns rounded up to a power of two, so that it rarely changes. */
+/* Return the number of spans of a launch, which is the x size of its grid: a power of two <= limit. A span has at
+ * least `least` columns. cols is rounded up to a power of two, so that the result rarely changes from token to
+ * token. */
 static int32_t grid_spans(const struct cuda *c, int64_t tiles, int32_t cols, int32_t least, int32_t limit)
 {
 	int64_t most = (int64_t)MAX(c->info.processors, 16) * BLOCKS_EACH / tiles;
@@ -85,14 +89,14 @@ static int32_t round_up(int32_t n, int32_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Return the columns of a span, a multiple of step, if cols are divided into `spans` spans. */
+/* Return the number of columns per span, a multiple of step, if cols columns are divided into `spans` spans. */
 static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 {
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Allocate the counters of the attention kernels, and 16 bytes for the probe (attn_seen.zero). Return 0, or -1
- * with the error set. */
+/* Allocate the counters of the attention kernels, and 16 more bytes of counters for the probe (attn_seen.zero).
+ * Return 0, or -1 with the error set. */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
@@ -102,7 +106,8 @@ static int counters_alloc(struct cuda *c)
 	return c->counters.p ? 0 : backend_fail(&c->base, "no memory for counters on the GPU");
 }
 
-/* Get memory for counters and partial results. Return 0, or -1 with the error set. */
+/* Allocate the counters, and memory for the partial results of all tiles. floats: size of one partial result. Return
+ * 0, or -1 with the error set. */
 static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 {
 	struct cuda *c = p->c;
@@ -118,8 +123,8 @@ static int partials_alloc(struct attn_plan *p, int64_t tiles, int64_t floats)
 	return 0;
 }
 
-/* Fill in a launch's parts, which are p->a.n_part parts of the call from `part` on; the first one begins at column
- * col. */
+/* Set the parts of a launch to parts `part` .. part + p->a.n_part - 1 of the call. Part `part` begins at column col.
+ * t0: first token of the launch; cut: number of tokens after the launch. */
 static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col, int32_t t0,
                       int32_t cut)
 {
@@ -140,16 +145,14 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 		to->slot0 = from->slot0 + taken.first;
 		to->n_slots = taken.n;
 		to->col = col + taken.first;
-		/* Assigned by members: a struct copy may set the padding, which must stay zero because arguments
-		 * are compared bytewise for replay. */
 		to->when.flag = cuda_predicate_of(&from->when).flag;
 		to->when.is = from->when.is;
 		col += from->n_slots;
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1, few enough for one grid. The first pass counts partial results to
- * allocate memory, the second pass launches. */
+/* Compute attention of tokens t0 .. t1 - 1; the caller has checked that one grid has room for them. The first pass
+ * counts the partial results, for which memory is then allocated. The second pass launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
@@ -200,7 +203,7 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. seen: destination of their scores, or NULL. */
+/* Compute attention of tokens t0 .. t1 - 1. seen: where to store their scores for a probe, or NULL. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -229,7 +232,8 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* Number of tokens for which one grid has counters, a few thousand at least */
+	/* COUNTERS limits the tokens of a launch, because each tile needs a counter. most is a few thousand at
+	 * least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	most = MAX(most, 1);
 	for (int32_t i = t0; i < t1; i += most) {
@@ -262,8 +266,8 @@ static __global__ void attn_unseen_kernel(struct unseen_args a)
 		a.score[i] = -INFINITY;
 }
 
-/* Set all scores of n tokens to -infinity. Attention then overwrites those of visible columns; columns of skipped
- * parts and columns before a window have probability 0. */
+/* Set all scores of n tokens to -infinity, which is probability 0. Attention then overwrites the scores that it
+ * computes, but not those of skipped parts or of slots before a window. */
 static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, int32_t n)
 {
 	struct unseen_args a = {};
@@ -273,8 +277,8 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-/* Compute attention with a probe. Runs of measured and of unmeasured tokens alternate; after a run of measured
- * tokens their mass and spread are computed. */
+/* Compute attention with a probe. Consecutive tokens that are all measured, or all unmeasured, are computed together.
+ * Mass and spread of measured tokens are computed next. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

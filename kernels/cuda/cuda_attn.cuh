@@ -1,16 +1,17 @@
 /* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - a call of attention as its kernels see it.
  *
  * Terms:
- * - Query: a pair (token, query head of the group) of one KV head, numbered token by token.
+ * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
- * - Column: a KV slot of the call; columns are numbered through the slots of all parts in order.
+ * - Column: the number of a slot within the call. The slots of all parts (struct attn_part) are numbered in order.
  * - Span: the consecutive columns that one thread block reads.
- * - Partial result: maximum, sum of exponentials and sums of V of a tile over one span.
+ * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the weighted
+ *   sum of V.
  *
- * With more than one span, each block writes its partial result to `state`. The last block of a tile to finish
- * merges the partial results in the order of spans, so the bits do not depend on which block is last.
+ * With more than one span, each block writes its partial result to `state`. The last block of a tile to finish merges
+ * them in the order of the spans, so that the bits of the result do not depend on which block is last.
  *
- * Exponentials are powers of 2: maxima are maxima of score * log2(e). */
+ * Exponentials are computed as powers of 2, so stored maxima are maxima of score * log2(e). */
 #ifndef WEIR_CUDA_ATTN_CUH
 #define WEIR_CUDA_ATTN_CUH
 
@@ -20,8 +21,7 @@ enum {
 	ATTN_PARTS = 16,      /* parts of one launch, at most */
 	ATTN_DIMS = 256,      /* maximum number of dimensions of V that one block sums */
 	ATTN_PARTIALS = 1024, /* maximum number of partial results of one tile */
-	DECODE_QUERIES =
-		32, /* maximum number of queries of a KV head for attn_decode; with more, attn_prefill is used */
+	DECODE_QUERIES = 32,  /* attn_decode computes up to this many queries of a KV head, attn_prefill more */
 };
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
@@ -37,7 +37,8 @@ struct attn_seg {
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
-	/* [KV head][tile][partial result]: [queries of a tile][dims] sums, [queries of a tile][2] maximum and sum */
+	/* partial results, [KV head][tile][partial result]; each has sums of V [queries of a tile][dims], then
+	 * maximum and sum of exponentials [queries of a tile][2] */
 	float *state;
 	uint32_t *left;           /* [KV head][tile]: number of finished blocks; 0 between calls */
 	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
@@ -49,24 +50,27 @@ struct attn_launch {
 	int32_t dims;        /* dimensions of a chunk */
 	int32_t col0, cols;  /* first column and number of columns of this launch */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
-	/* index of span 0's partial result; number of partial results of the whole call */
+	/* partial0: index of the partial result of this launch's span 0; partials: number of partial results of a
+	 * tile, over all launches of the call */
 	int32_t partial0, partials;
-	int32_t step;         /* the columns of a span are a multiple of this */
-	int32_t n_part, last; /* 1: part[n_part - 1] has the call's own tokens, with a causal mask */
-	/* 1: some parts have predicates, so blocks read the flags to find which columns their span has */
+	int32_t step; /* the columns of a span are a multiple of this */
+	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens, and they get a causal mask */
+	int32_t n_part, last;
+	/* 1: some parts have predicates, so that blocks must compute the spans themselves */
 	int32_t maybe;
-	float scale, softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
+	float scale, softcap; /* softcap > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
 	int32_t bias_ld, bias_part;
 	const float *sinks; /* f32 [n_head], scores of the attention sinks; NULL = none */
-	/* > 0: a token sees only the `window` columns up to its own; 0 = no window. total: columns of all parts */
+	/* window > 0: a token sees only the last `window` columns up to its own; 0 = no window. total: number of
+	 * columns of all parts */
 	int32_t window, total;
 	struct attn_seg part[ATTN_PARTS];
 };
 
-/* Outputs of attention for a probe. Scaled scores f32 [n][n_head][stride] of the columns that a token sees;
- * maximum and sum of exp(score - max), f32 [n][n_head]. zero: 16 bytes that are 0 between calls. first 1: these
- * are the call's first measured tokens. */
+/* What attention stores for a probe (struct attn_probe). score: f32 [n][n_head][stride], scaled scores of the columns
+ * that a token sees. max, sum: f32 [n][n_head], the maximum score and the sum of exp(score - max). zero: 16 bytes of
+ * counters, 0 between calls. first: 1 for the first measured tokens of a call. */
 struct attn_seen {
 	float *score, *max, *sum;
 	void *zero;
@@ -74,18 +78,18 @@ struct attn_seen {
 	int first;
 };
 
-/* Attention of some consecutive tokens of a call, whose operands were checked */
+/* Consecutive tokens of an attn() call that are computed together. The operands of the call are checked. */
 struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
-	int exact;            /* 1: a probe reads the scores, so queries are not rounded to 16 bits */
+	int exact;            /* 1: do not round queries to 16 bits, because a probe reads the scores */
 	int biased;           /* parts with a bias, 0 or 1 */
 	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
 	int32_t grid_spans;   /* spans of the grid, a power of two */
 };
 
-/* How a kernel divides its work: queries of a tile (0 = the kernel cannot compute this call), dimensions of a
- * chunk, minimum number of columns of a span. */
+/* How a kernel divides its work. queries: queries of a tile, 0 = the kernel cannot compute this call; dims:
+ * dimensions of V that a block sums; least_rows: minimum number of columns of a span. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };
@@ -109,7 +113,7 @@ static __device__ inline float power2(float x)
 #endif
 }
 
-/* Return the index of a query's (token, head) in arrays [token][n_head], such as scores and outputs. */
+/* Return the index of a query in arrays of [token][n_head], such as scores and outputs. */
 static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t kv, int32_t query)
 {
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
@@ -144,8 +148,8 @@ static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* The columns c0 .. c1 - 1 that a block reads, and the number of partial results. Parts whose predicate is false
- * have no columns here. */
+/* The columns c0 .. c1 - 1 that a block reads, and the number of partial results of its tile. Skipped parts have no
+ * columns here. */
 struct attn_split {
 	int32_t c0, c1, partials;
 };
@@ -175,8 +179,8 @@ static __device__ inline struct attn_split attn_split_of(const struct attn_launc
 	return s;
 }
 
-/* Return the byte offset of a part's slot i in its plane. Another kernel may have written the list, so slots
- * outside of the plane are clamped to the last slot. */
+/* Return the byte offset of a part's slot i in its plane. A listed slot number outside of the plane is replaced by
+ * the last slot, because the host cannot check lists that kernels wrote. */
 static __device__ inline int64_t attn_row(const struct attn_launch &a, const struct attn_seg &s, int32_t kv, int32_t i)
 {
 	int32_t slot = s.slot0 + i;
@@ -194,8 +198,8 @@ static __device__ inline float *attn_partial(const struct attn_launch &a, int32_
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.partials + partial) * tile_queries * (a.dims + 2);
 }
 
-/* Compute weight[partials]: the factor of each partial result of a query. For all lanes of a warp. `seen`: also
- * store maximum and sum for a probe. */
+/* Compute weight [partials]: the factors by which the partial results of one query are summed. ml: their maxima and
+ * sums. seen 1: store the maximum and the sum of the query for a probe. Called by all lanes of a warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
                                            int64_t partial_size, int64_t at, int32_t partials, int seen)
 {
@@ -220,9 +224,9 @@ static __device__ inline void attn_weights(const struct attn_launch &a, float *w
 	}
 }
 
-/* Merge the partial results of a tile. Every kernel ends with this call, by all threads of a block: the last block
- * of the tile to finish merges, after all blocks have written their results. query0: first query of the tile; d0,
- * dims: the chunk of head_dim. */
+/* Merge the partial results of a tile. Every block of the tile calls this at its end, with all threads; the block
+ * that calls it last does the work. query0: first query of the tile. d0, dims: the dimensions of V that the block
+ * sums. */
 static __device__ inline void attn_merge(const struct attn_launch &a, int32_t tile_queries, int32_t kv, int32_t tile,
                                          int32_t query0, int32_t d0, int32_t dims, int32_t partials)
 {

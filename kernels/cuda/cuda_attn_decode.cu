@@ -1,20 +1,22 @@
-/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): divided over slots, operands straight from
- * the planes.
+/* kernels/cuda/cuda_attn_decode.cu - attention of few queries (decode): the slots are divided among thread blocks.
+ * Terms: cuda_attn.cuh.
  *
- * A block of 4 warps computes up to 8 queries of a KV head over a span of columns; the heads of a group share each
- * read of K and V. A warp reads 16 rows (slots) at a time, in place (cuda_attn_rows.cuh), also those of a list.
+ * A block of 4 warps computes up to 8 queries of a KV head over a span of slots. All these queries share each read of
+ * K and V. A warp reads the rows of 16 slots at a time, from the cache to registers (cuda_attn_rows.cuh). The slots may
+ * come from a list.
  *
- * Precision. A tensor core product has room for 16 queries. The second 8 hold the rounding residues of the first 8,
- * for queries and for probabilities. So products with f16 planes are as exact as f32 (NMSE 1e-13; bf16 1e-11) at no
- * extra cost. q8_0 is converted to f16 in registers, which rounds (NMSE 5e-8).
+ * Precision. A tensor core product has room for 16 queries, and a block has only 8. So the other 8 rows take the
+ * rounding errors of the queries, or of the probabilities, as second operands. With f16 planes the result is therefore
+ * as exact as in f32 (NMSE 1e-13; bf16 1e-11), at no extra cost. q8_0 is converted to f16 in registers, which rounds
+ * (NMSE 5e-8).
  *
- * One launch. Bytes: K and V once per 8 queries (from L2 after the first 8), and the partial results. */
+ * One launch. Memory traffic: K and V once per 8 queries (from L2 after the first 8), and the partial results. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the queries of a part as operands, each scaled by its query_unit(); by[] = the attention scale divided by
- * that unit. */
+/* Load the queries of a part to shared memory as operands of products, each scaled by a power of two (query_unit()).
+ * by[query] = the factor from a product to a score. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -56,24 +58,25 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 	__syncthreads();
 }
 
-/* How the kernel computes a call with planes of format P and head_dim DIM */
+/* Constants of the kernel for planes of format P and head_dim DIM */
 template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
 		STEPS = DIM / 16, /* products of one score */
 		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
-		/* 1: registers hold K of the next 16 rows while V of the current 16 rows is used */
+		/* 1: load K of the next 16 rows before V of the current 16 rows is used, because there are registers
+		 * enough */
 		AHEAD = DIM <= 128 && !P::CODED,
 		PART = v_part<DIM>::DIMS,
 		PARTS = v_part<DIM>::COUNT,
 	};
 };
 
-/* The helpers below are parts of attn_decode, for all lanes of a warp. Lane 4 g + t works for query g. `now`:
- * offset of row lane % 16 of the step; i: first row of the step; rows from `seen` on are hidden from the lane's
- * query. */
+/* The functions below are parts of attn_decode, called by all lanes of a warp. A step is 16 rows. Lane 4 g + t works
+ * for query g. now: offset of row lane % 16 of the step. i: first row of the step. seen: the lane's query sees only
+ * rows before it. */
 
-/* Load the K of the 16 rows at offsets `at`: lane 4 g + t gets its dimensions of rows g and g + 8. */
+/* Load K of the 16 rows at offsets `at`. Lane 4 g + t gets a quarter of the dimensions of rows g and g + 8. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const struct attn_launch &a, int64_t at)
 {
@@ -84,8 +87,8 @@ static __device__ __forceinline__ void decode_load_k(k_words<DIM> (&k)[2], const
 		load_k<P, DIM>(k[j], a.k + __shfl_sync(FULL_WARP, at, 8 * j + lane / 4), lane % 4);
 }
 
-/* Load V of the 16 rows at offsets `at`: PART dimensions from d on. Lane 4 g + t gets rows 2t, 2t + 1, 2t + 8, 2t +
- * 9. */
+/* Load V of the 16 rows at offsets `at`, dimensions d .. d + PART - 1. Lane 4 g + t gets an eighth of these
+ * dimensions of rows 2t, 2t + 1, 2t + 8 and 2t + 9. */
 template <class P, int PART>
 static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], const struct attn_launch &a, int64_t at,
                                                      int32_t d)
@@ -100,7 +103,8 @@ static __device__ __forceinline__ void decode_load_v(v_words<PART> (&v)[4], cons
 	}
 }
 
-/* Compute the scores of 16 rows, without the attention scale: c[j] for rows 8 j .. 8 j + 7. */
+/* Compute the products of the queries with 16 rows of K: c[j] for rows 8 j .. 8 j + 7. If AHEAD is 0, load K
+ * first. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<DIM> (&k)[2], const uint4 (*qs)[WARP],
                                                      const struct attn_launch &a, int64_t now)
@@ -123,8 +127,8 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 	}
 }
 
-/* Compute acc += e times V. Rows from i1 on are outside of the span; rows from `all` on are hidden from some
- * queries of the tile, so only a step that ends beyond `all` checks them. */
+/* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. All
+ * queries see the rows before `all`, so only a step that ends beyond `all` checks rows. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -193,7 +197,8 @@ static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM],
 				sums[warp][g][v_dim<DIM>(n, 2 * t + b, j)] = acc[2 * n + j][b] + acc[2 * n + j][b + 2];
 }
 
-/* Add up the sums of all warps. Write them to the output, or to this block's partial result. */
+/* Add up the results of the warps. Write the sum to the output or, with several spans, to this block's partial
+ * result. */
 template <int DIM>
 static __device__ __forceinline__ void decode_end(const struct attn_launch &a, const float (*sums)[QUERIES][DIM],
                                                   const float (*ml)[QUERIES][2], int32_t kv, int32_t tile, int32_t n,
@@ -230,8 +235,8 @@ static __device__ __forceinline__ void decode_end(const struct attn_launch &a, c
 	}
 }
 
-/* The rows from .. i1 - 1 of a part that a tile reads. Rows from `all` on are hidden from some queries of the
- * tile. This lane's query sees rows low .. seen - 1. */
+/* Rows of a part: the tile reads from .. i1 - 1; the lane's query sees low .. seen - 1; at least one query of the
+ * tile does not see rows from `all` on (causal mask). */
 struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
@@ -251,8 +256,8 @@ static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct
 	return r;
 }
 
-/* Turn the products c into x = scores times log2(e), -infinity for hidden rows. Return the new maximum of the
- * query; m is the old one. Scores are stored for a probe. */
+/* Compute x = log2(e) times the scores of 16 rows, from the products c; -infinity for hidden rows. Return the query's
+ * new maximum; m is the old one. Also store the scores if a probe wants them. */
 static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, const float (&c)[2][4],
                                                     const struct attn_launch &a, int32_t p, int32_t kv, int32_t i,
                                                     const struct decode_rows &r, int64_t place, float scale)
@@ -275,7 +280,7 @@ static __device__ __forceinline__ float decode_mask(float (&x)[2][2], float m, c
 	return fmaxf(m, __shfl_xor_sync(FULL_WARP, m, 2));
 }
 
-/* Rescale earlier sums to a new maximum: multiply by w, which is mostly 1. */
+/* Multiply the earlier sums by w, to rescale them to a new maximum. w is mostly 1. */
 template <int DIM> static __device__ __forceinline__ void decode_rescale(float (&acc)[DIM / 8][4], float w)
 {
 	if (!__any_sync(FULL_WARP, w != 1))
@@ -320,8 +325,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* Lanes r and r + 16 have the offset of row r of a step. It is computed one step ahead, because
-		 * the slot's number must first be read from the list. */
+		/* now, next: offsets of the rows of this step and of the next step, row r in lanes r and r + 16. They
+		 * are computed one step ahead, because the slot number must first be read from the list. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)
@@ -336,8 +341,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
 			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
-			/* Inlined by hand: as a function these sums make head_dim 256 spill more registers (nvcc
-			 * 13, sm_90). */
+			/* Not a function of its own: as one, it makes the kernel for head_dim 256 spill more
+			 * registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);
 			l *= w;
@@ -366,7 +371,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 
 struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
-	/* At least two steps per warp: with one step, merging would take longer than the span. */
+	/* A span has at least two steps for each warp. With one step, merging would take longer than computing the
+	 * span. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 

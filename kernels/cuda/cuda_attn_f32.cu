@@ -1,12 +1,13 @@
 /* kernels/cuda/cuda_attn_f32.cu - attention computed in f32, for every plane type, every head_dim and any number of
- * tokens.
+ * tokens. Terms: cuda_attn.cuh.
  *
- * Used for f32 planes, and for head_dims that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu)
- * lack. A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... A lane has the score of one
- * row (slot) of a tile of 32, so maxima and sums stay within the warp. K and V pass through shared memory, 64
- * dimensions at a time. Dimensions of V past 256 are separate chunks, which compute the scores again.
+ * Used for f32 planes, and for each head_dim that the tensor core kernels (cuda_attn_decode.cu, cuda_attn_prefill.cu)
+ * lack. A block of 8 warps computes 8 or 32 queries; warp w has queries w, w + 8, ... The block reads the rows of 32
+ * slots at a time. Each lane computes the scores of one row, so a warp finds maxima and sums without a barrier. K and V
+ * pass through shared memory, 64 dimensions at a time. A block sums at most 256 dimensions of V; for a larger head_dim
+ * further blocks compute the scores again.
  *
- * One launch. Bytes: K and V once per tile of queries. */
+ * One launch. Memory traffic: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
@@ -23,7 +24,8 @@ template <int TYPE> static __device__ inline float plane_value(const uint8_t *ro
 	return __half2float(*(const __half *)row) * (float)((const int8_t *)row)[2 + d % 32];
 }
 
-/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part; zeros beyond its rows and dimensions. */
+/* Load dimensions d0 .. d0 + 63 of rows i0 .. i0 + 31 of a part. Values outside of the part or of head_dim become
+ * 0. */
 template <int TYPE>
 static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_launch &a, const uint8_t *plane,
                                         const struct attn_seg &s, int32_t kv, int32_t i0, int32_t i1, int32_t d0)
@@ -35,12 +37,11 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 			i0 + r < i1 && d < a.head_dim ? plane_value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The helpers below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile. A lane has row i0 + lane
- * of the scores, and dimensions 2 * lane and 2 * lane + 1 of each piece of the sums. Rows from seen[j] on are
- * hidden from query j. */
+/* The functions below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile; query j sees rows low[j]
+ * .. seen[j] - 1. A lane has the score of row i0 + lane. It sums dimensions 2 * lane and 2 * lane + 1 of every 64
+ * dimensions of V (a piece). */
 
-/* Compute the scores of the tile's queries with rows i0 .. i0 + 31 of K, without the attention scale. For all
- * threads of a block. */
+/* Compute dot = the products of the warp's queries with rows i0 .. i0 + 31 of K. Called by all threads of a block. */
 template <int TYPE, int QUERIES>
 static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS], float (*qs)[PITCH],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -77,8 +78,8 @@ static __device__ __forceinline__ void f32_scores(float (&dot)[QUERIES / WARPS],
 	}
 }
 
-/* One step of the running softmax: ps = exp(score - m); earlier sums are rescaled to the new maximum m. Scores are
- * stored for a probe. */
+/* Do one step of the running softmax: update maximum m and sum l, rescale the earlier sums acc, set ps = exp(score -
+ * m). Also store the scores if a probe wants them. */
 template <int EACH, int PIECES>
 static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float (&acc)[EACH][PIECES][2],
                                                    float (&m)[EACH], float (&l)[EACH], const float (&dot)[EACH],
@@ -112,7 +113,8 @@ static __device__ __forceinline__ void f32_softmax(float (*ps)[TILE_ROWS], float
 	}
 }
 
-/* Compute acc += ps times rows i0 .. i0 + 31 of V, dimensions d0 .. d0 + dims - 1. For all threads of a block. */
+/* Compute acc += ps times rows i0 .. i0 + 31 of V, dimensions d0 .. d0 + dims - 1. Called by all threads of a
+ * block. */
 template <int TYPE, int EACH, int PIECES>
 static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2], const float (*ps)[TILE_ROWS],
                                                   float (*rows)[PITCH], const struct attn_launch &a,
@@ -129,7 +131,7 @@ static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2],
 		__syncthreads();
 		load_rows<TYPE>(rows, a, a.v, s, kv, i0, i1, d0 + piece * PIECE);
 		__syncthreads();
-		/* A hidden row is left out; multiplying by 0 would turn its NaN into NaN. */
+		/* Skip hidden rows. Multiplying them by 0 is not enough: 0 times NaN is NaN. */
 		for (int32_t r = 0; r < TILE_ROWS; r++) {
 			float2 v = *(const float2 *)&rows[r][2 * lane];
 
@@ -145,7 +147,7 @@ static __device__ __forceinline__ void f32_values(float (&acc)[EACH][PIECES][2],
 	}
 }
 
-/* Write this warp's sums to the output, or to this block's partial result. */
+/* Write this warp's sums to the output or, with several spans, to this block's partial result. */
 template <int QUERIES, int PIECES>
 static __device__ __forceinline__ void f32_end(const struct attn_launch &a,
                                                const float (&acc)[QUERIES / WARPS][PIECES][2],
@@ -206,7 +208,7 @@ template <int TYPE, int QUERIES> static __global__ __launch_bounds__(THREADS) vo
 	struct attn_split split = attn_split_of(a);
 	int32_t last_query = min(query0 + QUERIES, a.queries) - 1;
 	float acc[EACH][PIECES][2], m[EACH], l[EACH];
-	/* float4, because rows are read four values at a time and need its alignment. */
+	/* qs4 and rows4 are arrays of float4 for their alignment: rows are read four values at a time. */
 	float(*qs)[PITCH] = (float(*)[PITCH])qs4, (*rows)[PITCH] = (float(*)[PITCH])rows4;
 
 	if (split.c0 >= split.c1)

@@ -1,15 +1,14 @@
-/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill): tiles of queries and of rows, on the
- * tensor cores.
+/* kernels/cuda/cuda_attn_prefill.cu - attention of many queries (prefill) on the tensor cores. Terms: cuda_attn.cuh.
  *
- * A block of 4 warps computes 64 queries of a KV head, 16 per warp. Rows (slots) pass through shared memory in
- * tiles; the next tile is loaded during the computation of this one; q8_0 is converted to f16 on the way. The pitch
- * of rows in shared memory puts the 16 bytes of eight lanes into different banks. A warp whose tokens see no row of
- * a tile skips the tile.
+ * A block of 4 warps computes 64 queries of a KV head, 16 per warp. K and V pass through shared memory in tiles of 32
+ * or 64 rows (slots). The next tile is loaded while the current one is computed; q8_0 is converted to f16 on the way.
+ * Rows in shared memory are padded, so that eight lanes that read at the same time use different banks. A warp skips a
+ * tile if the causal mask hides all its rows.
  *
- * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe,
- * and with bf16 planes, the rounding residues are multiplied too.
+ * Precision. Queries and probabilities are rounded to f16 (11 bits), an error of about 1e-7 (NMSE). For a probe, and
+ * with bf16 planes, the rounding errors are multiplied too, as second operands.
  *
- * One launch. Bytes: K and V once per 64 queries, mostly from L2. */
+ * One launch. Memory traffic: K and V once per 64 queries, mostly from L2. */
 #include "kernels/cuda/cuda_attn_rows.cuh"
 
 enum { QUERIES = 64, WARPS = 4, THREADS = WARPS * WARP, WARP_QUERIES = 16 };
@@ -19,10 +18,11 @@ template <int DIM> struct tile_of {
 	enum {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
-		K_PITCH = (DIM + 31) / 64 * 64 + 32, /* values; as bytes 64 mod 128 */
-		/* values per row in shared memory; the padding puts eight lanes' reads into different banks */
+		/* values per row of K; in bytes 64 modulo 128, against bank conflicts */
+		K_PITCH = (DIM + 31) / 64 * 64 + 32,
+		/* values per row of V; 8 values of padding avoid bank conflicts */
 		V_PITCH = DIM + 8,
-		/* bytes of the rounded queries; their rounding residues need the same again */
+		/* bytes of the rounded queries; their rounding errors take as many bytes again */
 		Q_BYTES = WARPS * STEPS * WARP * 16,
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,
@@ -31,7 +31,7 @@ template <int DIM> struct tile_of {
 
 struct prefill_args {
 	struct attn_launch a;
-	int32_t exact;   /* 1: multiply rounding residues too */
+	int32_t exact;   /* 1: also multiply the rounding errors of queries and probabilities */
 	int32_t buffers; /* tiles in shared memory, 1 or 2 */
 };
 
@@ -104,7 +104,8 @@ static __device__ inline void load_tile(uint8_t *ks, uint8_t *vs, const struct a
 	copies_end();
 }
 
-/* Compute the scores of one warp's queries with a tile's rows: 8 rows per product. */
+/* Compute c = the products of the warp's 16 queries with the tile's rows of K, 8 rows per tensor core product. exact
+ * 1: add the products of the queries' rounding errors. */
 template <class F, int DIM>
 static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const uint8_t *ks, int exact, int32_t g,
                                           int32_t t)
@@ -154,9 +155,9 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 	}
 }
 
-/* The helpers below are parts of attn_prefill, for all lanes of a warp. Lane 4 g + t works for queries g + 8 r of
- * the warp, r = 0, 1: c[n][b] belongs to r = b / 2 and to row i + 8 n + 2 t + b % 2. Rows before low[r] and from
- * seen[r] on are hidden from query r. */
+/* The functions below are parts of attn_prefill, called by all lanes of a warp. Lane 4 g + t works for the warp's
+ * queries g (r = 0) and g + 8 (r = 1). c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. Query
+ * r sees rows low[r] .. seen[r] - 1. */
 
 /* Scale the scores, and cap them if the model does. */
 template <int BLOCKS>
@@ -193,7 +194,8 @@ static __device__ __forceinline__ void prefill_keep(const float (&c)[BLOCKS][4],
 		}
 }
 
-/* One step of the running softmax: c = exp(score - m); earlier sums are rescaled to the new maximum m. */
+/* Do one step of the running softmax: update maxima m and sums l, rescale the earlier sums acc, set c = exp(score -
+ * m). */
 template <int DIM>
 static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::ROWS / 8][4], float (&acc)[DIM / 8][4],
                                                        float (&m)[2], float (&l)[2], int32_t i, int32_t i1, int32_t all,
@@ -209,8 +211,8 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 #pragma unroll
 		for (int b = 0; b < 4; b++)
 			c[n][b] *= LOG2_E;
-	/* Only three kinds of tiles have hidden rows: those with the call's own tokens, those where windows begin,
-	 * and the last tile. */
+	/* Only three kinds of tiles have rows hidden from a query: those with the call's own tokens, those in which a
+	 * window begins, and the last tile. */
 	if (i + T::ROWS > min(i1, all) || i < high)
 #pragma unroll
 		for (int n = 0; n < BLOCKS; n++)
@@ -304,7 +306,7 @@ static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
 	}
 }
 
-/* Write this warp's sums to the output, or to this block's partial result. */
+/* Write this warp's sums to the output or, with several spans, to this block's partial result. */
 template <int DIM>
 static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, const float (&acc)[DIM / 8][4],
                                                    const float (&m)[2], float (&l)[2], const int64_t (&place)[2],
@@ -346,9 +348,8 @@ static __device__ __forceinline__ void prefill_end(const struct attn_launch &a, 
 	}
 }
 
-/* The rows of a part that a tile reads, from .. i1 - 1. Rows before `high` and from `all` on are hidden from some
- * queries of the tile. Query r of this lane sees rows low[r] .. seen[r] - 1; no query of the warp sees rows from
- * `end` on. */
+/* Rows of a part: the tile reads from .. i1 - 1; all its queries see high .. all - 1; query r of this lane sees
+ * low[r] .. seen[r] - 1; no query of the warp sees rows from `end` on. */
 struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
@@ -376,9 +377,9 @@ static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const stru
 	return rows;
 }
 
-/* Make a part's tile of rows from i on available in shared memory, and wait for it. With one buffer the tile is
- * loaded now. With two buffers it was loaded before, and the next tile is started into the other buffer. For all
- * threads of a block, which need a barrier before they read the tile. */
+/* Wait until the tile of rows from i on is in shared memory. With one buffer, load the tile here. With two buffers,
+ * its load was started before; start loading the next tile into the other buffer. Called by all threads of a block; a
+ * barrier must follow. */
 template <class P, int DIM>
 static __device__ __forceinline__ void prefill_tile(uint8_t *ks, uint8_t *vs, const struct attn_launch &a,
                                                     const struct attn_seg &s, int32_t kv, int32_t i, int32_t i1,
@@ -491,7 +492,7 @@ struct attn_shape attn_prefill_shape(const struct attn_plan *p)
 {
 	struct attn_shape s = { QUERIES, p->a.head_dim, 256 };
 
-	/* Only calls with few queries have lists with biases (attn_decode). */
+	/* This kernel has no code for biases (attn_part.bias): only calls with few queries have them. */
 	if (p->type == DT_F32 || p->biased ||
 	    tile_bytes(p->a.head_dim, is_exact(p), 1) > (size_t)p->c->info.shared_max - SHARED_REST)
 		s.queries = 0;

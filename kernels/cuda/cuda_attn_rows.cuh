@@ -1,18 +1,19 @@
-/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - rows of K, V and queries as operands of the tensor
- * cores.
+/* kernels/cuda/cuda_attn_rows.cuh (private to kernels/cuda/) - reads rows of K, V and queries as operands of tensor core
+ * products.
  *
- * A product may take the dimensions in any order, if both operands use the same one. In the order chosen here a
- * lane's operand is 16 contiguous bytes of a row:
+ * A dot product may add the dimensions in any order, if both operands use the same order. The order chosen here lets a
+ * lane read its operands as 16 contiguous bytes of a row:
  *
- *     K  lane 4 g + t: row g, dimensions 32 i + 8 t ..
- *     V  lane 4 g + t: rows 2t, 2t + 1, 2t + 8, 2t + 9, dimensions 64 i + 8 g ..; words of two rows are combined in registers */
+ *     K  lane 4 g + t: row g, dimensions 32 i + 8 t .. 32 i + 8 t + 7
+ *     V  lane 4 g + t: rows 2t, 2t + 1, 2t + 8 and 2t + 9, dimensions 64 i + 8 g .. 64 i + 8 g + 7 */
 #ifndef WEIR_CUDA_ATTN_ROWS_CUH
 #define WEIR_CUDA_ATTN_ROWS_CUH
 
 #include "kernels/cuda/cuda_attn.cuh"
 #include "kernels/cuda/cuda_mma.cuh"
 
-/* How rows of a plane are read as operands. CODED: 1 = the rows are blocks that must be converted. */
+/* Reads rows of f16 or bf16 in device memory; kernels take this struct or blocks_q8_0 as template argument. CODED 1:
+ * values must be converted. */
 template <class F> struct plain {
 	typedef F format;
 	enum { CODED = 0 };
@@ -68,8 +69,9 @@ struct blocks_q8_0 {
 	{
 		return make_uint2(load2(row, d), load2(row, d + 2));
 	}
-	/* Convert two codes to halves. The bytes 0x64 and code + 128 are the half 1024 + 128 + code. Subtracting
-	 * 1152 is exact; the product with the scale rounds once. */
+	/* Convert two of the four codes in a word to f16; pick selects them. The half with upper byte 0x64 and
+	 * lower byte code + 128 has the value 1152 + code. Subtracting 1152 is exact; multiplying by the scale
+	 * rounds once. */
 	static __device__ inline uint32_t two(uint32_t codes, uint32_t pick, __half2 scale)
 	{
 		uint32_t w = __byte_perm(codes ^ 0x80808080u, 0x64646464u, pick);
@@ -111,13 +113,13 @@ template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
 }
 
-/* V is processed in pieces of DIMS dimensions, which fit in registers. */
+/* V is processed DIMS dimensions at a time, as many as fit in registers. */
 template <int DIM> struct v_part {
 	enum { DIMS = DIM > 128 ? DIM / 2 : DIM, COUNT = DIM / DIMS };
 };
 
-/* One lane's words of one row of V: blocks of 64 dimensions, 8 per lane; then 32 dimensions, 4 per lane; then 16, 2
- * per lane. */
+/* The values of one row of V that one lane holds, two per word. Eight lanes share a row. A lane has 8 of every 64
+ * dimensions, 4 of a remaining 32, 2 of a remaining 16. */
 template <int DIM> struct v_words {
 	enum { FULL = DIM / 64, REST = DIM % 64, COUNT = DIM / 16 };
 	uint32_t w[COUNT];
@@ -158,7 +160,8 @@ template <int DIM> static __device__ __forceinline__ int32_t v_dim(int32_t w, in
 	return DIM - 16 + 2 * g + j;
 }
 
-/* One lane's words of one row of K: blocks of 32 dimensions, 8 per lane; then 16 dimensions, 4 per lane. */
+/* The values of one row of K that one lane holds, two per word. Four lanes share a row. A lane has 8 of every 32
+ * dimensions, 4 of a remaining 16. */
 template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
@@ -182,15 +185,15 @@ template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k
 	}
 }
 
-/* Return the first of the four dimensions of lane t in step s of a product with K. */
+/* A product with K takes 16 dimensions per step, 4 from each lane. Return the first dimension of lane t in step s. */
 template <int DIM> static __device__ __forceinline__ int32_t k_dim(int32_t s, int32_t t)
 {
 	return s < DIM / 32 * 2 ? s / 2 * 32 + 8 * t + s % 2 * 4 : DIM - 16 + 4 * t;
 }
 
-/* Prepare 16 rows of V. Query g sees only the first seen0 of them, query g + 8 the first seen1. An infinity or NaN
- * in a hidden row would make its product with probability 0 NaN. So such values, which are rare, are set to 0 in
- * the operand and added to acc only for queries that see them. For all lanes of a warp. */
+/* Prepare 16 rows of V for queries that do not see all of them: query g sees the first seen0 rows, query g + 8 the
+ * first seen1. In a hidden row, infinity or NaN times probability 0 would be NaN. So such values, which are rare, are
+ * set to 0 in v, and added to acc only for the queries that see them. Called by all lanes of a warp. */
 template <class F, int DIM>
 static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t seen0, int32_t seen1)
 {
@@ -228,8 +231,8 @@ static __device__ inline void add_odd(float (*acc)[4], v_words<DIM> *v, int32_t 
 			v[r].w[n] = without_odd<F>(v[r].w[n]);
 }
 
-/* Return the power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow
- * nor underflow. For all lanes of a warp. */
+/* Return the power of two that scales a query's largest value to 1 .. 2, so that 16-bit operands neither overflow nor
+ * underflow. Called by all lanes of a warp. */
 static __device__ inline float query_unit(const float *q, int32_t dim)
 {
 	float most = 0;

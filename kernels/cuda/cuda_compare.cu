@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_compare.cu - operations of the comparison policies: pages of slots (quest) and the drift of a
- * layer's query (refresh).
+/* kernels/cuda/cuda_compare.cu - operations that only two cache policies use: pages of slots (quest), and the drift of
+ * a layer's query (refresh).
  *
  *     page_bounds   1 launch; reads whole pages, PAGE_UNIT slots at a time
  *     page_scan     2 launches, those of key_scan (cuda_scan.cu)
@@ -147,7 +147,7 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* One block, in double: the decision must not depend on rounding. */
+/* Compute in double, in one block, so that the comparison with `least` does not depend on the order of sums. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

@@ -1,9 +1,10 @@
-/* kernels/cuda/cuda_fetch.cu - fetch_rows, fetch_slots, fetch_wait: KV entries in host memory.
+/* kernels/cuda/cuda_fetch.cu - fetch_rows, fetch_slots, fetch_wait: copy KV entries from host memory to the device.
  *
- * Kernels read host memory over the bus as if it were device memory, so the host need not know which entries a
- * token selects. fetch_slots takes 2 launches. fetch_find, a block per KV head, looks up the wanted slots and gives
- * rows to missing ones. fetch_copy, a warp per entry, copies their keys and values. For a call ahead, both run in
- * the second stream (gpu_enqueue_beside()) while other kernels compute. */
+ * Kernels read host memory over the bus, so the host need not know which entries a token selects. fetch_slots keeps a
+ * cache of entries on the device (struct fetch_args) and takes 2 launches. fetch_find, with a block per KV head, looks
+ * up the wanted slots in the cache and assigns rows of the cache to missing ones. fetch_copy, with a warp per missing
+ * entry, copies its key and value. For a prefetch both run in the second stream (gpu_enqueue_beside()) while other
+ * kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
@@ -17,8 +18,8 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* map: a KV head's row of the map, and its columns: slot -> row; row -> slot; row -> last call that used it; pairs
- * (missing slot, row) of this call */
+/* One KV head's row of fetch_args.map, and its parts. at: slot -> row + 1; slot: row -> slot + 1; used: row -> number
+ * of the last call that used it; pair: (missing slot, its row) of this call. 0 in at or slot: none. */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -35,8 +36,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Collect pairs (missing slot, its index in the list), in order, and return their number. A slot outside of the
- * plane gets row 0. */
+/* Look up the wanted slots. Write the row of each slot that is in the cache to the list. Collect the missing slots in
+ * order, as pairs (slot, its index in the list), and return their number. A slot number outside of the plane gets row
+ * 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {
@@ -115,8 +117,7 @@ static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_l
 	}
 }
 
-/* Copy n bytes by several threads, the lanes of a warp or all threads of a grid: this is thread i of `step`
- * threads. */
+/* Copy n bytes by `step` threads; the calling thread is number i of them. */
 template <class T>
 static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
