@@ -1,33 +1,34 @@
-/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens. Each weight is read once, at the speed of memory.
+/* kernels/cuda/cuda_gemv.cu - products of one to eight tokens. Each weight is read once; memory bandwidth limits the
+ * speed.
  *
- * A warp computes two rows for all tokens. A lane reads 16 contiguous bytes of each row at a time; two to four
- * such reads per row are in flight while an earlier one is used. With 16 warps per multiprocessor this keeps
- * memory busy. The rows of several products (q, k, v), and of gate and up, are one launch: a block finds its
- * product by its number.
+ * A warp computes two rows of a product for all tokens. A lane reads 16 contiguous bytes of a weight's row at a time,
+ * up to four reads ahead of their use. With 16 warps per multiprocessor this keeps memory busy. Products of the same x
+ * (q, k and v; gate and up) share a launch: a thread block finds its product by its block number.
  *
- * Float weights: one conversion and one multiply-add per token, in f32; x is read from L1.
+ * Float weights are converted to f32, if necessary, and multiplied in f32. x is read through L1.
  *
- * Quantised weights: memory delivers some 27 weights of 4 bits per clock and multiprocessor, which leaves less
- * than five operations per weight: too few to convert it to a float. So x is quantised: a block of 32 values
- * becomes a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for __dp4a(). Four
- * weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact; rounding x
- * adds noise of some 4e-10 (NMSE). A block of x with NaN or infinity gets the scale NaN, so only its token's
- * outputs are affected.
+ * Quantised weights: on an H100, memory delivers about 27 weights of 4 bits per clock and multiprocessor. That leaves
+ * fewer than five operations per weight, too few to convert it to float. So x is quantised instead. A block of 32
+ * values becomes a scale and 16-bit integers, |q| <= 32,639, stored as two bytes (q = 256 high + low) for __dp4a().
+ * Four weights then take two __dp4a() and about two operations to unpack. The sums of a block are exact; rounding x
+ * adds noise of about 4e-10 (NMSE). If a block of x has NaN or infinity, its scale is NaN, so that only the outputs of
+ * its token are affected.
  *
- * With one token every thread block quantises x itself, in shared memory, while its first weights are prefetched
- * to L2. With more tokens acts_quantise() does it once.
+ * With one token, every thread block quantises x itself, in shared memory, while its first weights are prefetched to
+ * L2. With more tokens, a launch of acts_quantise() does it once.
  *
- * Launches: 1, or 2 for several tokens and quantised weights. Grids depend on shapes and the number of tokens
- * only. */
+ * Launches: 1, or 2 for several tokens and quantised weights. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
-/* warps of a block; rows that a warp computes at a time; rows that a block computes at a time */
+/* WARPS: warps of a thread block. ROWS: rows that a warp computes at a time. GROUP: rows that a block computes at a
+ * time. */
 enum { WARPS = 8, ROWS = 2, GROUP = WARPS * ROWS };
-/* maximum bytes of shared memory for x; bytes that 32 values of x need: two planes of bytes and an act_meta */
+/* SHARED_BYTES: maximum shared memory for x. ACT_BYTES: bytes of 32 quantised values of x: 64 of integers, then an
+ * act_meta. */
 enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 
-/* nvcc allocates registers best with all loops inlined into one function. Host compilers take a minute for that, so
- * the emulated build keeps the loops in functions. */
+/* nvcc allocates registers best if all loops are inlined into one function. A host compiler takes a minute for such a
+ * function, so the emulated build keeps the loops in functions. */
 #ifdef __CUDACC__
 #define LOOP_INLINE __forceinline__
 #else
@@ -57,10 +58,11 @@ static __device__ __forceinline__ void prefetch(const uint8_t *p)
 #endif
 }
 
-/* ---- x in integers ----
+/* ---- quantised x ----
  *
- * The `blocks` blocks of 32 of one token are five arrays with 16 bytes per block: high bytes of values 0 .. 15 and
- * of 16 .. 31, low bytes of both, act_meta. So lanes that read neighbouring blocks have no bank conflicts. */
+ * One token has five arrays, each with 16 bytes per block of 32 values: high bytes of values 0 .. 15; high bytes of
+ * values 16 .. 31; low bytes of values 0 .. 15; low bytes of values 16 .. 31; struct act_meta. So lanes that read
+ * neighbouring blocks have no bank conflicts. */
 
 struct __align__(16) act_meta
 {
@@ -69,7 +71,8 @@ struct __align__(16) act_meta
 	float total;    /* d * (sum[0] + sum[1]) */
 };
 
-/* Quantise blocks block .. block + n - 1 of x, eight lanes per block. For all threads of the thread block. */
+/* Quantise n blocks of 32 values of x, from `block` on; eight lanes share a block. blocks: length of the arrays in
+ * out. Called by all threads of a thread block. */
 static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const float *x, int block, int n)
 {
 	for (int t0 = (int)(threadIdx.x / WARP) * WARP; t0 < 8 * n; t0 += (int)blockDim.x) {
@@ -91,7 +94,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
 		top *= by;
-		/* Adding 1.5 * 2^23 rounds to an integer, in the low bits of the float. */
+		/* Adding 1.5 * 2^23 rounds a float to an integer, which is then in the float's low bits. */
 		float inv = top > 0 && most < 0x7f800000u ? 32639.0f / top : 0.0f, magic = 12582912.0f;
 
 		q[0] = __float_as_int(__fadd_rn(__fmul_rn(v.x * by, inv), magic));
@@ -102,7 +105,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		                  __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
-		/* The constants of the four floats cancel modulo 2^32. */
+		/* Each q[i] is an integer plus 0x4b400000, the bits of 1.5 * 2^23; subtract these four times. */
 		sum = (int)((uint32_t)q[0] + (uint32_t)q[1] + (uint32_t)q[2] + (uint32_t)q[3] - 4u * 0x4b400000u);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 1);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 2);
@@ -136,7 +139,8 @@ __global__ void acts_quantise(struct acts_args a)
 	          a.x + (size_t)blockIdx.y * (size_t)a.cols, block, min(ACTS_BLOCKS, blocks - block));
 }
 
-/* Load n blocks of every token, from `block` on, to shared memory as integers. */
+/* Put n blocks of 32 values of every token, from `block` on, into shared memory, quantised. A single token is
+ * quantised here; several tokens are already. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;
@@ -160,7 +164,8 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* What a lane reads at a time: 16 bytes of levels, which are 16, 32 or 64 weights, their extra bits and scales. */
+/* What a lane reads of a row at a time: m: 16 bytes, the low bits of 16, 32 or 64 weights; e: their further bits; h:
+ * their scales (planes main, extra and head in cuda_quant.cuh). */
 struct chunk {
 	uint4 m, h;
 	uint2 e;
@@ -187,8 +192,8 @@ static __device__ __forceinline__ struct chunk chunk_load(const struct weight_ro
 	return c;
 }
 
-/* Compute acc[r][token] += chunk i of row r times x. part: which of the two blocks that a chunk of a 2-bit type
- * has. */
+/* Compute acc[r][token] += the products of x with chunk i of row r. A chunk of a type with 2 main bits has two blocks
+ * of 32 weights; part: which of them to multiply, 0 or 1. */
 template <int T, int N>
 static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS], int i, int part, const uint8_t *acts,
                                                    int blocks, int n, float (&acc)[ROWS][N])
@@ -256,8 +261,8 @@ static __device__ __forceinline__ void chunk_times(const struct chunk (&c)[ROWS]
 	}
 }
 
-/* Multiply the columns of a tile: `blocks` blocks of 32 from `block` on. Chunks are read AHEAD chunks before their
- * use; AHEAD is as many as fit in registers. */
+/* Add the products of two rows with x to acc, for `blocks` blocks of 32 columns from `block` on. A lane reads each
+ * chunk AHEAD chunks before its use; AHEAD is limited by the number of registers. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const uint8_t *const (&row)[ROWS], int block,
                                               int blocks, const uint8_t *acts, int n, float (&acc)[ROWS][N])
@@ -377,7 +382,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 
 /* ---- the kernel ---- */
 
-/* Compute acc = two rows of w times x. *ready: first column of the tile of x in shared memory. */
+/* Compute acc = two rows of w times x. Shared memory has a.tile columns of x at a time; *ready: the first of them. */
 template <int N>
 static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
                                                   uint8_t *acts, int *ready, float (&acc)[ROWS][N])
@@ -454,7 +459,8 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* One lane computes one output. The old value is loaded early, while the sums are added. */
+		/* One lane computes one output. It loads the old value before the products, so that the load overlaps
+		 * with them. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
@@ -497,12 +503,12 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 
 	for (int i = 0; i < a->n_parts; i++) {
 		quantised |= quant_is(a->part[i].w.type);
-		/* a gate and its up have the same rows and are computed by the same blocks */
+		/* gate and up have the same number of rows; the same thread blocks compute both */
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a block computes several groups of rows after it has prepared x. At least four blocks
-	 * per multiprocessor are kept, so that the work stays balanced. */
+	/* With many rows, a thread block computes several groups of rows, because it takes time to quantise x. Keep
+	 * at least four blocks per multiprocessor, so that the work is balanced. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];

@@ -1,16 +1,17 @@
-/* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: the operations on heads of queries, keys and values.
+/* kernels/cuda/cuda_heads.cu - rmsnorm, rope, kv_put: operations on heads of queries, keys and values.
  *
- * Between the products of a layer there are up to six such calls: norms of query and key heads, their rotations,
- * two writes to the KV cache. Each call moves a few KiB, so its cost is the launch. Therefore a call is a job of
- * one kernel, which has a warp per head, and calls share a launch: a call joins the launch queued before it
- * (gpu_last) if possible, as another job, or, if it reads what a job writes, as a further step of that job. A job
- * is
+ * Between the products of a layer there are up to six such calls: norms and rotations of query and key heads, and two
+ * writes to the KV cache. Each call moves only a few KiB, so its cost is the launch. So consecutive calls share one
+ * launch of the kernel head_rows, which executes a list of jobs with a warp per head. If the launch at the end of the
+ * queue (gpu_last()) has room, a call becomes another job of it. If the call reads what a job writes, it becomes a
+ * further step of this job. A job has these steps, all but the first optional:
  *
- *     read the head, [norm it, [write that,]] [rotate it by up to three tables, each to its own place,] [put it into the cache]
+ *     read a head; norm it, and write the result; rotate it by up to three RoPE tables, each into an output of its own;
+ *     write it to the KV cache
  *
- * Joining changes no bit of a result.
+ * Results have the same bits with and without sharing.
  *
- * Launches: rmsnorm of whole rows 1; all calls on heads of a layer together 1. */
+ * Launches: 1 for all calls on the heads of a layer; 1 for rmsnorm of whole rows. */
 #include "kernels/cuda/cuda_quant.cuh"
 
 extern "C" {
@@ -35,9 +36,10 @@ struct head_job {
 	const float *weight; /* [dim], weights of the norm; NULL = no norm */
 	float *normed;       /* destination of the normed head, or NULL */
 	struct head_turn turn[HEAD_TURNS];
-	void *plane;           /* cache plane for the head, after its rotation in place; or NULL */
+	void *plane;           /* plane of the KV cache to which the job writes the head, or NULL */
 	int32_t heads, block0; /* heads per token; number of the job's first block */
-	/* number of rotations; in_place: 1 = the only rotation is in place, and kv_put stores its result */
+	/* turns: number of rotations. in_place 1: the job has one rotation, which overwrites the head; kv_put then
+	 * stores the rotated head */
 	int32_t turns, in_place;
 	int32_t type, cap, slot0; /* type, slots and first slot of the plane */
 	float eps;
@@ -45,8 +47,9 @@ struct head_job {
 struct head_args {
 	struct head_job job[HEAD_JOBS];
 	int32_t jobs, n, dim;
-	int32_t dims, neox; /* the same for all rotations of a launch; dims 0: no job rotates yet */
-	int32_t warps;      /* warps of a block */
+	/* rotated dimensions and how they are paired, the same for all jobs; dims 0: no job rotates yet */
+	int32_t dims, neox;
+	int32_t warps; /* warps of a block */
 };
 
 static __device__ void head_put(void *to, int type, const float *row, int dim, int lane)
@@ -66,7 +69,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                     : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* A block of 32 values per pass, quantised as in quant.c. A block with NaN or infinity becomes
+		/* Quantise 32 values per pass, as kernels/common/quant.c does. A block with NaN or infinity becomes
 		 * NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
@@ -204,7 +207,8 @@ static int jobs_apart(const struct head_args *a, const struct head_job *j, const
 	return 1;
 }
 
-/* 1 if job j can also rotate its input x to `out`. A job reads all of x before it writes anything. */
+/* 1 if a rotation to `out` can be added to job j. `out` may be the job's own input x, because a warp reads its whole
+ * head before it writes. */
 static int turn_fits(const struct head_args *a, const struct head_job *j, const float *out, const float *table)
 {
 	struct span reads[READS], writes[WRITES],
@@ -223,8 +227,8 @@ static int turn_fits(const struct head_args *a, const struct head_job *j, const 
 	return 1;
 }
 
-/* 1 if job `at` of the queued launch can be changed to `to` (-1: `to` added) without touching what the other jobs
- * read or write */
+/* 1 if job `to` can replace job `at` of the queued launch: it conflicts with no other job (jobs_apart()). at -1: `to`
+ * is an additional job. */
 static int job_may_become(const struct head_args *a, const struct head_job *to, int at)
 {
 	for (int i = 0; i < a->jobs; i++)
@@ -288,10 +292,11 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* largest group that joins a launch of heads, a warp per group; larger groups take a block of NORM_THREADS threads */
+/* Up to NORM_HEAD values are normed by a warp of head_rows, more by norm_rows with a block of up to NORM_THREADS
+ * threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* apart: groups of a row that have weights of their own */
+/* group: number of values that are normed together. apart: after this many groups the weights repeat. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -299,7 +304,7 @@ struct norm_args {
 	float eps;
 };
 
-/* One block per group. wide 1: four values are read at a time. */
+/* One thread block per group. wide 1: four values are read at a time. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -395,7 +400,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Join a rotation to a queued job that reads x, or writes x as its norm. Return 1 if it joined. */
+/* Add a rotation of x as a step to a queued job that reads x, or whose norm writes x. Return 1 if there is one. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {

@@ -1,10 +1,10 @@
 /* kernels/cuda/cuda_key_sketch.cu - key_sketch (layout: kernels/common/key_sketch.h).
  *
- * The bits are those of the CPU backend: sums are added in the same order, and no multiplication is fused with an
- * addition.
+ * A sketch has the same bits as one of the CPU backend: sums are added in the same order, and no multiplication is
+ * fused with an addition.
  *
- * 1 launch. A thread block codes a block of 256 keys of a KV head. It reads their rows, twice if it needs their
- * mean, and writes 34 bytes for a key of 128 values at 2 bits. */
+ * 1 launch. Each thread block codes 256 keys of a KV head. It reads the keys once, or twice if it computes their mean.
+ * At 2 bits, the code of a key of 128 values takes 34 bytes. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
@@ -24,7 +24,7 @@ static __device__ inline float quad_sum(float x)
 	return __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 1));
 }
 
-/* Compute the mean of 256 keys; 0 for dimensions with NaN or infinity. For all threads of a block. */
+/* Compute the mean of 256 keys; 0 for dimensions with NaN or infinity. Called by all threads of a block. */
 static __device__ inline void mean_of(const struct key_sketch_args &a, float *mean, const uint8_t *rows)
 {
 	for (int32_t d = (int32_t)threadIdx.x; d < a.dim; d += SKETCH_THREADS) {
@@ -36,8 +36,9 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 	}
 }
 
-/* Code one key by four threads: thread j has values j, j + 4, ... of the transformed key x. Write the key's lane of a
- * panel and its scale. If `there` is 0, write nothing; x may then be any key. */
+/* Code one key by four threads; thread j has values j, j + 4, ... of the transformed key x. Write the codes to the
+ * key's lane of its panel (key_sketch.h), and its scale. there 0: write nothing; x is then any key, because all
+ * threads of a warp must take part. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {

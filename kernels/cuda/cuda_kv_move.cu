@@ -1,10 +1,11 @@
-/* kernels/cuda/cuda_kv_move.cu - kv_move: copies entries of a plane to other slots of it; keys are rotated on the
- * way.
+/* kernels/cuda/cuda_kv_move.cu - kv_move: copies KV entries to other slots of the same plane; keys are rotated to their
+ * new positions.
  *
  * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.
- * Consecutive calls share a launch, up to MOVE_PLANES planes: a step of a cache of 28 layers takes 2 launches.
+ * Consecutive calls, for up to MOVE_PLANES planes, share a launch.
  *
- * The list of moves is on the device: moves from or to slots outside of the plane are skipped, not reported. */
+ * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane is
+ * skipped. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
@@ -13,10 +14,10 @@ struct move_plane {
 	uint8_t *plane;
 	const int32_t *move;
 };
-enum { MOVE_PLANES = 56 }; /* maximum number of planes that fit in the argument of a kernel */
+enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch; more do not fit in 1 KiB of arguments */
 
 struct move_args {
-	uint8_t *stage;     /* device memory for [n_kv_head][n] entries, if shared memory is too small */
+	uint8_t *stage;     /* room for copies of the moved entries, [n_kv_head][n], if shared memory is too small */
 	const float *shift; /* RoPE shifts; NULL = copy entries unchanged */
 	int64_t row_bytes, move_cols;
 	uint64_t shifted; /* bit p: the entries of plane p are rotated */
@@ -84,7 +85,7 @@ static __device__ inline void row_copy(uint8_t *to, const uint8_t *from, int64_t
 			((uint16_t *)to)[i] = ((const uint16_t *)from)[i];
 }
 
-/* Return a b + c d with little more than one rounding: a key may be rotated many times. */
+/* Return a b + c d with an error of little more than one rounding, so that a key can be rotated many times. */
 static __device__ inline float two_products(float a, float b, float c, float d)
 {
 	float w = __fmul_rn(c, d), rest = __fmaf_rn(c, d, -w);
@@ -143,7 +144,7 @@ static __device__ inline void move_read(const struct move_view &a, int32_t i, ui
 		row_copy(stage + i * a.row_bytes, from, a.row_bytes);
 }
 
-/* If two moves have the same target, the later one wins: a warp first looks for later moves to its target. */
+/* Write entry i to its target slot, unless a later move has the same target. */
 static __device__ inline void move_write(const struct move_view &a, int32_t i, const uint8_t *stage)
 {
 	struct row_move m = move_of(a, i);
@@ -190,7 +191,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* 1 if the moves of `a`, which has one plane, can join launch b */
+/* 1 if call `a`, for one plane, can be added to the queued launch b */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||

@@ -1,16 +1,15 @@
-/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Up to eight tokens: kernels that read quantised weights
- * (cuda_gemv.cu). More: cuBLAS.
+/* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Products of up to eight tokens are computed by cuda_gemv.cu,
+ * of more tokens by cuBLAS.
  *
- * For cuBLAS, x is converted to f16 [n][cols]; a token with values outside of the range of f16 is scaled by a power
- * of two. f16 weights are used as they are. Other weights are converted to f16, a number of rows at a time (mostly
- * a whole matrix), scaled by a power of two that load_weight() chose for the matrix. cuBLAS multiplies and sums in
- * f32. One more kernel undoes the scaling and applies bias, accumulation and act(gate) * up; it returns at once if
- * there is nothing to do.
+ * For cuBLAS, x is converted to f16; a token with values outside of the range of f16 is scaled by a power of two.
+ * Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a time; a matrix outside of the
+ * range of f16 is scaled by a power of two. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and
+ * applies bias, accumulation and act(gate) * up.
  *
  * Precision: f16 has 11 bits, so x and converted weights each have an error of about 2e-8 (NMSE).
  *
- * Launches: up to eight tokens 1 or 2, for the whole group of products. More tokens: 1 for x; per product 1 for
- * each converted range of rows, 1 cuBLAS product per range, and 1 to finish. */
+ * Launches for up to eight tokens: 1 or 2 for all products of a call. For more tokens: 1 for x; for each product 2 per
+ * converted range of rows (conversion, cuBLAS) and 1 to finish. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
@@ -78,7 +77,8 @@ __global__ void x_to_half(struct half_x_args a)
 }
 
 struct finish_args {
-	const float *a, *up; /* products [n][rows]; up: second product of a gated unit, or NULL */
+	/* a: product [n][rows]; up: product with the up weight of a gated feed-forward, or NULL */
+	const float *a, *up;
 	float *out;
 	const float *bias, *up_bias; /* [rows], or NULL */
 	const int32_t *exponent;     /* exponents of the tokens' scales */
@@ -149,7 +149,7 @@ static int many_room(struct cuda *c, const struct weight_rows *w)
 	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
 }
 
-/* Compute out [n][rows] = x w^T. The scales of x and w still have to be undone. */
+/* Compute out [n][rows] = x w^T, with x and w scaled. product_finish() undoes the scaling. */
 static void many_times(struct cuda *c, const struct many *k, const struct weight_rows *w,
                        const struct weight_head *head, float *out)
 {

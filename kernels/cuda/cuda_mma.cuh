@@ -1,13 +1,13 @@
 /* kernels/cuda/cuda_mma.cuh (private to kernels/cuda/) - tensor core products of a warp, and asynchronous copies
  * to shared memory.
  *
- * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32. Lane 4 g + t holds
+ * One product of a warp is C[16][8] += A[16][16] B[16][8], A and B in f16 or bf16, C in f32. Lane 4 g + t has
  *
  *     A  a[0], a[1]  rows g and g + 8, columns 2t and 2t + 1       a[2], a[3]  the same rows, columns 2t + 8 and 2t + 9
- *     B  b0          rows 2t and 2t + 1 of column g                b1          rows 2t + 8 and 2t + 9
- *     C  c[0], c[1]  row g, columns 2t and 2t + 1                  c[2], c[3]  row g + 8
+ *     B  b0          rows 2t and 2t + 1 of column g                b1          rows 2t + 8 and 2t + 9 of column g
+ *     C  c[0], c[1]  row g, columns 2t and 2t + 1                  c[2], c[3]  row g + 8, the same columns
  *
- * two values to a word, the first in its low half. */
+ * A word of A or B has two values, the first one in its low half. */
 #ifndef WEIR_CUDA_MMA_CUH
 #define WEIR_CUDA_MMA_CUH
 
@@ -68,7 +68,7 @@ static __device__ inline void mma16(as_bf16, float c[4], const uint32_t a[4], ui
 		: "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* Start copying 16 bytes from device to shared memory; complete after copies_wait(). Writes zeros unless `there`. */
+/* Start copying 16 bytes from device to shared memory, or zeros if `there` is 0. copies_wait() waits for the copy. */
 static __device__ inline void copy16(void *shared, const void *from, int there)
 {
 	asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"((uint32_t)__cvta_generic_to_shared(shared)),
@@ -80,8 +80,8 @@ static __device__ inline void copies_end(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* Wait until at most the last LEFT groups of this thread's copies are incomplete. A barrier makes them visible to
- * other threads. */
+/* The copies up to a copies_end() are a group. Wait until all groups of this thread are complete, except the last
+ * LEFT. Other threads see the copied bytes after a barrier. */
 template <int LEFT> static __device__ inline void copies_wait(void)
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
@@ -114,7 +114,7 @@ template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], 
 	__syncwarp();
 }
 
-/* The emulator completes a copy as late as allowed, in copies_wait(). */
+/* The emulator completes a copy as late as allowed, in copies_wait(), so that tests find a missing wait. */
 static inline void copy16(void *shared, const void *from, int there)
 {
 	host_copy(shared, from, there);

@@ -1,11 +1,13 @@
-/* kernels/cuda/cuda_probe.cu - attention mass and spread, from the scores that attention wrote.
+/* kernels/cuda/cuda_probe.cu - attention mass and spread (struct attn_probe), from the scores that the attention
+ * kernels stored.
  *
- * Mass, 1 launch: a thread has a column. For each token in order, it reduces the heads to one number and adds it.
+ * Mass: 1 launch, with a thread per slot. For each token in order, the thread reduces the probabilities of several
+ * heads to one number and adds it.
  *
- * Spread, the number of slots that hold a share of the probability, 1 launch: a block has a (token, head). It
- * counts and sums the probabilities in bins of 1/64 octave, in integers, so the order of additions does not matter.
- * It then adds up the bins from the highest one until the share is reached. Within the last bin all probabilities
- * count as their mean. */
+ * Spread, the smallest number of slots whose probabilities sum to a share: 1 launch, with a block per token and head.
+ * It counts and sums the probabilities in bins of 1/64 octave, as integers, so that the order of additions does not
+ * matter. It then adds up the bins from the highest one until the share is reached. In the last bin, every probability
+ * counts as the mean of the bin. */
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
@@ -24,10 +26,10 @@ struct mass_args {
 	const float *score, *max, *sum, *weight;
 	const float *from; /* initial values of the sums; NULL = from `out` */
 	float *out;
-	/* own: the first column of the call's own tokens. If `from` is set, their sums start at 0. */
+	/* own: first column of the call's own tokens; with `from`, the sums of these columns start at 0 */
 	int64_t stride, ld, own;
 	int32_t cols, skip; /* columns with mass; columns before these */
-	int32_t n;          /* tokens; the last token sees all columns except the last `hidden` */
+	int32_t n;          /* number of tokens; the last token does not see the last `hidden` columns */
 	int32_t hidden;
 	int32_t n_head, heads; /* heads of the model; heads of one reduction */
 	int32_t reduce;
@@ -52,7 +54,7 @@ static __device__ inline float median_of(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* HEADS: maximum number of heads of a median; 1 = no median is needed. */
+/* HEADS: maximum number of heads for REDUCE_MEDIAN; 1 for other reductions. */
 template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
@@ -134,8 +136,8 @@ struct spread_args {
 	float share;
 };
 
-/* Return how many columns hold the share. The bins above b have n columns with the sum `below`; columns of the
- * bins from b on are added. Inside the last bin the result is computed as on the CPU. */
+/* Return how many columns are needed to reach the share. The bins before b, of higher probabilities, have n columns
+ * with the sum `below`. Inside the last bin, the formula is that of the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {

@@ -4,34 +4,37 @@
  * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes.
  * So a row of a quantised weight is stored as planes, each aligned to 16 bytes:
  *
- *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32
- *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block
- *     head      scales and minimums: 2 or 4 bytes per block, or 8 or 16 per 256 weights, as in the file
+ *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32 weights
+ *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block of 32
+ *     head      scales and minimums: 2 or 4 bytes per block of 32; or 8 or 16 bytes per 256 weights, as in the file
  *     head2     factors that all scales of 256 weights share, unless they are in `head`
  *
- * Nothing is rounded, and a row has the same size as in the file, with two exceptions: for 3 bits the scales are
- * unpacked to bytes; for MXFP4 the scales, powers of two, are stored as upper halves of floats.
+ * Nothing is rounded. A row has the same size as in the file, with two exceptions: for 3 bits, the scales are
+ * unpacked to bytes; for MXFP4, the scales, powers of two, are stored as upper halves of floats.
  *
- * A block of 32 is read as eight words of four levels, the operands of __dp4a(). Word k has weights 4k .. 4k+3:
+ * The integer stored for a weight is its level: weight = scale * (level - offset), or scale * level + minimum, with
+ * one scale and minimum per 32 or per 16 weights. __dp4a() multiplies words of four levels. A block of 32 has eight
+ * such words; word k has levels 4k .. 4k + 3, made from
  *
  *     8 bits    word k of the block's main bytes
- *     4 bits    low (k < 4) or high nibbles of main word k & 3
- *     4 bits looked up in a table (IQ4, MXFP4): the low or high half of main word k & 3, four nibbles in a row: a selector of bytes
- *     2 bits    bits 2 (k & 3) of every byte of main word k >> 2
- *     extra     bit k of every byte (1 bit), or bits 2 (k & 3) of every byte of word k >> 2 (2 bits)
+ *     4 bits    the low (k < 4) or high (k >= 4) nibbles of main word k & 3
+ *     IQ4, MXFP4: the low (k < 4) or high half of main word k & 3: four nibbles, which select four bytes of a table
+ *     2 bits    bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of main word k >> 2
+ *     extra     1 bit: bit k of every byte; 2 bits: those two bits of every byte of extra word k >> 2
  *
- * Weight = scale * (level - offset), or scale * level + minimum, with one scale and minimum per 32 or per 16
- * weights. Float weights keep their values; rows are padded to 16 bytes. */
+ * Float weights keep their values; rows are padded to 16 bytes. */
 #ifndef WEIR_CUDA_QUANT_CUH
 #define WEIR_CUDA_QUANT_CUH
 
 #include "kernels/cuda/cuda.cuh"
 
-enum { LAYOUT_PLAIN, LAYOUT_WEIGHT }; /* tensor.layout: plain rows; or a weight_head and then rows of planes */
+/* Values of tensor.layout. LAYOUT_PLAIN: rows as in the file. LAYOUT_WEIGHT: a struct weight_head, then rows of
+ * planes. */
+enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };
 
 /* Header in front of the rows of a weight. */
 struct weight_head {
-	uint32_t largest; /* bits of the weight's largest magnitude; unset for f16, which is not converted */
+	uint32_t largest; /* the largest magnitude of the matrix, as the bits of a float; not set for f16 weights */
 	uint32_t unused[63];
 };
 
@@ -43,11 +46,13 @@ struct weight_rows {
 	int32_t rows, cols, type;
 };
 
-/* Describe the rows of weight t (cuda_weights.cu). Return 0, or -1 with the error set if t is not a weight. */
+/* Set *out to the address and layout of weight t (cuda_weights.cu). Return 0, or -1 with the error set if t is not a
+ * weight. */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
-/* Return the device address of the header that scales a conversion to f16; NULL = no scaling. */
+/* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not
+ * scaled. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
-/* Convert rows row0 .. row0 + n - 1 to f16 [n][cols]; with a head, scaled by 2^half_exponent(largest). */
+/* Convert n rows from row0 on to f16 [n][cols]. If there is a weight_head, scale them by 2^half_exponent(largest). */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
                       void *out);
 
@@ -85,8 +90,8 @@ __host__ __device__ constexpr bool quant_table(int t)
 
 /* ---- levels ---- */
 
-/* Look up four of the 16 values of a type with a table (nibble_values() on the CPU), by the four low nibbles of
- * `sel`: three bits of a nibble select from each half of the table, the fourth bit selects the half. */
+/* Return four of the 16 values in type T's table (nibble_values() on the CPU), selected by the four low nibbles of
+ * sel. The low three bits of a nibble select a value in both halves of the table; its high bit selects the half. */
 template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32_t sel)
 {
 	uint32_t low = sel & 0x7777u;
@@ -98,8 +103,8 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return levels 4 k .. 4 k + 3 of a block. m, e: the main word and the extra word that quant_main_word() and
- * quant_extra_word() name. */
+/* Return levels 4 k .. 4 k + 3 of a block. m, e: the words of its main and extra planes with the numbers
+ * quant_main_word() and quant_extra_word(). */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {
 	uint32_t q;
@@ -147,7 +152,8 @@ static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p)
 	return __ldg((const unsigned *)p);
 }
 
-/* Return the scale words of a block for quant_scale(); for types of two bits those of the block and its neighbour. */
+/* Load the words with a block's scales and minimums. They may also have those of other blocks; quant_scale()
+ * selects. */
 template <int T>
 static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
@@ -182,14 +188,14 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 	return h;
 }
 
-/* Convert a small integer to float by putting it into the low bits of 2^23. Conversion instructions have a quarter
- * of this rate. */
+/* Convert an integer below 2^23 to float, by putting it into the low bits of the float 2^23. A conversion instruction
+ * has a quarter of the throughput. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;
 }
 
-/* Compute scale s and minimum m of half i of a block. Every step is rounded as in the reference conversion. */
+/* Compute scale s and minimum m of half i of a block. Every operation is rounded as in dtype_to_f32(). */
 template <int T>
 static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, int i, float *s, float *m)
 {
@@ -204,7 +210,8 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 		break;
 	case DT_Q4_K:
 	case DT_Q5_K: {
-		/* Eight scales and minimums of six bits: the first four contiguous, the others in two parts. */
+		/* There are eight scales and eight minimums of 6 bits. The first four of each have a byte of their
+		 * own; the other four are split over two bytes. */
 		int by = 8 * (block & 3);
 		uint32_t a = h.y >> by, b = h.z >> by, c = h.w >> by;
 		bool late = block & 4;
@@ -239,7 +246,7 @@ static __device__ __forceinline__ void quant_scale(const uint4 &h, int block, in
 
 /* ---- weights as floats, where speed does not matter ---- */
 
-/* Convert weights 8j .. 8j+7 of a row, with the bits of the reference conversion. */
+/* Convert weights 8j .. 8j+7 of a row, with the same bits as dtype_to_f32(). */
 template <int T>
 static __device__ __forceinline__ void quant_eight(const weight_rows &w, const uint8_t *row, int j, float v[8])
 {
@@ -271,8 +278,8 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* Do what quant_eight() does, for any type. n: how many of the eight values the row has; rows of floats may have
- * any length. */
+/* Convert weights 8j .. 8j+7 of row `at`, for any type. A row of floats may end within these eight: n = how many it
+ * has; the others become 0. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;
@@ -299,8 +306,8 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 
 /* ---- range of f16 ---- */
 
-/* Return the exponent e for which values up to `largest` (bits of a magnitude), times 2^e, are in the range of f16.
- * 0 if they already are, and for 0, infinity and NaN. */
+/* Return e such that values up to `largest` (the bits of a float), multiplied by 2^e, are in the range of f16. e is 0
+ * if they already are, and if `largest` is 0, infinity or NaN. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;

@@ -1,5 +1,5 @@
 /* kernels/cuda/cuda_recurrent.cu - operations of layers that keep a state instead of a KV cache: short convolutions,
- * the gated delta rule, state spaces, gates. 1 launch each. */
+ * the gated delta rule, state spaces, gates. Each takes 1 launch. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 /* ---- short convolutions ---- */
@@ -11,7 +11,7 @@ struct conv_args {
 	int32_t n, taps, gated;
 };
 
-/* Return the input of token i: u, or B * x of a gated convolution. A token before the call (i < 0) is in the
+/* Return the input u of token i in column c (struct short_conv). For a token before the call (i < 0) it is in the
  * state. */
 static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t c)
 {
@@ -21,7 +21,7 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
-/* A thread has one column of one token. Threads of row n, after the last token, write a column of the next state. */
+/* One thread per column and token. One more row of threads, for i = n, writes the next state. */
 __global__ void short_conv_kernel(struct conv_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -69,7 +69,7 @@ struct delta_args {
 	int32_t n, key_heads, value_heads, key_dim, value_dim, grouped;
 };
 
-/* A thread has a column of one value head's state, for all tokens. */
+/* One thread per column of a value head's state; it loops over all tokens. */
 __global__ void delta_rule_kernel(struct delta_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y;
@@ -140,7 +140,7 @@ struct space_args {
 	int32_t n, heads, groups, state_dim, head_dim;
 };
 
-/* A thread has a column of one head's state, for all tokens. */
+/* One thread per column of a head's state; it loops over all tokens. */
 __global__ void state_space_kernel(struct space_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y,

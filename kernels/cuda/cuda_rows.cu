@@ -1,5 +1,5 @@
 /* kernels/cuda/cuda_rows.cu - layernorm, gelu, axpby, copy, columns, take_rows, add_rows: operations on rows of
- * floats. 1 launch each. */
+ * floats. Each takes 1 launch. */
 #include "kernels/cuda/cuda.cuh"
 
 /* ---- layer norms, GELU ---- */
@@ -13,7 +13,7 @@ struct layernorm_args {
 	float eps;
 };
 
-/* Return the sum of x over all threads of a block. part: one float per warp. For all threads of a block. */
+/* Return the sum of x over all threads of a block, which all must call it. part: scratch, one float per warp. */
 static __device__ float block_sum(float x, float *part)
 {
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP;
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernor
 		left += d;
 		squares += d * d;
 	}
-	/* what the rounded mean is off by */
+	/* the rounding error of the mean */
 	left = block_sum(left, part) / (float)a.cols;
 	squares = block_sum(squares, part) / (float)a.cols - left * left;
 	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));
@@ -135,7 +135,6 @@ struct copy_args {
 	int64_t n;
 };
 
-/* Four values per thread, or one, in a loop with the stride of the grid. */
 __global__ void copy_fours(struct copy_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
@@ -178,7 +177,7 @@ struct columns_args {
 	int32_t n, rows;
 };
 
-/* Neighbouring threads read columns of one row, which are near each other in memory. */
+/* Neighbouring threads read columns of the same row, which are near each other in memory. */
 __global__ void columns_kernel(struct columns_args a)
 {
 	int32_t i = (int32_t)(blockIdx.y * blockDim.x + threadIdx.x), row = (int32_t)blockIdx.x;
@@ -223,7 +222,7 @@ __global__ void take_rows_kernel(struct rows_args a)
 		a.out[i * a.cols + c] = a.x[a.row[i] * a.cols + c];
 }
 
-/* A thread has a column and adds the rows in order, because several may have the same target row. */
+/* One thread per column adds all rows in order, because several rows may have the same target. */
 __global__ void add_rows_kernel(struct rows_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
