@@ -1,19 +1,17 @@
 /* kernels/cuda/cuda_scan.cu - key_scan: scores of all keys of a layer for one token.
  *
- * 2 launches. The first computes raw scores, and the maximum and the sum of exponentials of each tile (a range of
- * keys). The second computes the log softmax of every query head and reduces it over the group. page_scan
+ * 2 launches. The first computes raw scores and, for each tile (a range of keys), their maximum and the sum of
+ * exponentials. The second computes the log softmax of every query head and reduces it over the group. page_scan
  * (cuda_compare.cu) uses the same launches.
  *
- * Sketches are read once per KV head and eight query heads: 34 bytes for a key of 128 values at 2 bits. 4 bytes per
- * query head are written and read again. Products run on the tensor cores, in bytes: a panel of 16 keys times 8
- * queries. A lane's word of a panel, shifted and masked, is the operand, so a key takes a few instructions, and the
- * scan runs at the speed of memory. Dots are integers, and later steps are those of the CPU, so raw scores from a
- * sketch have the CPU's bits.
+ * Key sketches (low-bit codes of keys, kernels/common/key_sketch.h): tensor cores multiply a panel of 16 keys with 8
+ * queries, in bytes. A word of the panel, shifted and masked, is an operand. So a key takes only a few instructions,
+ * and memory bandwidth limits the scan: 34 bytes for a key of 128 values at 2 bits, read once for 8 query heads.
+ * Products are summed as integers, so raw scores have the same bits as on the CPU.
  *
- * Planes: a row is read by eight lanes, 16 bytes each, sixteen rows of a warp at a time. Sums are floats.
+ * Planes (the keys themselves): eight lanes read a row, 16 bytes each; a warp reads 16 rows at a time. Sums are floats.
  *
- * The number of blocks is computed from the number of keys, rounded up to a power of two. The order of sums depends
- * on shapes only. */
+ * The number of blocks is computed from the number of keys, rounded up to a power of two. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum {
@@ -24,7 +22,7 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Set the counters of later launches to 0, by the first block of a KV head. */
+/* Clear the words scan_launch.zero, counters of later launches. The first block of each KV head does it. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -52,7 +50,7 @@ static __device__ inline void softmax_shuffle(struct softmax *a, int distance, f
 	softmax_join(a, max, sum, mult);
 }
 
-/* Merge part[head][warp] over the warps of a block, and store the tile's maximum and sum. */
+/* Merge part[head][warp] over the warps of a block, and store the maximum and the sum of the tile for each head. */
 static __device__ inline void scan_tile_end(const struct scan_launch &a, struct softmax (*part)[SCAN_WARPS],
                                             const float *mult, int32_t head0, int32_t n_q)
 {
@@ -74,11 +72,11 @@ static __device__ inline void scan_tile_end(const struct scan_launch &a, struct 
 
 /* ---- sketches ---- */
 
-/* C[16][8] += A[16][32] B[32][8] in bytes, A unsigned, B signed. Lane 4 g + t has
+/* A tensor core product of a warp, in bytes: C[16][8] += A[16][32] B[32][8], A unsigned, B signed. Lane 4 g + t has
  *
- *     A  a[0], a[1]  rows g and g + 8, columns 4t .. 4t + 3       a[2], a[3]  the same rows, columns 4t + 16 ..
- *     B  b0          rows 4t .. 4t + 3 of column g                b1          rows 4t + 16 ..
- *     C  c[0], c[1]  row g, columns 2t and 2t + 1                 c[2], c[3]  row g + 8 */
+ *     A  a[0], a[1]  rows g and g + 8, columns 4t .. 4t + 3       a[2], a[3]  the same rows, columns 4t + 16 .. 4t + 19
+ *     B  b0          rows 4t .. 4t + 3 of column g                b1          rows 4t + 16 .. 4t + 19 of column g
+ *     C  c[0], c[1]  row g, columns 2t and 2t + 1                 c[2], c[3]  row g + 8, the same columns */
 #ifdef __CUDACC__
 static __device__ inline void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
@@ -107,8 +105,9 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a warp's transformed query x to bytes: x = mult * hi, or, if wide, mult * (256 hi + lo); return mult.
- * hi, lo: [groups * 64]. sum [groups][SCAN_HEADS]: the sum of each group, times the largest code of a key. */
+/* Quantise a transformed query x to bytes and return mult: scale * x is about mult * hi or, if wide, mult * (256 hi +
+ * lo). hi, lo: [groups * 64]. sum [groups][SCAN_HEADS]: the sum of each group of 64 integers, times `most`, the
+ * largest code of a key. Called by all lanes of a warp. */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
@@ -117,8 +116,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* Four query values are multiplied with the same byte of a key; size = the largest sum of their
-	 * magnitudes. */
+	/* At 2 bits, four values share a byte of the key. Their magnitudes are added, as on the CPU, where the sum of
+	 * four products must fit a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 
@@ -160,8 +159,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Return q . mean * unit, the score of a block's mean key, by a warp. The sum has sixteen chains, which are added
- * in the same order as on the CPU. */
+/* Return q . mean * unit, which is added to the scores of all keys of a block with this mean. Sixteen partial sums
+ * are added in the same order as on the CPU. Called by all lanes of a warp. */
 static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -174,9 +173,9 @@ static __device__ inline float mean_score(const float *q, const float *mean, int
 	return __fmul_rn(sum, unit);
 }
 
-/* Compute the scores of two panels of sixteen keys with eight queries. Lane 4g + t gets in s[..][0] and s[..][1]
- * queries 2t and 2t + 1 with key g, in s[..][2] and s[..][3] with key g + 8. Both panels are loaded before either
- * is used. other: offset of the second panel; base: scores of the block's mean. */
+/* Compute the scores of two panels of 16 keys with eight queries. In lane 4 g + t, s[p][0] and s[p][1] are the scores
+ * of key g of panel p with queries 2t and 2t + 1; s[p][2] and s[p][3] are those of key g + 8. other: byte offset of
+ * the second panel. base: scores of the block's mean. Both panels are loaded before either is used. */
 template <int BITS>
 static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, int64_t other, const uint16_t *scales,
                                            const uint2 *frag, const int32_t *sum, const float *base, int32_t dim)
@@ -207,7 +206,7 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* A product may take the 64 values in any order, if both operands use the same one:
+			/* The 64 values of a group may be multiplied in any order. This is the order of
 			 * query_place(). */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
@@ -234,7 +233,8 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 	}
 }
 
-/* Return the first of the four values of a group that lane t has in operand word `part` of step h. */
+/* Return the index, in a group of 64 values, of the first of the four values that lane t has in operand word `part`
+ * of product h. */
 template <int BITS> static __device__ inline int32_t query_place(int h, int part, int32_t t)
 {
 	return BITS == 2   ? 16 * t + 8 * h + 4 * part
@@ -246,14 +246,14 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 {
 	size_t groups = (size_t)sketch_groups(dim), planes = bits == 2 ? 1 : 2;
 
-	/* What is added: operands, sums, bytes, transformed queries, scores of means (struct sketch_memory) */
+	/* the members of struct sketch_memory, in order */
 	return groups * planes * 2 * WARP * sizeof(uint2) + groups * SCAN_HEADS * sizeof(int32_t) +
 	       planes * SCAN_HEADS * groups * SKETCH_GROUP + (size_t)SCAN_HEADS * (size_t)dim * sizeof(float) +
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Return the number of blocks per multiprocessor, for __launch_bounds__. More blocks would leave too few
- * registers: the compiler would load a panel in pieces. */
+/* Return the number of thread blocks per multiprocessor, for __launch_bounds__. With more, a thread has too few
+ * registers to load a panel at once. */
 template <int BITS> constexpr int scan_blocks()
 {
 	return BITS == 4 ? 2 : 3;
@@ -284,8 +284,8 @@ static __device__ __forceinline__ struct sketch_memory sketch_memory_of(uint2 *f
 	return m;
 }
 
-/* Prepare one query for each warp, zeros beyond the n_q queries: its bytes and their factor mult, and the scores of
- * the means of the blocks in k0 .. k1 - 1. */
+/* Prepare a query in each warp; those beyond n_q are zeros. Compute its bytes, their factor mult, and its scores with
+ * the means of the blocks of keys k0 .. k1 - 1. */
 template <int BITS>
 static __device__ __forceinline__ void sketch_queries(const struct sketch_memory &m, const struct scan_launch &a,
                                                       const uint8_t *keys, float *mult, int32_t head0, int32_t n_q,
@@ -314,7 +314,7 @@ static __device__ __forceinline__ void sketch_queries(const struct sketch_memory
 	}
 }
 
-/* Arrange the bytes of the queries as operands; for all threads of a block. */
+/* Arrange the bytes of the queries as operands of products. Called by all threads of a block. */
 template <int BITS> static __device__ __forceinline__ void sketch_operands(const struct sketch_memory &m)
 {
 	constexpr int PLANES = BITS == 2 ? 1 : 2;
@@ -328,8 +328,8 @@ template <int BITS> static __device__ __forceinline__ void sketch_operands(const
 	}
 }
 
-/* Store the scores of two panels from panel_scores() and add them to this lane's running softmax of queries 2t, 2t
- * + 1. Keys from k1 on do not count. */
+/* Store the scores of two panels, and add them to this lane's running softmax of queries 2t and 2t + 1. Keys from k1
+ * on are ignored. */
 static __device__ __forceinline__ void sketch_panels_end(const struct scan_launch &a, float (&s)[2][4],
                                                          struct softmax (&soft)[2], const float *mult, int32_t head0,
                                                          int32_t n_q, int32_t k, int32_t k1)
@@ -385,7 +385,7 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 		                       (int64_t)(k % SKETCH_BLOCK / SKETCH_PANEL) * a.panel_bytes;
 		float s[2][4];
 
-		/* After the last panel: use this panel again; its scores are dropped. */
+		/* If there is no second panel, the first is computed twice; the second result is dropped. */
 		panel_scores<BITS>(s, panel, k + SKETCH_PANEL < k1 ? a.panel_bytes : 0, scales + k % SKETCH_BLOCK,
 		                   m.frag, m.sum, m.base + (k - k0) / SKETCH_BLOCK * SCAN_HEADS, a.dim);
 		sketch_panels_end(a, s, soft, mult, head0, n_q, k, k1);
@@ -403,8 +403,9 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Add up R sums, each spread over eight lanes. At the end each lane has R / 8 totals; if R < 8, it has one total,
- * the same as 8 / R lanes. Return the index of the lane's first total. */
+/* Each of eight lanes has R partial sums; add them up over the lanes. If R >= 8, each lane then has R / 8 of the R
+ * totals. If R < 8, each lane has one total, and 8 / R lanes have the same one. Return the index of the lane's first
+ * total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;
@@ -428,10 +429,10 @@ template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t l
 	return first;
 }
 
-enum { ANY_TYPE = -1 }; /* for rows whose length no specialised kernel takes: rare and slow */
+enum { ANY_TYPE = -1 }; /* template argument TYPE for rows that row_eight_of() cannot read: rare and slow */
 
-/* Write the scaled queries to q [HEADS][width], zeros from dim on and for heads >= n_q. For all threads of a
- * block. */
+/* Write the scaled queries to q [HEADS][width]; zeros from column dim on, and for heads >= n_q. Called by all threads
+ * of a block. */
 template <int HEADS>
 static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
                                                     int32_t width)
@@ -442,16 +443,17 @@ static __device__ __forceinline__ void rows_queries(float *q, const struct scan_
 		int32_t r = i / width, d = i % width;
 		float x = r < n_q && d < a.dim ? a.q[(int64_t)(head0 + r) * head_dim + d % head_dim] * a.scale : 0;
 
-		/* A page's row has minima, then maxima. Negative query values multiply the minima and positive ones
-		 * the maxima, which gives an upper bound of the product. */
+		/* A page's row has the minima of its keys, then the maxima. Negative query values multiply the minima
+		 * and positive ones the maxima, which gives an upper bound of the product. */
 		if (a.pages)
 			x = d < head_dim ? x > 0 ? 0 : x : x > 0 ? x : 0;
 		q[i] = x;
 	}
 }
 
-/* Compute partial products of ROW_KEYS keys with all queries, acc [HEADS][ROW_KEYS]. Keys are key0, key0 + WARP /
- * ROW_LANES, ...; past the last key the last key is used. A lane has every eighth group of eight values. */
+/* Compute partial products of ROW_KEYS keys with all queries, acc [HEADS][ROW_KEYS]. The keys are key0, key0 + WARP /
+ * ROW_LANES, ...; in place of a key past the last one, the last key is read. at: number of the lane among the
+ * ROW_LANES lanes of a key; a lane multiplies every eighth group of eight values. */
 template <int HEADS, int TYPE>
 static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS], const uint8_t *keys, const float *q,
                                                  const struct scan_launch &a, int32_t key0, int32_t k1, int32_t width,
@@ -487,13 +489,13 @@ static __device__ __forceinline__ void rows_dots(float (&acc)[HEADS * ROW_KEYS],
 	}
 }
 
-/* TYPE is a template argument because the compiler loads all rows of a pass together only if there is no branch
- * between the loads. */
+/* TYPE is a template argument, because a branch between the loads of a pass would keep the compiler from issuing all
+ * of them together. */
 template <int HEADS, int TYPE>
 static __global__ void __launch_bounds__(SCAN_THREADS, ROWS_BLOCKS) scan_rows(struct scan_launch a)
 {
-	/* R: sums of eight lanes in a pass; HAVE: totals per lane at the end; SAME: lanes with the same total;
-	 * SHARE: lanes per head. */
+	/* R: partial sums of a lane. After fold_lanes() a lane has HAVE totals; SAME lanes have the same total; SHARE
+	 * lanes have totals of the same head. */
 	constexpr int R = HEADS * ROW_KEYS, HAVE = R > (int)ROW_LANES ? R / ROW_LANES : 1,
 		      SAME = R < (int)ROW_LANES ? ROW_LANES / R : 1;
 	constexpr int SHARE = ROW_LANES / HEADS;
@@ -559,7 +561,7 @@ template <int TYPE> static scan_fn *rows_fn(int32_t heads)
 	                    : scan_rows<8, TYPE>;
 }
 
-/* Return the kernel of the first launch, which computes *heads heads of a group per block. */
+/* Return the kernel of the first launch. *heads = number of query heads that a block computes. */
 static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 {
 	*heads = SCAN_HEADS;
@@ -607,14 +609,13 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* As many blocks as the device runs at the same time, all with the same number of passes, so that no block
-	 * waits for another one. */
+	/* Launch as many blocks as the device runs at the same time, each with the same number of passes. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()
 	                      : ROWS_BLOCKS;
 	room = (int64_t)c->info.processors * each / ((int64_t)a->n_kv_head * cuda_blocks(l->group, chunk));
-	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* of a sketch: one block of keys */
+	step = SCAN_WARPS * (l->bits == 16 ? WARP_KEYS : 2 * SKETCH_PANEL); /* keys that a block scans in one pass */
 	blocks = (power - 1) / step + 1;
 	if (blocks > room)
 		blocks = room > 1 ? (int32_t)room : 1;

@@ -3,11 +3,11 @@
  *
  *     cuda_key_sketch.cu   key sketches
  *     cuda_scan.cu         scores of keys
- *     cuda_topk.cu         the k highest scores; scan and topk together
- *     cuda_topk_sample.cu  a sample of the other slots
- *     cuda_topk_order.cu   wide pools before the selection; the order of the selected slots
+ *     cuda_topk.cu         the k highest scores; scan and topk in one call
+ *     cuda_topk_sample.cu  a sample of the slots that are not selected
+ *     cuda_topk_order.cu   max-pooling of scores with wide windows; ordering of the selected slots
  *     cuda_kv_move.cu      moves KV entries inside a plane
- *     cuda_compare.cu      pages and the drift of queries, for the comparison policies quest and refresh */
+ *     cuda_compare.cu      operations that only the policies quest and refresh use: pages, drift of queries */
 #ifndef WEIR_CUDA_SELECT_CUH
 #define WEIR_CUDA_SELECT_CUH
 
@@ -20,7 +20,8 @@ extern "C" {
 #include "kernels/common/key_sketch.h"
 }
 
-/* Reserve n values of `size` bytes in a scratch buffer that is *at bytes long so far; return their offset. */
+/* Reserve n values of `size` bytes at the end of a scratch buffer and return their offset. *at: length of the buffer
+ * so far. */
 static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 {
 	size_t from = *at;
@@ -33,8 +34,9 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 
 /* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). */
 struct scan_scores {
-	const float *score; /* [n_head][ld]: raw scores; times mult they are the scores */
-	/* [n_head][tiles], for each tile of rows: largest raw score; sum of exp((score - max) * mult) */
+	const float *score; /* [n_head][ld]: raw scores; multiplied by mult they are the scores */
+	/* [n_head][tiles], for each tile (a range of keys): the largest raw score; the sum of exp((score - max) *
+	 * mult) */
 	const float *max, *sum;
 	const float *mult; /* [n_head]: factor from raw scores to scores */
 	float *out;        /* [n_kv_head][out_cols]: the output of the scan */
@@ -43,7 +45,7 @@ struct scan_scores {
 	struct cuda_predicate when;
 };
 
-/* Arguments of a scan's first launch. Its rows are keys of a sketch or a plane, or, if `pages`, page bounds. */
+/* Arguments of a scan's first launch. It scans keys of a sketch or of a plane; if `pages` is 1, page bounds. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
@@ -63,8 +65,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* Compute, for each query head r of a KV head, lse[r] = log of the sum of exponentials and factor[r] = mult. For
- * all threads of a block; ends with a barrier. */
+/* Compute for each query head r of a KV head: lse[r] = log of the sum of exponentials over all keys; factor[r] =
+ * mult. Called by all threads of a block; ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;
@@ -90,8 +92,8 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* Compute the output of N keys from k on, `step` apart: the maximum, or the log of the mean, over the group. Past
- * the last key the last key is computed again. All scores of a query head are loaded before any is used. */
+/* Compute the output of N keys: k, k + step, ... It is the maximum of the log softmax over the query heads of the
+ * group, or the log of the mean softmax. In place of a key past the last one, the last key is computed. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)
@@ -120,20 +122,21 @@ static __device__ inline void scan_outputs(float out[N], const struct scan_score
 		out[j] += logf(sum[j] / (float)s.group);
 }
 
-/* Check key_scan()'s operands, get memory and start the first launch. Return 0, -1 with the error set, or 1 if
- * there are no keys. zero [n_kv_head][n_zero]: words that the launch clears, or NULL. */
+/* Check key_scan()'s operands, allocate memory and start the first launch. Return 0; 1 if there are no keys; -1 with
+ * the error set. zero [n_kv_head][n_zero]: words that the launch clears, or NULL. */
 int scan_start(struct cuda *, const struct scan_args *, struct scan_scores *, uint32_t *zero, int32_t n_zero);
 
-/* Get memory and start the first launch of a scan over l->n rows of l->keys, which the caller has checked. *s = its
- * results. Return 0, or -1 with the error set. */
+/* Allocate memory and start the first launch of a scan over l->n rows of l->keys; the caller has checked the
+ * operands. *s = where its results will be. Return 0, or -1 with the error set. */
 int scan_first(struct cuda *, const struct scan_args *, struct scan_launch *l, struct scan_scores *s);
 /* Start the second launch, which writes the output. */
 void scan_end(struct cuda *, const struct scan_args *, const struct scan_scores *);
 
 /* ---- keys in a sketch ---- */
 
-/* Transform a key or query of dim values in shared memory (Hadamard), by the lanes of a warp. The operations and
- * their order are those of sketch_hadamard(), none fused, so the bits are the same. */
+/* Apply the Hadamard transform to a key or query of dim values in shared memory. The operations and their order
+ * are those of sketch_hadamard() on the CPU, and none are fused, so the bits are the same. Called by all lanes of
+ * a warp. */
 static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;

@@ -1,33 +1,34 @@
-/* kernels/cuda/cuda_topk.cu - topk: the k highest of n scores per KV head, exactly; scan and topk together
+/* kernels/cuda/cuda_topk.cu - topk: exactly the k highest of n scores per KV head; scan and topk in one call
  * (cuda_select).
  *
- * Scores are counted in bins by a monotonic function. The counts tell the bin of the k-th highest score. Only the
- * members of this bin are compared further, until the lowest selected slot is known: by the digits of their
- * scores, then of their scores before pooling, then of their slot numbers. In this order no two slots are equal,
- * so the result does not depend on the order of threads.
+ * The scores are counted in bins. The counts tell the bin of the k-th highest score; all slots in higher bins are
+ * selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by score
+ * before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result does not
+ * depend on the order of threads. Launches:
  *
- *     up to SMALL slots    1 launch; a block per KV head, its scores in shared memory
- *     more                 3 launches: clear, count, take.  In `take` every block lists, in order, its slots of the bin and above; the
- *                          last block of a KV head finds the lowest selected slot and writes the selected slots
- *     slots in order       1 more, for up to COUNTED slots: every selected slot counts the slots that rank before it.  For more, 2 or
- *                          more: blocks sort TILE slots each, and launches merge pairs of runs until one is left
- *     wide pools           1 more for each doubling of the window
+ *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
+ *     more slots           3: clear, count, take. In `take` every block lists its slots in that bin or higher, in order.
+ *                          The last block of a KV head finds the lowest selected slot and writes the selected slots
+ *     BEST_FIRST           1 more for up to COUNTED slots: every selected slot counts the slots that rank before it.
+ *                          For more slots, 2 or more: blocks sort TILE slots each, and each launch merges pairs of
+ *                          sorted runs
+ *     wide pools           1 more for each doubling of the pooling window
  *
- * Scores are read twice, from L2.
- *
- * cuda_select() is for policies that select in every step: 2 or 3 launches. The scan's first launch also clears;
- * the second launch computes the scan's output and counts (up to SMALL slots it does everything); then `take`. */
+ * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also clears
+ * the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole selection.
+ * The third is `take`. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */
 
-/* SCAN: compute the scores from s and also write them as the scan's output. */
+/* Arguments of topk_small and topk_count. With the template argument SCAN = 1 they compute the scores from s, and
+ * also write them as the scan's output. */
 struct topk_small_args {
 	struct topk_launch a;
 	struct scan_scores s;
 };
 
-/* Compute the order values of all scores of a KV head; for all threads of a block. */
+/* Compute the order values (order_of()) of all scores of a KV head. Called by all threads of a block. */
 template <int SCAN>
 static __device__ __forceinline__ void small_orders(uint32_t *order, const struct topk_small_args &args, int32_t head)
 {
@@ -56,7 +57,8 @@ static __device__ __forceinline__ void small_orders(uint32_t *order, const struc
 	}
 }
 
-/* Replace each order value by the largest one of its window; for all threads of a block. Ends with a barrier. */
+/* Max-pool the scores: replace each order value by the largest one in its window. Called by all threads of a block;
+ * ends with a barrier. */
 static __device__ __forceinline__ void small_pool(uint32_t *order, const struct topk_launch &a)
 {
 	constexpr int PER = SMALL / SMALL_THREADS;
@@ -126,8 +128,8 @@ static __global__ void topk_clear(struct topk_launch a)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* 1 in all threads of the last block of a KV head that calls it. What the other blocks wrote before is then
- * visible. */
+/* Return 1 in all threads of the last of a KV head's `blocks` blocks that calls this, else 0. The last block then
+ * sees what the others wrote before their calls. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);
@@ -142,8 +144,8 @@ static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 	return here[0] != 0;
 }
 
-/* Count the slots of each bin; SCAN: slots of a scan's output. The last block finds the bin of the k-th highest
- * score. */
+/* Count the slots in each bin. SCAN 1: compute their scores from a scan's first launch. The last block of a KV head
+ * finds the bin of the k-th highest score. */
 template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_count(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(float, lse);
@@ -196,7 +198,7 @@ template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_
 	}
 }
 
-/* Return entry p of the joined lists of all chunks. A chunk is the range of slots of one block. */
+/* Each block has listed slots of its chunk (its range of slots). Return entry p of all these lists together. */
 static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                          int32_t p)
 {
@@ -213,7 +215,7 @@ static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint
 	return __ldcg(list + (int64_t)lo * a.chunk + p - start[lo]);
 }
 
-/* List the slots of a chunk whose scores are in bin `bin` or above, in order. Return their number. */
+/* List the slots of a chunk whose scores are in bin `bin` or higher, in order. Return their number. */
 static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a, int32_t head, int32_t chunk,
                                                     uint32_t bin, uint2 *list)
 {
@@ -237,7 +239,8 @@ static __device__ __forceinline__ int32_t take_list(const struct topk_launch &a,
 	return base;
 }
 
-/* Compute start[c] = number of entries listed by chunks before c; start[chunks] = all entries. For the first warp. */
+/* Compute start[c] = number of entries in the lists of all chunks before c; start[chunks] = number of all entries.
+ * Called by the first warp. */
 static __device__ __forceinline__ void take_starts(const struct topk_launch &a, const int32_t *listed, int32_t *start)
 {
 	int32_t thread = (int32_t)threadIdx.x, sum = 0;
@@ -258,7 +261,8 @@ static __device__ __forceinline__ void take_starts(const struct topk_launch &a, 
 		start[a.chunks] = sum;
 }
 
-/* Collect the listed entries of bin `bin` in `close`, at most CLOSE of them; *n_close = the number of all. */
+/* Copy the listed entries that are in bin `bin` to `close`, at most CLOSE of them. Add the number of entries in the
+ * bin to *n_close. */
 static __device__ __forceinline__ void take_close(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                                   int32_t n, uint32_t bin, uint2 *close, uint32_t *n_close)
 {
@@ -301,8 +305,8 @@ static __device__ __forceinline__ void take_write(const struct topk_launch &a, c
 	}
 }
 
-/* List the slots in the bin of the k-th highest score and above. The last block of a KV head finds the lowest
- * selected slot and writes the selected slots. */
+/* List the slots in the bin of the k-th highest score and in higher bins. The last block of a KV head finds the
+ * lowest selected slot and writes the selected slots. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_take(struct topk_launch a)
 {
 	SHARED(int32_t, start, [CHUNKS + 1]);
@@ -367,7 +371,7 @@ static __global__ void topk_all(struct topk_launch a)
 
 /* ---- operations ---- */
 
-/* Check the operands and get memory. Return 0, or -1 with the error set. */
+/* Check the operands, allocate memory and fill in *j. Return 0, or -1 with the error set. */
 static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job *j)
 {
 	struct topk_launch *a = &j->a;
@@ -435,7 +439,8 @@ static int topk_plan(struct cuda *c, const struct topk_args *t, struct topk_job 
 	return 0;
 }
 
-/* Launch the selection. s: results of a scan's first launch whose output is still to be computed, or NULL. */
+/* Launch the selection. s: results of a scan's first launch, from which the scores are still to be computed; NULL =
+ * the scores are in memory. */
 static void topk_run(struct cuda *c, struct topk_job *j, int32_t heads, const struct scan_scores *s)
 {
 	struct topk_small_args args = {};
@@ -490,8 +495,8 @@ void cuda_select(struct backend *be, const struct attn_selection *selection)
 		return;
 	if (topk_plan(c, topk, &j) < 0)
 		return;
-	/* Separate launches if the predicates differ, and for pooling over many slots, which needs scores that
-	 * other blocks compute. */
+	/* Scan and selection cannot share launches if their predicates differ, if no slot is selected by its score,
+	 * or if pooling needs scores that other blocks compute. */
 	same = scan->when.flag == topk->when.flag && scan->when.col == topk->when.col && scan->when.is == topk->when.is;
 	if (!same || j.a.want == 0 || j.a.want == j.a.i1 - j.a.i0 || j.a.half > NEAR_POOL ||
 	    (j.a.half && j.a.n > SMALL)) {

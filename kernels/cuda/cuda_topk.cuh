@@ -3,7 +3,7 @@
  *
  *     cuda_topk.cu          the selection, and the operations
  *     cuda_topk_sample.cu   a sample of the slots that are not selected
- *     cuda_topk_order.cu    wide pools before the selection; the order of the selected slots */
+ *     cuda_topk_order.cu    max-pooling with wide windows before the selection; ordering of the selected slots */
 #ifndef WEIR_CUDA_TOPK_CUH
 #define WEIR_CUDA_TOPK_CUH
 
@@ -16,32 +16,36 @@ enum {
 	BINS = 4096,
 	CHUNK = 4096,
 	CHUNKS = 1024,  /* CHUNK: slots of one block; CHUNKS: maximum number of blocks for a KV head */
-	NEAR_POOL = 16, /* largest half window that is pooled without a launch of its own */
-	CLOSE = 2048,   /* maximum number of entries of the last bin that fit in shared memory */
+	NEAR_POOL = 16, /* largest half width of a pooling window that needs no launch of its own */
+	CLOSE = 2048,   /* maximum number of slots of a bin that are compared in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
 	TILE = 2048,
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
-	/* Words of a KV head: counts of bins, then STATE words: finished blocks, the bin, slots above the bin. */
+	/* COUNTS: words of a KV head. They are BINS counts of slots, then the number of finished blocks, the bin of
+	 * the k-th highest score, and the number of slots in higher bins. */
 	STATE = 4,
 	COUNTS = BINS + STATE,
 };
 
 struct topk_launch {
-	const float *score;  /* [n_kv_head][score_cols] */
-	const float *pooled; /* [n_kv_head][n], or NULL: scores are pooled when they are read */
-	int32_t *slots;      /* [n_kv_head][slots_cols] */
-	uint32_t *count;     /* [n_kv_head][COUNTS] */
-	int32_t *listed;     /* [n_kv_head][CHUNKS], number of entries that each chunk listed */
-	uint2 *list;         /* [n_kv_head][n], entries (order, slot) of each chunk, beginning at its first slot */
+	const float *score; /* [n_kv_head][score_cols] */
+	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
+	const float *pooled;
+	int32_t *slots;  /* [n_kv_head][slots_cols] */
+	uint32_t *count; /* [n_kv_head][COUNTS] */
+	int32_t *listed; /* [n_kv_head][CHUNKS]: number of entries in each chunk's list */
+	/* [n_kv_head][n]: lists of (order value, slot); a chunk's list begins at its first slot */
+	uint2 *list;
 	int64_t score_cols, slots_cols;
 	int32_t n, k, half;
-	/* Select `want` of slots i0 .. i1 - 1. Slots below `first` and from i1 on are forced. */
+	/* Slots below `first` and from i1 on are always selected ("forced"). `want` slots of i0 .. i1 - 1 are
+	 * selected by score. */
 	int32_t i0, i1, want, first;
 	int32_t chunk, chunks;
 	struct cuda_predicate when;
 };
 
-/* Return a score as an integer with the same order; NaN ranks lowest, and -0 equals 0. */
+/* Return the "order value" of a score: an integer that compares as the score does. NaN ranks lowest; -0 equals 0. */
 static __device__ inline uint32_t order_of(float x)
 {
 	uint32_t u;
@@ -51,8 +55,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Return the bin of an order value: monotonic, below BINS. Most scores are logarithms of probabilities between -32
- * and 0; most bins divide this range evenly. */
+/* Return the bin of an order value. Higher scores have the same or higher bins. Most scores are logarithms of
+ * probabilities between -32 and 0, so most bins divide this range evenly. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;
@@ -84,8 +88,8 @@ static __device__ inline uint32_t pooled_order(const struct topk_launch &a, int3
 	return order_of(pooled_score(a, head, i));
 }
 
-/* Compute pooled_order() of EACH slots from i on, `step` apart. Past the last slot the last slot is used. All
- * scores are loaded before one is used. */
+/* Compute pooled_order() of EACH slots: i, i + step, ... In place of a slot past the last one, the last slot is used.
+ * All scores are loaded before one is used. */
 static __device__ inline void pooled_orders(uint32_t order[EACH], const struct topk_launch &a, int32_t head, int32_t i,
                                             int32_t step)
 {
@@ -97,34 +101,34 @@ static __device__ inline void pooled_orders(uint32_t order[EACH], const struct t
 		order[j] = order_of(x[j]);
 }
 
-/* The sort key of a slot, most significant first: forced, order, order before pooling, slot number. All keys
- * differ, and all are above 0, the padding. */
+/* The sort key of a slot, compared by `high`, then `low`. high: order value of the score. low: order value of the
+ * score before pooling, then slot number. All keys differ and are above 0, the key of padding. */
 struct ranked {
 	uint64_t high, low;
 };
 
 struct topk_job {
 	struct topk_launch a;
-	int32_t *out; /* destination of ordered slots; NULL = a.slots is the destination */
+	int32_t *out; /* BEST_FIRST: output, the ordered slots; NULL = a.slots is the output */
 	int64_t out_cols;
 	int32_t sample; /* slots of the sample, or 0 */
-	float *bias;    /* [n_kv_head][bias_cols], biases of the selected slots and the sample */
+	float *bias;    /* [n_kv_head][bias_cols]: biases of the selected slots, then of the sample */
 	int64_t bias_cols;
 	struct ranked *sort[2]; /* scratch to order many slots: [n_kv_head][k] */
 	float *pool[2];         /* scratch for wide pools: [n_kv_head][n + 2 half] */
 };
 
-/* Pool the scores of all slots into job memory, for windows too wide to pool at every read. */
+/* Max-pool the scores of all slots with a wide window, into job->pool. job->a.pooled = the result. */
 void topk_pool_wide(struct cuda *, struct topk_job *, int32_t heads);
-/* Put the selected slots in order: from scratch to job->out. */
+/* Order the selected slots by score, from job->a.slots to job->out. */
 void topk_order_slots(struct cuda *, const struct topk_job *, int32_t heads);
 /* Append a sample of the slots that were not selected. */
 void topk_sample_rest(struct cuda *, const struct topk_job *, int32_t heads);
 
 /* ---- helpers of a block: called by all its threads ---- */
 
-/* Return the number of threads before this one that have `set`; *all = number in the whole block. Ends with a
- * barrier, so it can be called again at once. */
+/* Return how many threads of the block before this one have `set`; *all = how many of all threads. Ends with a
+ * barrier, so that it can be called again at once. */
 static __device__ inline int32_t block_rank(int set, int32_t *all)
 {
 	SHARED(int32_t, warps, [WARP]);
@@ -144,14 +148,14 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* FAR 1: other blocks wrote the count, so it is read from L2 instead of L1. */
+/* FAR 1: other blocks wrote the count, so it must be read from L2, not from L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
 }
 
-/* Find the bin that has the want-th highest value: found[0] = the bin, found[1] = number of values above it, in
- * shared memory. Ends with a barrier. */
+/* Find the bin of the want-th highest value: found[0] = this bin; found[1] = number of values in higher bins. `found`
+ * is in shared memory. Ends with a barrier. */
 template <int FAR> static __device__ inline void find_bin(const uint32_t *count, uint32_t want, uint32_t *found)
 {
 	SHARED(uint32_t, warps, [WARP]);
@@ -159,7 +163,7 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 		top = BINS - 1 - thread * per;
 	uint32_t own = 0, sum, before = 0;
 
-	/* A thread has `per` bins; the first thread has the highest ones. */
+	/* Each thread adds the counts of `per` bins; thread 0 has the highest bins. */
 	for (int32_t i = 0; i < per; i++)
 		own += count_at<FAR>(count + top - i);
 	sum = own;
@@ -185,8 +189,8 @@ template <int FAR> static __device__ inline void find_bin(const uint32_t *count,
 	__syncthreads();
 }
 
-/* The lowest selected slot, by order, then order before pooling, then slot number. Another slot in its bin or
- * above is selected if it compares equal or higher in these three. Fields that are 0 are not compared. */
+/* The threshold of a selection. A slot is selected if it compares equal or higher: by order value, then by order
+ * value before pooling (raw), then by slot number. A field that is 0 is not compared. */
 struct least {
 	uint32_t order, raw;
 	int32_t slot;
@@ -206,7 +210,8 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the lowest of the `need` highest candidates. each(f) calls f(order, slot) for this thread's candidates. */
+/* Return the threshold that exactly the `need` highest candidates reach. each(f) calls f(order value, slot) for each
+ * candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

@@ -1,5 +1,5 @@
-/* kernels/cuda/cuda_topk_order.cu - wide pools before a selection, and the order of the selected slots
- * (cuda_topk.cuh). */
+/* kernels/cuda/cuda_topk_order.cu - max-pooling of scores with wide windows, before a selection; ordering of the
+ * selected slots, after it (cuda_topk.cuh). */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- wide pools ---- */
@@ -11,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window of maxima: a result covers the w values from i on and the w values from i + step on. In the first
- * launch w = 1 and the values are scores, shifted by `half`. */
+/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch, `from` has the
+ * scores, shifted by `half`. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -30,7 +30,7 @@ static __global__ void topk_pool(struct topk_pool_args a)
 	a.to[(int64_t)blockIdx.y * a.len + i] = x;
 }
 
-/* Return the maximum of two overlapping windows that cover the whole one. */
+/* Write the maximum of two overlapping windows that together cover the whole pooling window. */
 static __global__ void topk_pool_end(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);
@@ -73,7 +73,7 @@ struct topk_order_args {
 };
 enum { ORDER_THREADS = 256 };
 
-/* Write each slot to the position that is the number of slots ranked before it. */
+/* For each selected slot, count the slots that rank before it. This number is its position in the output. */
 static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_order_args args)
 {
 	SHARED(uint32_t, order, [ORDER_THREADS]);
@@ -102,7 +102,8 @@ static __global__ void __launch_bounds__(ORDER_THREADS) topk_order(struct topk_o
 			raw[thread] = order_of(score[r]);
 		}
 		__syncthreads();
-		/* Slots ascend, so of equal scores the later index ranks first. */
+		/* Of slots with equal scores the higher slot number ranks first. That is the later index, because the
+		 * slots ascend. */
 		for (int32_t j = 0; j < n; j++)
 			better += order[j] > own ||
 			          (order[j] == own && (raw[j] > own_raw || (raw[j] == own_raw && j0 + j > i)));
@@ -119,7 +120,7 @@ static __device__ inline int is_better(const struct ranked &x, const struct rank
 struct topk_sort_args {
 	struct topk_launch a;
 	struct ranked *from, *to; /* [n_kv_head][k] */
-	int32_t *out;             /* destination of the last merge; NULL = this is not the last merge */
+	int32_t *out;             /* output of the last merge; NULL = not the last merge */
 	int64_t out_cols;
 	int32_t run; /* number of consecutive slots that are already in order */
 };
@@ -164,8 +165,8 @@ static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sor
 		args.to[(int64_t)head * a.k + k0 + i] = tile[i];
 }
 
-/* Merge two runs. A slot's place is its index in its own run plus the number of slots of the other run that rank
- * before it. */
+/* Merge pairs of sorted runs. A slot's new index is its index in its own run plus the number of slots of the other
+ * run that rank before it. */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_merge(struct topk_sort_args args)
 {
 	const struct topk_launch &a = args.a;

@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
- * As on the CPU (cpu/topk.c): a slot is taken with a probability proportional to exp(score). The probabilities are
- * added up slot by slot; a slot is taken if it raises the rounded sum. A block per KV head; a thread has a range of
- * neighbouring slots, and one scan of the block gives the sums of all threads before it. */
+ * As on the CPU (cpu/topk.c), a slot is taken with a probability proportional to exp(score). The probabilities are
+ * added slot by slot; a slot is taken if it raises the rounded sum. A block per KV head; a thread has a range of
+ * neighbouring slots, and a prefix sum over the block gives it the sum at the beginning of its range. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };
@@ -15,7 +15,7 @@ struct sample_args {
 	int32_t n, k, sample;
 };
 
-/* Return the sum of x over the threads before this one; *all = the sum over all threads. For all threads of a
+/* Return the sum of x over the threads before this one; *all = the sum over all threads. Called by all threads of a
  * block. */
 static __device__ inline double block_before(double *sum, double x, double *all)
 {
@@ -54,7 +54,8 @@ static __device__ inline int32_t place_of(const int32_t *slots, int32_t k, int32
 	return lo;
 }
 
-/* Return exp(score - top) of slot i, or 0 for a selected slot. *next: index of the first selected slot from i on. */
+/* Return exp(score - top) of slot i, or 0 if the slot is selected. *next: index of the first selected slot that is
+ * not below i; advanced if that is i. */
 static __device__ inline double weight_of_slot(const struct sample_args &a, const float *score, const int32_t *slots,
                                                float top, int32_t i, int32_t *next)
 {
@@ -100,8 +101,8 @@ static __global__ void __launch_bounds__(SAMPLE_THREADS) topk_sample(struct samp
 	for (int32_t i = first; i < end; i++)
 		sum += fmin(1.0, scale * weight_of_slot(a, score, slots, top, i, &next));
 	begin = block_before(sums, sum, &all);
-	/* The first pass counts the slots of this thread; the second writes them behind those of the threads before
-	 * it. */
+	/* The first pass counts the slots that this thread takes. The second writes them, after those of the threads
+	 * before it. */
 	for (int pass = 0; pass < 2; pass++) {
 		if (pass)
 			at = (int32_t)block_before(sums, (double)taken, &count);

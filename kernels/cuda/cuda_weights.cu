@@ -1,12 +1,13 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
  * A weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it into
- * planes (cuda_quant.cuh). Its largest magnitude is then stored in front of it, on the device; a conversion to f16
- * derives its scale from that, without a host round trip.
+ * planes (cuda_quant.cuh). Another kernel stores its largest magnitude in front of it. A conversion to f16 derives its
+ * scale from this value on the device, so the host need not wait for it.
  *
- * An embedding that is also the output weight is loaded twice from the same host address; the device has it once.
+ * An embedding table that is also the output weight is loaded by two calls with the same host address. The device
+ * stores it once.
  *
- * Launches: embed 1; load_weight 2 for every 32 MiB; conversion to f16 1. */
+ * Launches: embed 1; load_weight 1 for every 32 MiB, and 1 for the largest magnitude; conversion to f16 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"
@@ -86,10 +87,10 @@ struct repack_args {
 	uint8_t *dst;
 	uint64_t src_stride;
 	struct weight_rows w;
-	int64_t blocks; /* number of blocks of 32 weights in all rows that are converted now */
+	int64_t blocks; /* number of blocks of 32 weights in the rows of this launch */
 };
 
-/* Unpack the 32 levels of block i of the (super-)block at p. */
+/* Unpack the 32 levels (stored integers) of block i of the block or super-block at p. */
 static __device__ void file_levels(int type, const uint8_t *p, int i, uint8_t u[32])
 {
 	const uint8_t *qs, *qh = NULL;
@@ -180,8 +181,8 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row, which is block i of the (super-)block at p. With the first block copy also
- * those of the super-block. */
+/* Copy the scales of block b of a row, which is block i of the block or super-block at p. If i is 0, also copy those
+ * that a super-block has for all its blocks. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
@@ -304,7 +305,8 @@ struct largest_args {
 	int32_t per_row;
 };
 
-/* Find the largest magnitude. Bits of magnitudes have the order of the values; infinity and NaN are highest. */
+/* Find the largest magnitude of a weight. Magnitudes are compared as the bits of floats; infinity and NaN are
+ * highest. */
 __global__ void weight_largest(struct largest_args a)
 {
 	unsigned most = 0;
@@ -337,7 +339,7 @@ struct cuda_weight {
 	int users; /* number of tensors that share it */
 };
 
-/* Return the same weight if it is already loaded for the other use (as_table), or NULL. */
+/* Return the weight at this host address if it was loaded before, with the other value of as_table; else NULL. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
@@ -361,7 +363,8 @@ int cuda_weight_release(struct cuda *c, void *p)
 	return 1;
 }
 
-/* Copy rows to c->tile, some at a time, and rearrange them on the device. Return 0, or -1 with the error set. */
+/* Copy the rows of a weight to the device, some at a time through c->tile, and rearrange them there. Return 0, or -1
+ * with the error set. */
 static int send_rows(struct cuda *c, const struct weight_rows *w, const struct tensor *t, const uint8_t *host)
 {
 	size_t row = file_row(t);
@@ -559,8 +562,8 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* 32-bit indices: a part has some 2^23 groups of eight, and the division by per_row takes most of a
-	 * thread's time. */
+	/* Indices have 32 bits, because the division by per_row takes most of a thread's time. A call converts about
+	 * 2^23 groups of eight values at most. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;

@@ -42,9 +42,9 @@ uint64_t gpu_memory_free(struct gpu *);
 void gpu_write(struct gpu *, void *dst, const void *src, size_t n);
 /* Copy n bytes from the device, after all earlier calls; returns when they have arrived. */
 void gpu_read(struct gpu *, void *dst, const void *src, size_t n);
-/* Stage n host bytes (at most 1 MiB) for kernels of the current step. Return their device address, 16-byte aligned,
- * valid until gpu_sync() or gpu_read(), or NULL after a failure. The same sequence of calls gives the same
- * addresses in every step. */
+/* Copy n host bytes (at most 1 MiB) to the device, for kernels of the current step. Return their device address, or
+ * NULL after a failure. The address is 16-byte aligned and valid until gpu_sync() or gpu_read(). The same sequence of
+ * calls gives the same addresses in every step. */
 const void *gpu_stage(struct gpu *, const void *src, size_t n);
 
 /* A launch of fn(args), a kernel that takes one struct by value. `call` runs fn as a plain function, for the
@@ -68,15 +68,15 @@ void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
  * - The launch runs after all earlier calls and all earlier launches of the second stream.
  * - Later calls, also gpu_read() and gpu_sync(), do not wait for the launch; gpu_join() does.
  * - args must not point to staged bytes.
- * - writes [n_writes]: addresses in the allocations that the launch writes, or that must not change while it reads
- *   them. Until gpu_join() no other call may use these allocations; the emulator checks this. */
+ * - writes [n_writes]: an address in each allocation that the launch writes, or that it reads and that must not change
+ *   meanwhile. Until gpu_join() no other call may use these allocations; the emulator checks this. */
 void gpu_enqueue_beside(struct gpu *, const struct gpu_launch *, const void *args, size_t n, const void *const *writes,
                         int n_writes);
 /* Make later calls wait for all launches of the second stream. */
 void gpu_join(struct gpu *);
 
-/* Declare that the n bytes at p will be written before they are read. The emulator fills them with garbage to test
- * this. */
+/* Declare that the n bytes at p will be written before they are read. The emulator fills them with garbage, so that
+ * tests find an early read. */
 void gpu_forget(struct gpu *, void *p, size_t n);
 
 /* Compute out f32 [n][ld_out >= m] = x [n][k] w^T, where x and w [m][k] are f16 and sums are in f32, by cuBLAS. */

@@ -1,9 +1,13 @@
-/* kernels/cuda/gpu_cuda.cu - implements gpu.h with the CUDA runtime and cuBLAS: the device, its memory, products.
- * Kernels run in one stream; copies that run beside kernels are in a second stream (gpu_enqueue_beside). Events
- * make the streams wait for each other. gpu_cuda_launch.cu fills both. Transfers use pinned memory: the staging
- * region of gpu_stage(), and two buffers for large transfers, of which one is filled or emptied while the other is
- * transferred. After an error that the device cannot recover from (an illegal address), every call fails with that
- * error. */
+/* kernels/cuda/gpu_cuda.cu - implements gpu.h with the CUDA runtime and cuBLAS: opening, memory, copies, products.
+ * Launches are in gpu_cuda_launch.cu.
+ *
+ * Kernels run in one stream. Copies that overlap with kernels run in a second stream (gpu_enqueue_beside()). Events
+ * make one stream wait for the other.
+ *
+ * Transfers use pinned memory: the staging region of gpu_stage(), and two buffers for large transfers. One buffer is
+ * filled or emptied while the other is transferred.
+ *
+ * After an error that the device cannot recover from (an illegal address), every call fails with that error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -383,8 +387,8 @@ static int blas_start(struct gpu *g)
 	             cublasSetMathMode(g->blas, (cublasMath_t)(CUBLAS_DEFAULT_MATH |
 	                                                       CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)),
 	             "cublasSetMathMode")) {
-		/* Without our stream set, the handle would compute in a stream that does not wait for ours, after
-		 * the failure is cleared. */
+		/* Close cuBLAS. If it stayed open without our stream, later products would run in a stream that does
+		 * not wait for ours. */
 		cublasDestroy(g->blas);
 		cudaFree(g->workspace);
 		g->blas = NULL;

@@ -23,23 +23,24 @@ struct gpu {
 	char name[80];
 	int major, minor;
 	cudaStream_t stream, beside;
-	/* events that order the streams: the second waits for `forked`, the first for `joined` */
+	/* events: the second stream waits for `forked`, the first stream for `joined` */
 	cudaEvent_t forked, joined;
 	int forks;           /* launches in the second stream since the last gpu_join() */
 	cublasHandle_t blas; /* NULL until the first product */
 	void *workspace;
 	unsigned char *stage, *stage_device;
-	size_t n_stage, sent; /* bytes of the staging region: filled so far; already submitted for copying */
+	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
+	size_t n_stage, sent;
 	unsigned char *pinned[2];
 	cudaEvent_t pinned_done[2];
-	/* launches of the first stream; launches of the second stream, which are submitted together with the
-	 * current part */
+	/* queue: launches of the first stream; queue_beside: launches of the second stream, submitted at the same
+	 * time */
 	struct gpu_step queue, queue_beside;
 	struct pinned *pinned_memory;
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
 	int busy;   /* 1: the stream may have work */
-	/* for each kernel, the dynamic shared memory that it was allowed so far */
+	/* dynamic shared memory that each kernel was allowed so far (cudaFuncSetAttribute()) */
 	struct {
 		const void *fn;
 		unsigned shared;
@@ -75,7 +76,8 @@ static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 	va_end(ap);
 }
 
-/* Return 0, or -1 with the failure recorded as a sentence: what failed, CUDA's name for it, what to do. */
+/* Return 0 if e is cudaSuccess. Else record a sentence (what failed, CUDA's name for it, what to do) and return -1.
+ * what: the call that returned e. */
 static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 {
 	if (e == cudaSuccess)
@@ -97,8 +99,8 @@ static inline int gpu_check(struct gpu *g, cudaError_t e, const char *what)
 	return -1;
 }
 
-/* Prepare a call of the CUDA runtime that gives work to the stream. CUDA's current device is set per thread, and
- * several threads may use a backend one after another. Return 0, or -1 after a failure. */
+/* Select the device before a call of the CUDA runtime that adds work to a stream. CUDA's current device is set per
+ * thread, and several threads may use a backend one after another. Return 0, or -1 after a failure. */
 static inline int gpu_enter(struct gpu *g)
 {
 	g->busy = 1;

@@ -1,18 +1,19 @@
-/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime: queued, submitted singly or as a graph,
- * waited for.
+/* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime.
  *
  * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes
- * are copied to the device, and the part is submitted: as single launches when its topology occurs for the first
- * time, later as a graph whose changed arguments are updated. A step with a cuBLAS product is long (prefill): from
- * the product on, launches go to the device at once, so that it computes while the host prepares the next call. */
+ * are copied to the device, and the part is submitted. It is submitted as single launches when its topology occurs for
+ * the first time, later as a graph whose changed arguments are updated.
+ *
+ * A step with a cuBLAS product is long (prefill). From the product on, its launches are not queued but go to the device
+ * at once, so that the device computes while the host prepares the next call. */
 #include <stdlib.h>
 
 #include "kernels/cuda/gpu_cuda.cuh"
 
 /* ---- one by one ---- */
 
-/* Allow a kernel its dynamic shared memory, once. CUDA demands it if static and dynamic memory exceed 48 KiB
- * together. The static size is not known here, so any dynamic memory is allowed. */
+/* Allow a kernel its dynamic shared memory, once. CUDA demands this if static and dynamic memory together exceed 48
+ * KiB. The static size is not known here, so it is done for every kernel with dynamic memory. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -27,7 +28,7 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	              "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0; /* the table is full: it is not recorded, and the next launch allows it again */
+		return 0; /* the table is full: the kernel's next launch allows it again */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -85,8 +86,8 @@ static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, 
 	return p;
 }
 
-/* Build a graph that runs the step's kernels one after another. NULL = CUDA refused; run the step as single
- * launches. */
+/* Build a graph that runs the step's kernels one after another. Return NULL if CUDA refuses; the caller then launches
+ * the kernels singly. */
 static struct replay *replay_build(struct gpu *g, const struct gpu_step *s)
 {
 	struct replay *r = (struct replay *)calloc(1, sizeof *r);
@@ -116,9 +117,9 @@ none:
 	return NULL;
 }
 
-/* Update the graph with the arguments of s that changed, and copy them to `before`. Only changed nodes are
- * updated, because the device idles meanwhile. Return 0, or -1 if CUDA rejects the update; the graph must then be
- * rebuilt. */
+/* Set the arguments of s in the graph, and in `before`, which has those of the graph's last run. Only kernels whose
+ * arguments changed are updated, because the device is idle meanwhile. Return 0, or -1 if CUDA rejects the update;
+ * the graph must then be rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {
@@ -151,7 +152,7 @@ static void stage_send(struct gpu *g)
 	g->sent = g->n_stage;
 }
 
-/* Launch the queue of the second stream. It waits for everything that the first stream was given so far. */
+/* Launch the queue of the second stream, after all work that the first stream has been given so far. */
 static void submit_beside(struct gpu *g)
 {
 	struct gpu_step *s = &g->queue_beside;
@@ -231,8 +232,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* Do not submit the launches yet: that would split the current part. They wait until the part is full or the host
- * waits. */
+/* Only queue the launch: to submit it now would split the current part of the step (gpu_queue.h). It is submitted
+ * with that part. */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {

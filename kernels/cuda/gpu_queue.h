@@ -1,4 +1,4 @@
-/* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - queued launches, and the choice of the graph that replays
+/* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - queued launches, and the choice of the CUDA graph that replays
  * them.
  *
  * - Step: the launches between two waits of the host. A decode step is some hundred small kernels, the same from
@@ -6,11 +6,11 @@
  * - Part: some consecutive launches of a step, submitted together. The first parts are short, so that the device
  *   soon has work while the host queues the next part.
  * - Topology of a part: its kernels in order, with their grids, blocks, shared memory and sizes of arguments.
- * - Graph: a CUDA graph that runs all launches of one topology at once. Changed arguments are updated before.
+ * - Graph: a CUDA graph that runs all launches of one topology at once. Arguments that changed are updated first.
  *
- * Building a graph costs more than launching its kernels, and most topologies occur once, because prefill has
- * steps of many shapes. So the first time a topology is only remembered; its graph is built the second time. The
- * tables of topologies and of graphs have a fixed size and drop their least recently used entry.
+ * Building a graph costs more than launching its kernels, and prefill has many topologies that occur only once. So the
+ * first time, a topology is only remembered; its graph is built the second time. The tables of topologies and of graphs
+ * have a fixed size and drop their least recently used entry.
  *
  * Staged bytes (gpu_stage) and small writes are collected in one region, which is copied to the device before the
  * part runs. A small write is a kernel that copies from this region, so a step consists of kernels only. */
@@ -22,7 +22,7 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
-	/* maximum bytes of a small write; if half of the region is full, no write is small */
+	/* largest write that goes through the region; none does while the region is more than half full */
 	GPU_WRITE_SMALL = 64 << 10
 };
 
@@ -62,8 +62,10 @@ enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; m
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
-	uint64_t hash, used;  /* hash of the topology; time of the last use (a count of calls), 0 = empty entry */
-	void *exec;           /* the CUDA graph; NULL = not built yet */
+	/* hash: of the topology; used: number of the gpu_graphs_find() call that last used the entry, 0 = empty
+	 * entry */
+	uint64_t hash, used;
+	void *exec; /* the CUDA graph; NULL = not built yet */
 };
 struct gpu_graphs {
 	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN];
