@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_fetch.cu - fetch_rows, fetch_slots, fetch_wait: copy KV entries from host memory to the device.
  *
- * Kernels read host memory over the bus, so the host need not know which entries a token selects. fetch_slots keeps a
- * cache of entries on the device (struct fetch_args) and takes 2 launches. fetch_find, with a block per KV head, looks
- * up the wanted slots in the cache and assigns rows of the cache to missing ones. fetch_copy, with a warp per missing
+ * Kernels read host memory over the bus, so the host need not know which entries a token selects. fetch_slots keeps
+ * entries in a small cache on the device (struct fetch_args) and takes 2 launches. fetch_find, with a block per KV
+ * head, looks up the wanted slots there and assigns a row to each missing entry. fetch_copy, with a warp per missing
  * entry, copies its key and value. For a prefetch both run in the second stream (gpu_enqueue_beside()) while other
  * kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
