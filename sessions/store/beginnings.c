@@ -1,14 +1,15 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * A question about a text that is still being read contains all text read so far. An edited question contains most of
- * the question that it replaces. Such questions are children of one parent:
+ * Questions with the same parent message often begin with the same bytes: an edited question, or questions about a
+ * text of which more has been read each time. A later question stores a reference to an earlier message instead of
+ * these bytes:
  *
  *     parent --+-- 7   [text read until then][question]
  *              +-- 9   [beginning: first 2 MB of 7][text read since][question]
  *              +-- 12  [beginning: first 2.1 MB of 9][text read since][question]
  *
- * A beginning refers to a smaller message id, so following the references ends. The search index contains only the
- * bytes that a row stores itself, so a word in the common beginning is found once. */
+ * A message refers only to a smaller message id, so every chain of references ends. The search index contains only
+ * the bytes in a message's own row, so a word in the common beginning is found once. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -19,7 +20,7 @@
 
 enum {
 	SHARED_LEAST = 4096, /* with fewer common bytes the whole text is stored */
-	WORD_MOST = 64,      /* a shared beginning is shortened by at most this many bytes, to end between words */
+	WORD_MOST = 64,      /* a shared beginning ends after a blank, if one is among its last WORD_MOST bytes */
 };
 
 static int beginning_lost(struct store *s, int64_t message, struct err *e)
@@ -30,7 +31,7 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* out gets the first `bytes` bytes of message id's text. Copy those that the message's own row stores; *rest describes
+/* Copy those of the first `bytes` bytes of message id's text that its own row stores to their place in out. *rest:
  * the bytes before them, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
@@ -55,7 +56,7 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the bytes of beginning b, which message refers to, into out[b->bytes]. */
+/* Read beginning b of a message into out[b->bytes]. Follows references from message to message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -90,8 +91,8 @@ int beginning_add(struct store *s, int64_t id, int64_t of, int64_t bytes, char *
 	return 0;
 }
 
-/* Length of the common prefix.  It does not end inside a character, nor inside a word if a blank is within
- * WORD_MOST bytes. */
+/* Return the length of the common prefix of a and b. It is shortened to end between characters, and between words
+ * if a blank is within WORD_MOST bytes. */
 static size_t common_prefix(const char *a, size_t n_a, const char *b, size_t n_b)
 {
 	size_t n = 0, word;
@@ -182,7 +183,6 @@ int beginnings_keep(struct store *s, int64_t deleted, struct err *e)
 	int64_t id;
 	int rc;
 
-	/* In ascending order: the beginning of a later message may refer to an earlier message of this list. */
 	while ((rc = db_find(&s->db, e, &id,
 	                     "SELECT id FROM message WHERE beginning<>0 AND session<>?1 AND beginning IN"
 	                     " (SELECT id FROM message WHERE session=?1) ORDER BY id LIMIT 1",

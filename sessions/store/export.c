@@ -1,6 +1,6 @@
-/* sessions/store/export.c - writes the branch that a session shows, for people or programs.
+/* sessions/store/export.c - writes the messages that a session shows as Markdown, text or JSON.
  *
- * Text is written as it is stored; the caller cleans it before it reaches a terminal. */
+ * Text is written as it is stored: the caller removes control characters before it reaches a terminal. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -30,7 +30,7 @@ static void add_lines(struct str *out, const char *text, size_t n)
 	str_adds(out, "\n");
 }
 
-/* Append the caller's lines about a message, in Markdown as a list. */
+/* Append the lines that x->more() returns for a message, in Markdown as a list. */
 static void add_more(const struct exporting *x, const struct stored_message *m)
 {
 	struct str lines = { 0 };
@@ -79,7 +79,7 @@ static int one_message(const struct stored_message *m, void *ud)
 	return 0;
 }
 
-/* Append names and sizes only: a damaged text must not prevent the export. */
+/* Append names and sizes of the documents. Their texts are not read: a damaged text must not prevent the export. */
 static int list_documents(struct store *s, int64_t session, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -119,7 +119,7 @@ static int is_text(const char *p, size_t n)
 	return cp >= 0;
 }
 
-/* Append a setting.  Damaged values and binary ones (the random state) are left out. */
+/* Append a setting. Damaged values are omitted, and binary values such as the random state. */
 static int one_setting(const char *key, const void *value, size_t n, int whole, void *ud)
 {
 	struct exporting *x = ud;
@@ -149,8 +149,7 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	str_adds(out, "]");
 }
 
-/* Append the documents.  "after": number of messages on the branch before the document.  "text": null if it is
- * lost. */
+/* Append the documents. "after": number of shown messages before the document. "text": null if the text is lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

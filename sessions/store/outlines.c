@@ -1,8 +1,8 @@
-/* sessions/store/outlines.c - stores the marks of texts: offsets of pages and headings.
+/* sessions/store/outlines.c - stores the marks of documents: offsets and labels of pages and headings.
  *
- * A mark is one line: 'p' for a page or the level of a heading, its byte offset, a blank, its label. If two files of
- * different types have the same text, the marks stored first are kept. If a row is damaged, marks are searched in the
- * text again. */
+ * A mark is stored as one line: 'p' for a page or a digit for a heading's level, byte offset in the text, blank,
+ * label. If several documents have the same text, the marks that were stored first are kept. If a row is damaged,
+ * the caller finds the marks in the text again. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 
@@ -59,7 +59,7 @@ int outline_put(struct store *s, int64_t content, const struct stored_document *
 	return rc;
 }
 
-/* Parse the line p[n] into *m; *text = offset of the label.  0: the line is not a mark. */
+/* Parse the line p[n] into *m. *text: offset of the label in the line. Returns 1, or 0 if the line is not a mark. */
 static int read_mark(const char *p, size_t n, struct mark *m, size_t *text)
 {
 	size_t i = 1;

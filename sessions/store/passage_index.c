@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FTS5 limits the levels of its merge tree, and each 'optimize' adds one. An index with more levels is emptied. */
+/* Limit for the levels of FTS5's merge tree. Each 'optimize' adds a level, and FTS5 fails beyond 2,000. An index
+ * above this limit is emptied. */
 #define LEVELS_MOST 30
 #define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
 #define SENTENCE_TABLE                                                                                                 \
 	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
 
-/* passages has one row for each text. id: row number of its first sentence in table `sentence`; n: number of its
- * sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the other columns. */
+/* Table `passages` has one row for each text. id: row number of its first sentence in table `sentence`; n: number
+ * of its sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the other columns. */
 const char passage_tables[] =
 	"CREATE TABLE passages(id INTEGER PRIMARY KEY, n INTEGER NOT NULL, sum INTEGER NOT NULL, hash BLOB NOT NULL UNIQUE,"
 	" rows BLOB NOT NULL) STRICT;" SENTENCE_TABLE;
@@ -141,8 +142,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* Load the text's sentences into a->out. 1 = done; 0 = the text is not indexed; -1 = error. After damage,
- * db_index_damaged() returns 1. */
+/* Load the sentences of text a into a->out. 1 = loaded; 0 = the text is not indexed; -1 = error. If the index is
+ * damaged, db_index_damaged() then returns 1. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",
@@ -187,8 +188,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Check that the index finds the text: search for the first word of its middle sentence. An index that lost its rows
- * gives no error. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index still finds a text, by searching for the first word of its middle sentence. FTS5 reports no
+ * error if its rows are lost. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;
@@ -206,7 +207,8 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 
 enum { WATCH_EVERY = 256 }; /* sentences between two calls of watch(), about a millisecond */
 
-/* Run sql(row number, folded text) for each sentence of r. Calls the watch() of x; x may be NULL. Returns 0 or -1. */
+/* Run sql(row number, text prepared by words_fold) for each sentence of r. Calls x->watch() now and then; x may be
+ * NULL. Returns 0 or -1. */
 static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
                            const struct passage_rows *r, struct err *e)
 {
@@ -273,7 +275,7 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 		if (!rc) {
 			if (db_begin(x->db, e))
 				return -1;
-			/* Repeat the query inside the transaction: another process may have indexed the text. */
+			/* Query again inside the transaction: another process may have indexed the text meanwhile. */
 			rc = rows_find(x, &a, &first);
 			if (!db_end(x->db, rc > 0 ? 0 : rc < 0 ? -1 : rows_add(x, &a, &first), &first))
 				return 0;
@@ -288,7 +290,8 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 
 /* ---- deleting ---- */
 
-/* 1 if the index has more than LEVELS_MOST levels, else 0; -1 on error. */
+/* 1 if FTS5's merge tree has more than LEVELS_MOST levels, 0 if not, -1 on error. FTS5 stores the number of levels
+ * at offset 4 of the row with id 10. */
 static int many_levels(struct db *d, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e, "SELECT block FROM sentence_data WHERE id=10", "");
@@ -303,8 +306,9 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* Delete one text from the index; st is the query of passages_drop_orphans(). To delete from a contentless table,
- * FTS5 needs the old text. Returns 0; -1 on error; -2 if the text is lost, so that the index must be emptied. */
+/* Delete one text from the index; st is at its row in the query of passages_drop_orphans(). FTS5 needs the text to
+ * delete it from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the index must be
+ * emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {
 	size_t n_text, bytes;

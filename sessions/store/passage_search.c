@@ -1,8 +1,10 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
- * Passages and their sentences are scored by bm25 (Robertson and Zaragoza 2009). The index only tells which sentences
- * contain a word, so the term frequency in a passage is the number of its sentences with the word. The question is
- * cut into words by the tokenizer of the index; each word is quoted in the FTS5 query. */
+ * Passages and sentences are scored by bm25 (Robertson and Zaragoza 2009). The index tells which sentences contain
+ * a word, but not how often. So the term frequency in a passage is the number of its sentences with the word.
+ *
+ * The question is cut into words by the tokenizer of the index. Each word is quoted in the FTS5 query, so that it
+ * is no operator. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 
@@ -11,17 +13,17 @@
 #include <string.h>
 
 enum {
-	PREFIX_LEAST = 5,   /* related words: shortest prefix that is searched for, in characters */
-	PREFIX_LESS = 2,    /* related words: the prefix is the stem without its last characters, so many at most */
+	PREFIX_LEAST = 5, /* related words: shortest prefix, in characters, that is searched for */
+	/* related words: at most this many last characters of the stem are cut off to get the prefix */
+	PREFIX_LESS = 2,
 	TRIES = 5,          /* retries while another process changes the index */
-	COMMON_ABOVE = 400, /* with at most this many sentences, no word counts as too common */
+	COMMON_ABOVE = 400, /* in texts of at most this many sentences, no word is skipped as too common */
 };
-static const double COMMON_SHARE = 0.12; /* a word in more than this part of the sentences is too common and skipped */
-/* The weights below multiply a word's idf or its score.
- * Question words ("what", "who"): above 0, so that a question of only such words finds passages. */
+static const double COMMON_SHARE = 0.12; /* a word in a larger share of the sentences is too common and is skipped */
+/* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
-static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word that is not the first word of the question */
-/* A related word: it shares a prefix with a word of the question ("religious" for "religion"). */
+static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first of the question */
+/* Weight of a related word: one that shares a prefix with a word of the question ("religious" for "religion"). */
 static const double RELATED_WEIGHT = 0.5;
 /* bm25's k1 (saturation) and b (length normalisation). */
 static const double K1 = 0.6, B_PASSAGE = 0.6, B_SENTENCE = 0.2;
@@ -30,7 +32,8 @@ static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in 
 
 /* ---- the question ---- */
 
-/* Question and function words: rare in texts, so idf would overrate them. English, German, French, Spanish. */
+/* Question and function words in English, German, French and Spanish. They are rarer in documents than in
+ * questions, so idf would overrate them. */
 /* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
@@ -47,14 +50,15 @@ static const char *const asking[] = {
 };
 /* clang-format on */
 
-/* Chinese and Korean question words, as pairs of letters (see words_fold). */
+/* Chinese and Korean question words, as pairs of characters: words_fold() cuts texts in these scripts into pairs. */
 static const char *const asking_pairs[] = {
 	"什么", "甚麼", "什麼", "怎么", "怎麼", "怎样", "怎樣", "如何", "哪个", "哪個", "哪里", "哪些",
 	"哪儿", "多少", "为什", "為什", "是什", "为何", "무엇", "어디", "언제", "누구", "어떻", "떻게",
 	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* 1 if w is two Hiragana letters: nearly always a verb ending or a particle, so it counts as a question word. */
+/* 1 if w is two Hiragana letters. Such a pair is nearly always a verb ending or a particle, and counts as a
+ * question word. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -84,19 +88,19 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* 1 if w looks like a name or a number: it begins with a digit, or with a capital and is not the first word. */
+/* 1 if w looks like a number or a name: it begins with a digit, or with a capital and is not the first word. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
 }
 
-/* Return the factor for a word's idf. first = 1: the first word of the question, where a capital means nothing. */
+/* Return the weight of a word. first = 1: it is the first word of the question, whose capital means nothing. */
 static double word_factor(const struct question_word *w, int first)
 {
 	return is_asking(w) ? ASKING_WEIGHT : !first && *w->text >= 'A' && *w->text <= 'Z' ? NAME_WEIGHT : 1;
 }
 
-/* Write the FTS5 query for word w. related = 1: for all words with a prefix of w's stem; the query is empty if the
+/* Write the FTS5 query for word w. related = 1: for words that share a prefix with w's stem; *out is empty if the
  * stem is too short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
@@ -120,14 +124,14 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* One passage and its score so far: sentences from .. to - 1, numbered through all texts. covered: sum of the weights
- * of the question's words that it contains. */
+/* A passage and its score so far. text: index of its text. from, to: its sentences from .. to - 1, numbered
+ * through all texts. words: its length. covered: sum of the weights of the question's words that it contains. */
 struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* last word of the question that was found in the passage (has) and in a heading in it (headed), as a number
-	 * from 1; 0 = none.  Prevents that a word counts twice. */
+	/* Number (from 1; 0 = none) of the last question word that was found in the passage, and in a heading of
+	 * it. Both prevent a word from counting twice. */
 	uint32_t has, headed;
 };
 struct search {
@@ -139,10 +143,10 @@ struct search {
 	struct scored_passage *passage;
 	size_t n_passage, cap;
 	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
-	/* [n_passage] index of the passage that contains this passage's heading; its own index without a heading */
+	/* [n_passage] index of the passage with the heading above this passage; its own index if there is none */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
-	uint32_t *has; /* [n_sentence] number (from 1) of the last word found in the sentence */
+	uint32_t *has; /* [n_sentence] number (from 1) of the last question word found in the sentence */
 	size_t n_sentence;
 	int unknown; /* 1: a name or number of the question is in no sentence */
 	double mean_sentence, mean_passage;
@@ -161,7 +165,7 @@ static void search_free(struct search *s)
 	free(s->has);
 }
 
-/* Load the sentences of all texts and group them into passages (struct scored_passage). Returns 0 or -1. */
+/* Load the sentences of all texts and group them into passages. Returns 0 or -1. */
 static int search_open(struct search *s, struct err *e)
 {
 	uint64_t words = 0;
@@ -213,14 +217,15 @@ static double idf(size_t n, size_t have)
 	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
 }
 
-/* bm25 factor of a word that occurs `count` times in a text of `words` words; mean: mean words of a text. */
+/* Return bm25's factor for a word that occurs `count` times in a passage or sentence. words: its length; mean: the
+ * mean length. */
 static double saturate(double count, double b, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Find the sentences that match the query, at most `most`. found[]: their indexes over all texts. Returns their
- * number, or -1. */
+/* Find at most `most` sentences that match the query. found[]: their indexes, numbered through all texts. Returns
+ * how many were found, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	int64_t n = 0;
@@ -272,8 +277,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* found[n]: sentences with a word related to w. Add w's weight to those without w itself, and once to each of their
- * passages without w. */
+/* Add the score of words that are related to w. found[n]: sentences with such words. A sentence that contains w
+ * itself gets nothing more. A passage gets the weight once, and only if it does not contain w. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -290,7 +295,7 @@ static void add_related(struct search *s, struct word w, const uint32_t *found, 
 	}
 }
 
-/* Add part of a word's score to the passages that have the word only in their heading. */
+/* Add a part of word w's weight to the passages that contain w only in the heading above them. */
 static void add_heading(struct search *s, struct word w)
 {
 	for (size_t k = 0; k < s->n_passage; k++) {
@@ -302,7 +307,7 @@ static void add_heading(struct search *s, struct word w)
 	}
 }
 
-/* Score word i of the question, and words related to it. Returns its weight; 0 if it was skipped because more than
+/* Score word i of the question, and its related words. Returns its weight; 0 if it was skipped because more than
  * `most` sentences contain it; -1 on error. */
 static double score_word(struct search *s, const struct question_words *q, size_t i, size_t most, uint32_t *found,
                          struct err *e)
@@ -361,7 +366,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 	return best;
 }
 
-/* Make the public result for passage p. whole: sum of the weights of all words of the question. */
+/* Convert passage p to the public struct. whole: sum of the weights of all words of the question. */
 static struct found_passage passage_found(const struct search *s, const struct scored_passage *p, double whole)
 {
 	size_t best = best_sentence(s, p);
@@ -381,8 +386,8 @@ static struct found_passage passage_found(const struct search *s, const struct s
 	};
 }
 
-/* Load the sentences, then begin a read transaction. If another process has deleted or reused their row numbers before
- * the transaction began, try again. Returns 0 or -1. */
+/* Load the sentences, begin a read transaction, and check that the index has not changed in between. If it has,
+ * try again. Returns 0 or -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {
@@ -445,7 +450,7 @@ int passages_score(struct passage_index *x, const struct indexed_text *text, siz
 	return score_passages(x, text, n_text, question, n, out, n_out, e);
 }
 
-/* Descending score; passages of equal score in the order of the texts. */
+/* Sort by descending score; passages of equal score by their order in the texts. */
 static int by_score(const void *a, const void *b)
 {
 	const struct found_passage *x = a, *y = b;

@@ -1,6 +1,6 @@
-/* sessions/store/passage_vectors.c - stores the vectors of a text's passages (store.h).
+/* sessions/store/passage_vectors.c - stores the vectors of a text's passages, for search by meaning (store.h).
  *
- * Vectors can be computed anew from the text at any time: a damaged row is deleted and counts as missing. */
+ * Vectors can be computed again from the text, so a damaged row is deleted and counts as missing. */
 #include "sessions/store/passages.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define CACHED_MOST "67108864" /* bytes of vectors in the cache; the newest texts stay */
 
-/* hash: SHA-256 of the text; sum: XXH3 of hash, encoder and data. */
+/* hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors; sum: XXH3 of the other columns. */
 const char vector_tables[] = "CREATE TABLE vectors(hash BLOB NOT NULL, encoder INTEGER NOT NULL, sum INTEGER NOT NULL,"
 			     " data BLOB NOT NULL, PRIMARY KEY(hash, encoder)) STRICT;";
 
@@ -67,7 +67,7 @@ int vectors_write(struct passage_index *x, const struct indexed_text *t, uint64_
 	              vectors_sum(hash, encoder, data->p, data->n), (const void *)str_text(data), data->n);
 }
 
-/* Open the cache, and create its table in a new file. Returns 0 or -1. */
+/* Open the file that stores an in-memory index's vectors; create its table if it is new. Returns 0, or 1 on error. */
 static int cache_open(struct passage_index *x, const char *path)
 {
 	int64_t tables;

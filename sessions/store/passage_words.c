@@ -1,6 +1,6 @@
 /* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
- * SQLite's own tokenizer cuts both, so a word has the same stem in a question and in the index. */
+ * The same tokenizer of SQLite cuts texts and questions, so a word has the same stem in both. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 void words_fold(const char *text, size_t n, struct str *out)
 {
-	/* bytes of the previous character, if it is a letter of a script without blanks; else 0 */
+	/* bytes of the previous character if its script has no blanks between words, else 0 */
 	size_t before = 0;
 	int paired = 0; /* 1: the previous letter is part of a pair already */
 
@@ -26,7 +26,8 @@ void words_fold(const char *text, size_t n, struct str *out)
 				str_add(out, text + i - before, before);
 				str_adds(out, " ");
 			}
-			/* SQLite decodes malformed UTF-8 differently each time, which would give a word two stems. */
+			/* Write a blank for malformed UTF-8: SQLite does not decode it the same way each time, and
+			 * a word must have only one stem. */
 			str_add(out, cp < 0 ? " " : text + i, cp < 0 ? 1 : len);
 			before = 0;
 		} else {

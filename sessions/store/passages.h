@@ -1,5 +1,5 @@
-/* sessions/store/passages.h - the index of the sentences of documents, private to sessions/store/. Texts are cut by
- * engine/base/sentences.c.
+/* sessions/store/passages.h - the index of the sentences of documents, private to sessions/store/. Texts are cut
+ * by engine/base/sentences.c.
  *
  *     passage_words.c    tokenizes a text for the index
  *     passage_index.c    adds texts, deletes them, repairs the index
@@ -7,9 +7,9 @@
  *     sentence_search.c  finds sentences in all texts of an index
  *     passage_vectors.c  stores the vectors of passages
  *
- * The index is a contentless FTS5 table with one row for each sentence. The rows of one text have consecutive
- * numbers, so a search in some texts is a search in ranges of row numbers. Table `passages` stores the byte range of
- * each sentence in its text. */
+ * The index is a contentless FTS5 table with one row for each sentence. The sentences of one text have consecutive
+ * row numbers, so a search in some texts is a search in ranges of row numbers. Table `passages` stores where each
+ * sentence is in its text. */
 #ifndef WEIR_SESSIONS_PASSAGES_H
 #define WEIR_SESSIONS_PASSAGES_H
 
@@ -18,19 +18,19 @@
 
 /* ---- passage_words.c ---- */
 
-/* Prepare a text for the tokenizer: letters of scripts without blanks become overlapping pairs, malformed bytes
- * become blanks. Overwrites *out. */
+/* Prepare a text for the tokenizer. In scripts without blanks between words, each two neighbouring letters become
+ * a word. Malformed bytes become blanks. Overwrites *out. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;
 int tokenizer_open(struct tokenizer **out, struct db *, struct err *);
 void tokenizer_close(struct tokenizer *);
-/* Call fn for each word of a folded text with its stem[0 .. n) and its bytes from .. to. Nonzero from fn stops the
- * run. Returns 0, or -1 = no memory. */
+/* Call fn for each word of a text that words_fold() has prepared, with the word's stem[n] and its byte range from
+ * .. to. Nonzero from fn ends the run. Returns 0, or -1 = no memory. */
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The first distinct words of a question: text as written, without double quotes, and stem. */
+/* The first distinct words of a question. text: as written, without double quotes; stem: as indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -43,7 +43,7 @@ struct question_words {
 	struct question_word at[QUESTION_WORDS];
 	size_t n;
 };
-/* Returns 0, or -1 = no memory; the caller frees *out in both cases. */
+/* Cut a question into words. Returns 0, or -1 = no memory; the caller frees *out in both cases. */
 int question_words(struct tokenizer *, const char *question, size_t n, struct question_words *out);
 void question_words_free(struct question_words *);
 
@@ -60,21 +60,21 @@ struct passage_index {
 };
 
 extern const char passage_tables[]; /* SQL that creates the tables, used as a migration */
-/* The sentences of an indexed text; at[i] has row number id + i. */
+/* The sentences of an indexed text. Sentence at[i] is in row id + i of the index. */
 struct passage_rows {
 	int64_t id;
 	size_t n;
 	struct sentence *at;
 	uint8_t hash[32];
 };
-/* Get the rows of a text; an unknown text is first indexed. Returns 0 or -1; the caller frees rows->at. */
+/* Load the sentences of a text, which is first indexed if it is new. Returns 0 or -1; the caller frees rows->at. */
 int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
 /* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.
  * Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);
-/* Check structure and checksums of the index. 1 = good, 0 = damaged, -1 = error. */
+/* Check the index. 1 = good; 0 = a checksum is wrong; -1 = error, or FTS5 reports damage. */
 int passages_whole(struct db *, struct err *);
 
 /* ---- passage_vectors.c ---- */

@@ -1,8 +1,8 @@
 /* sessions/store/search.c - full text search over all messages.
  *
- * The FTS5 index stores no text of its own (external content). It must be given the old text when a message changes,
- * and is rebuilt from the messages if it turns out to be wrong. Search words reach the query language only in quotes,
- * so they contain no operators. */
+ * The FTS5 index stores no text of its own (external content): when a message changes, FTS5 must be given its old
+ * text. A wrong index is rebuilt from the messages. Search words are quoted in FTS5 queries, so they contain no
+ * operators. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 
@@ -23,8 +23,8 @@ int index_remove(struct store *s, int64_t id, const char *text, size_t n, struct
 	return db_run(&s->db, e, "INSERT INTO find(find, rowid, text) VALUES('delete', ?1, ?2)", "is", id, text, n);
 }
 
-/* Remove the table and its shadow tables from the schema by hand and create it again: SQLite cannot drop a table
- * that it cannot open. */
+/* Create the FTS5 table anew. SQLite cannot drop a virtual table that is too damaged to open, so its schema entry
+ * is deleted by hand. */
 static int index_replace(struct db *d, struct err *e)
 {
 	static const char sql[] =
@@ -54,9 +54,8 @@ int index_rebuild(struct db *d, struct err *e)
 	return index_replace(d, e);
 }
 
-/* 1 if the index has more than LEVELS_MOST levels, else 0; -1 on error. Each rewrite adds a level; with more than
- * 2,000 FTS5 reports the index as damaged. The byte at offset 4 of FTS5's structure record is the number of levels,
- * if below 128. */
+/* 1 if FTS5's merge tree has more than LEVELS_MOST levels, 0 if not, -1 on error. Each 'optimize' adds a level,
+ * and FTS5 fails beyond 2,000. FTS5 stores the number of levels at offset 4 of the row with id 10. */
 static int many_levels(struct store *s, struct err *e)
 {
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");
@@ -80,7 +79,8 @@ int index_purge(struct store *s, struct err *e)
 	return many ? index_rebuild(&s->db, e) : db_run(&s->db, e, "INSERT INTO find(find) VALUES('optimize')", "");
 }
 
-/* Write each word or "phrase" as a quoted string; FTS5 requires all of them. */
+/* Write the FTS5 query for the words of a search: each word or "phrase" as a quoted string. FTS5 finds messages
+ * that contain all of them. */
 static int build_query(const char *words, struct str *out, struct err *e)
 {
 	size_t n = strlen(words);

@@ -1,8 +1,8 @@
 /* sessions/store/sentence_search.c - finds the sentences of all indexed texts that share words with a question
  * (store.h).
  *
- * One query per word finds the sentences of all texts with that word. A word in more than SENTENCES_MOST sentences is
- * too common and is skipped, so the cost of a search is bounded for any size of the index. */
+ * One query for each word finds the sentences with that word. A word in more than SENTENCES_MOST sentences is
+ * skipped, so the cost of a search is bounded, however large the index is. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -32,8 +32,7 @@ struct row_list {
 	size_t n, cap;
 };
 
-/* Append the sentences with the word to *f; their `has` is bit. 1 = appended, 0 = the word is too common, -1 =
- * error. */
+/* Append the sentences that contain word w to *f, with `has` = bit. 1 = appended, 0 = w is too common, -1 = error. */
 static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
                           struct err *e)
 {
@@ -93,8 +92,8 @@ struct text_rows {
 	struct sentence *at;
 };
 
-/* Load the sentences of the text that contains index row `row`. 1 = loaded, 0 = no text, -1 = error. Call with out
- * zeroed or filled by the last call; the caller frees out->at in the end. */
+/* Load the sentences of the text to which index row `row` belongs. 1 = loaded, 0 = no text, -1 = error. Call with
+ * *out zeroed or as the last call left it; the caller frees out->at in the end. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -116,7 +115,7 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
-/* Fill out[] with the byte range of each sentence in f; *n_out is their number. Returns 0 or -1. */
+/* Set out[] to the byte ranges of the sentences in f, and *n_out to their number. Returns 0 or -1. */
 static int rows_place(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
                       struct err *e)
 {

@@ -1,4 +1,4 @@
-/* sessions/store/session_rows.c - reads rows of sessions: one, all, the one used last. */
+/* sessions/store/session_rows.c - reads table `session`: one session, all sessions, the session used last. */
 #include "sessions/store/store_private.h"
 
 #include <string.h>

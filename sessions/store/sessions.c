@@ -1,14 +1,14 @@
 /* sessions/store/sessions.c - creates, renames, forks and deletes sessions.
  *
- * A message belongs to the session in which it was written. A fork begins after a message of another session, its base.
- * It shows the messages up to its base without copying them. If the other session is deleted, the messages that a fork
- * shows then belong to that fork. */
+ * A message belongs to the session in which it was written. A fork continues another session after one of its
+ * messages, the fork's base. The fork shows the messages up to its base without copying them. If the other session
+ * is deleted, these messages then belong to the fork. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define VACUUM_PAGES 4096 /* most free pages returned after a deletion: 16 MiB, to bound its time */
+#define VACUUM_PAGES 4096 /* most pages returned to the file system after a deletion: 16 MiB, to bound the time */
 #define READERS_MS   200  /* how long a checkpoint waits for readers */
 
 /* ---- making, naming, using ---- */
@@ -58,7 +58,7 @@ int session_rename(struct store *s, int64_t id, const char *name, struct err *e)
 	struct making m = { .name = name ? name : "", .id = id };
 	long by;
 
-	/* Fail if another process writes the session: it would not notice the new name. */
+	/* Fail if another process writes the session, because it would not notice the new name. */
 	if (name_ok(m.name, e) || (session_writer(s, id) && session_hold(s, id, &by, e)))
 		return -1;
 	return store_change(s, do_rename, &m, e);
@@ -156,8 +156,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* On the path from message base to the root, make the fork the owner of all messages of session `deleted`.  Stop at a
- * message that was visited for another fork: the path above it is done. */
+/* Walk from message base to the root, and make the fork the owner of all messages of session `deleted`. Stop at a
+ * message that was visited for another fork: the messages above it are done. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -177,7 +177,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Make forks the owners of the messages of session `deleted` that they show. */
+/* Make each fork the owner of the messages of session `deleted` that it shows. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;
@@ -226,7 +226,7 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
-/* Errors are ignored: store_close() checkpoints the log again. */
+/* Ignore errors: closing the database tries again to empty the log. */
 void store_erase_traces(struct store *s)
 {
 	char vacuum[60];

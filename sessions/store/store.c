@@ -1,8 +1,8 @@
 /* sessions/store/store.c - opens the store: checks the directory, checks chat.db, migrates it.
  *
- * Everything is checked before the first write: directory and file belong to this user, and the file is intact and not
- * newer than this program. Until then, SQLite may not checkpoint its log on close. The first process that opens the
- * store checks and migrates it under an exclusive lock (locks.c). */
+ * Everything is checked before the first write: directory and file belong to this user, and the file is intact and
+ * not newer than this program. SQLite may not write before that either, so its checkpoint on close is switched off
+ * until then. The first process that opens the store checks and migrates it under an exclusive lock (locks.c). */
 #include "sessions/store/passages.h"
 #include "sessions/store/store_private.h"
 
@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #define OPEN_MS     5000        /* how long to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20) /* chat.db of at most this many bytes is checked whole, in about 0.15 s */
+#define CHECK_WHOLE (128 << 20) /* a chat.db of at most this many bytes is checked completely, in about 0.15 s */
 
 /* ---- the format ---- */
 
-/* Ids are never reused (AUTOINCREMENT), because kv.db refers to them.  A message has a larger id than its parent,
- * so every walk to the root ends.  Small columns come first: a long text pushes the columns after it onto overflow
+/* Ids are never reused (AUTOINCREMENT), because kv.db refers to them. A message has a larger id than its parent,
+ * so every walk to the root ends. Small columns come first, because a long text pushes later columns onto overflow
  * pages. */
 static const char sql_tables[] =
 	"CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
@@ -38,7 +38,7 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* its owner: the session it was written in, or a fork if that was deleted */
+	" session INTEGER NOT NULL," /* session it was written in; after its deletion, a fork that shows it */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -55,8 +55,8 @@ static const char sql_tables[] =
 static const char sql_find[] = "CREATE VIRTUAL TABLE find USING fts5(text, content='message', content_rowid='id',"
 			       " tokenize='unicode61 remove_diacritics 2');";
 
-/* Type, size and marks (pages, headings) of each text, in a table of their own: a list of documents then reads no
- * texts. */
+/* Type, size and marks (pages, headings) of each text. They have their own table, so that a list of documents
+ * reads no texts. */
 static const char sql_outlines[] =
 	"CREATE TABLE outline(content INTEGER PRIMARY KEY,"
 	" type INTEGER NOT NULL, bytes INTEGER NOT NULL," /* bytes: size of the text */
@@ -66,8 +66,8 @@ static const char sql_outlines[] =
 	"ALTER TABLE document ADD COLUMN file BLOB NOT NULL DEFAULT x'';" /* SHA-256 of the imported file; empty = unknown */
 	"ALTER TABLE document ADD COLUMN path BLOB NOT NULL DEFAULT x'';";
 
-/* Columns for a question that begins with the same bytes as an earlier message: id of that message, and number of
- * shared bytes. Column text then has only the bytes after them (beginnings.c). */
+/* Two columns for a question that begins with the same bytes as an earlier message (beginnings.c): id of that
+ * message, and number of shared bytes. Column text then contains only the bytes after these. */
 static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning INTEGER NOT NULL DEFAULT 0;"
 				     "ALTER TABLE message ADD COLUMN beginning_bytes INTEGER NOT NULL DEFAULT 0;"
 				     "CREATE INDEX message_beginning ON message(beginning) WHERE beginning<>0;";
@@ -75,7 +75,7 @@ static const char sql_beginnings[] = "ALTER TABLE message ADD COLUMN beginning I
 const struct migration store_migrations[] = {
 	{ sql_tables, NULL },        /* 1: sessions, messages, documents */
 	{ sql_find, index_rebuild }, /* 2: full text search */
-	{ sql_outlines, NULL },      /* 3: marks of documents, and the files that they were read from */
+	{ sql_outlines, NULL },      /* 3: pages and headings of documents, and their source files */
 	{ passage_tables, NULL },    /* 4: the index of passages */
 	{ sql_beginnings, NULL },    /* 5: common beginnings of questions are stored once */
 	{ vector_tables, NULL },     /* 6: the vectors of passages */
@@ -102,7 +102,7 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 
 /* ---- directory ---- */
 
-/* fsync the directory, which makes a new name durable.  Failure is ignored: there is no other way. */
+/* Make a new file name in the directory durable. Ignore errors: nothing else could be done. */
 static void sync_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -140,7 +140,8 @@ static int make_parents(char *path, struct err *e)
 	return 0;
 }
 
-/* Return the directory's path without trailing slashes: lstat("x/") would follow a symbolic link. */
+/* Return the directory's path, or NULL on error; the caller frees it. Trailing slashes are removed, because
+ * lstat("x/") would follow a symbolic link. */
 static char *dir_name(const char *given, struct err *e)
 {
 	struct str path = { 0 };
@@ -154,7 +155,7 @@ static char *dir_name(const char *given, struct err *e)
 	return path.p;
 }
 
-/* Create the directory or check the existing one.  1 = usable, 0 = read only and missing, -1. */
+/* Create the directory or check the existing one. 1 = usable; 0 = missing, and the store is read only; -1 = error. */
 static int dir_prepare(struct store *s, struct err *e)
 {
 	struct stat st;
@@ -219,8 +220,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Check the structure of chat.db.  Above CHECK_WHOLE bytes, only the small tables, without the texts of documents, to
- * bound the time. */
+/* Check the structure of chat.db. Of a file with more than CHECK_WHOLE bytes, check only the small tables, not the
+ * texts of documents, to bound the time. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
@@ -248,7 +249,7 @@ static int quick_check(struct store *s, struct err *e)
 	return rc;
 }
 
-/* Copy chat.db to chat.db.vVERSION, so that a failed migration loses nothing. */
+/* Copy chat.db to chat.db.vVERSION before a migration, so that a failed migration loses nothing. */
 static int copy_beside(struct store *s, int version, struct err *e)
 {
 	char name[40];
@@ -269,7 +270,7 @@ static int copy_beside(struct store *s, int version, struct err *e)
 		sqlite3_backup_finish(b);
 	}
 	rc = sqlite3_errcode(copy.h) ? db_error(&copy, "copy the older sessions to", e) : 0;
-	/* The copy inherits WAL mode; without it, the copy is a single file. */
+	/* The copy inherits WAL mode. Leave that mode, so that the copy is a single file. */
 	if (!rc)
 		rc = db_exec(&copy, "PRAGMA journal_mode=DELETE", e);
 	db_close(&copy);
@@ -289,7 +290,7 @@ out:
 	return rc;
 }
 
-/* Called after a deletion, because old copies still contain the deleted text. */
+/* Call after a deletion: old copies of chat.db still contain the deleted text. */
 void store_drop_copies(struct store *s)
 {
 	char *log = store_path(s, LOG_COPY);
@@ -330,7 +331,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	struct stat st;
 	int version = 0, rc = 0;
 
-	/* No session was ever stored: answer from an empty database in memory. */
+	/* If no session was ever stored, answer from an empty database in memory. */
 	if (there && lstat(path, &st) && errno == ENOENT)
 		there = 0;
 	if (there) {
@@ -353,7 +354,8 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	return db_exec(&s->db, "PRAGMA query_only=ON", e);
 }
 
-/* Open to write.  1 = the file must be created or migrated, but another process has it open; 0, -1. */
+/* Open chat.db for writing. 0 = opened; 1 = it must be created or migrated, but another process has it open; -1 =
+ * error. */
 static int open_to_write(struct store *s, struct err *e)
 {
 	char *path = store_path(s, CHAT_FILE);
@@ -390,11 +392,12 @@ static int open_to_write(struct store *s, struct err *e)
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* Used by session_delete(): ids of deleted messages that other sessions still show. */
+	/* Messages that the current session_delete() has visited (inherit_path). */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 
-/* Lock the store and open it to write.  Retry for OPEN_MS while another process has an older format open. */
+/* Lock the store and open it for writing. If it must be migrated while another process has it open, retry for
+ * OPEN_MS. */
 static int open_locked(struct store *s, struct str *notice, struct err *e)
 {
 	double end = now_seconds() + OPEN_MS / 1000.0;
@@ -449,7 +452,7 @@ void store_close(struct store *s)
 	if (!s)
 		return;
 	db_close(&s->db);
-	lock_free(s); /* only after db_close(), because a waiting process may then open the file */
+	lock_free(s); /* after db_close(): another process may open the file as soon as the lock is free */
 	for (size_t i = 0; i < LEN(s->row); i++)
 		str_free(&s->row[i]);
 	free(s->dir);

@@ -1,11 +1,12 @@
-/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search over
- * them.
+/* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search
+ * over them.
  *
- * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it; each session
- * is written by the one process that holds it. A struct store belongs to one thread; another thread opens its own.
+ * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it. A
+ * process must hold a session (session_hold) to write it. A struct store belongs to one thread; another thread
+ * opens its own.
  *
- * Functions return 0, or -1 with *err set, unless their comment says otherwise. A list stops early, with 0, when its
- * callback returns nonzero. Strings and arrays given to a callback are valid until it returns. */
+ * Functions return 0, or -1 with *err set, unless their comment says otherwise. A list ends early, with 0, when
+ * its callback returns nonzero. Strings and arrays given to a callback are valid until it returns. */
 #ifndef WEIR_STORE_H
 #define WEIR_STORE_H
 
@@ -18,22 +19,22 @@ struct store_options {
 	const char *dir;    /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
 	const char *vfs;    /* SQLite's VFS, for tests; NULL = the default */
 	struct str *notice; /* notices for the user are appended, one sentence a line; NULL = none */
-	/* 1: take no lock and write nothing.  Commits of other processes are visible at once; a store that is created
-	 * after this one was opened is not. */
+	/* 1: take no lock and write nothing. Commits of other processes are visible at once. If there is no store
+	 * yet, one that another process creates later is not seen. */
 	int read_only;
 };
-/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL, with
- * nothing changed, if an older weir or another machine has the store open (the message names the process), or if the
- * file cannot be opened, is damaged, or was written by a newer weir. */
+/* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL,
+ * with nothing changed: the file cannot be opened, is damaged, or was written by a newer weir; or the store is
+ * open in an older weir or on another machine (the message names the process). */
 int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
-/* Run body() as one transaction; a nested call joins the outer transaction.  If a search index turns out to be
- * damaged, rebuild both indexes from messages and documents and run body() a second time. */
+/* Run body() as one transaction; a nested call joins the outer transaction. If a search index turns out to be
+ * damaged, both indexes are rebuilt from messages and documents, and body() runs a second time. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int store_change(struct store *, store_body *, void *arg, struct err *);
 
-/* One session.  Strings belong to the store and are valid until the next call. */
+/* One session. Its strings are valid until the next session_get(), or in a list until the callback returns. */
 struct session {
 	int64_t id, head;         /* head: last message of the branch that is shown; 0 = none */
 	const char *name, *title; /* name: unique, "" = unnamed; title: made from the first question */
@@ -44,38 +45,39 @@ struct session {
 	int32_t tokens;        /* length of its token sequence at the last session_touch() */
 	int64_t parent;        /* the session it was forked from; 0 = none */
 };
-/* Become the only writer of the session, until session_leave() or the store is closed. Call before any change:
- * functions that write do not check. -1: if another process is the writer, the error is ERR_FAIL and *by is its pid,
- * or -1 if unknown; after any other error *by is 0. */
+/* Become the only writer of the session, until session_leave() or store_close(). Call it before any change:
+ * functions that write do not check. If another process is the writer: -1 with ERR_FAIL, and *by is its pid, or -1
+ * if unknown. After any other error *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
 /* Return the pid of the other process that may write the session; 0 if there is none, -1 if its pid is unknown. */
 long session_writer(const struct store *, int64_t id);
-/* Create a session and hold it (see session_hold).  name NULL or "": unnamed. */
+/* Create a session and hold it (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find the session that `what` names.  Tried in this order: its name; its title; its number, as `weir sessions ls` prints it;
- * a prefix that fits one session only.  If none fits: ERR_USAGE, with the nearest name in the message. */
+/* Find the session that `what` names: by its name, else its title, else its number in `weir sessions ls`, else the
+ * beginning of only one session's name or title. ERR_USAGE if none fits, with the nearest name in the message. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
 int session_last(struct store *, int64_t *id, struct err *);
 int session_get(struct store *, int64_t id, struct session *out, struct err *);
 typedef int session_fn(const struct session *, void *ud);               /* nonzero ends the list */
 int session_list(struct store *, session_fn *, void *ud, struct err *); /* used last comes first */
-/* ERR_USAGE: the name is taken or not valid.  ERR_FAIL: another process writes the session. */
+/* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* 1 if the session has no messages (undone messages count), no documents, and was not forked from a session with
- * messages. */
+/* 1 if the session has no documents and no messages. Undone messages count, and messages that a fork shows from
+ * its base. */
 int session_is_empty(struct store *, int64_t id);
-/* Make a session that shows the messages of `id` up to `at` (0: the head).  It is held on return. */
+/* Create a session that shows the messages of session `id` up to message `at` (0: up to the last), and hold it. */
 int session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
 /* Delete a session; messages that no other session shows are overwritten on disk.  ERR_FAIL: another process
  * writes it. */
 int session_delete(struct store *, int64_t id, struct err *);
-/* Store a value under a key: model, kv, system prompt, sampling, random state ...  value NULL deletes the key. */
+/* Store a value under a key, such as model, kv, system prompt, sampling or random state. value NULL deletes the
+ * key. */
 int session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
 /* 1, 0 = not set, -1 */
 int session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);
-/* List all settings in order of their keys.  whole = 0: the checksum of the value is wrong. */
+/* List all settings in order of their keys. whole = 0: the value is damaged (its checksum is wrong). */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
 /* Make the session the one used last, and store its model, cache policy (NULL: keep the old ones) and number of
@@ -94,16 +96,16 @@ struct stored_message {
 	int64_t at;
 	int complete; /* 0: the answer is still being written, or a crash cut it */
 };
-/* Append a message and make it the session's head.  It is committed on return. */
+/* Append a message and make it the session's head (the last message shown). On return it is committed. */
 int message_append(struct store *, int64_t session, const struct stored_message *, int64_t *id, struct err *);
-/* Replace text, tokens, stats and complete of an answer while it is being generated. */
+/* Replace text, tokens, stats and `complete` of an answer while it is being generated. */
 int message_update(struct store *, int64_t id, const struct stored_message *, struct err *);
-/* Set the last message that is shown: on another branch, or an earlier one (0: show none). */
+/* Set the session's head, the last message that is shown: an earlier message, one on another branch, or 0 (none). */
 int session_set_head(struct store *, int64_t session, int64_t message, struct err *);
-/* Give the messages from the first one down to `to`. */
+/* List the messages on the path from the first message to `to`. */
 typedef int message_fn(const struct stored_message *, void *ud);
 int message_path(struct store *, int64_t to, message_fn *, void *ud, struct err *);
-/* Give the direct children of a message (0: the first messages of the session), oldest first. */
+/* List the direct children of a message (0: the first messages of the session), oldest first. */
 int message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
 
 /* Count the messages of a session's tree. */
@@ -167,16 +169,17 @@ int store_search(struct store *, const char *words, int limit, found_fn *, void 
 
 /* ---- passages (passage_index.c, passage_search.c): find the parts of texts that answer a question ----
  *
- * A text is cut into passages of about a paragraph, a passage into sentences; a full text index in chat.db holds the
- * sentences. A text is indexed once, under its SHA-256, and leaves the index with the last document that has it. */
+ * A text is cut into passages of about a paragraph, and a passage into sentences. A full text index in chat.db
+ * contains the sentences. Each text is indexed once, under its SHA-256, and is removed from the index with the
+ * last document that has it. */
 
 struct passage_index;
 /* Open the index in the store's chat.db, or one in memory if the store is NULL or read only.  Close the index
  * before the store. */
 int passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
-/* Progress of indexing: `done` of `total` bytes, called every millisecond or so.  Nonzero cancels: the text is not
- * indexed, and the search returns ERR_CANCELLED. */
+/* Callback about every millisecond while texts are indexed: `done` of `total` bytes. Nonzero cancels: the text is
+ * not indexed, and the search returns ERR_CANCELLED. */
 typedef int indexing_fn(size_t done, size_t total, void *ud);
 void passage_index_watch(struct passage_index *, indexing_fn *, void *ud);
 
@@ -190,24 +193,25 @@ struct found_passage {
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
 	double score;             /* sort key, computed from: */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
-	double covered; /* 0 .. 1: the part of the question's words that the passage contains, weighted by idf */
+	double covered; /* share (0 .. 1) of the question's words that the passage contains, weighted by idf */
 	int unknown;    /* 1: the question has a name or number that no text contains */
 };
 /* Score every passage of the texts for a question. Texts that are not indexed yet are indexed first. *out gets all
  * passages, in the order of the texts; a passage without a word of the question has score 0. The caller frees *out. */
 int passages_score(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                    size_t n, struct found_passage **out, size_t *n_out, struct err *);
-/* Write the passages that share words with the question to out[most], best first. Returns their number, or -1. */
+/* Find the passages that share words with the question: the `most` best, best first, in out[]. Returns their
+ * number, or -1. */
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
 
 /* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ----
  *
- * The key is the SHA-256 of the text and the id of the encoder; the caller defines the format of the bytes. The
- * vectors are deleted with the last document that has the text. */
+ * Vectors are stored as bytes, whose format the caller defines, under the SHA-256 of the text and the id of the
+ * encoder. They are deleted with the last document that has the text. */
 
-/* Store the vectors of an in-memory index in a file of their own, up to 64 MiB. A damaged file is deleted. If the
- * file cannot be used, the vectors stay in memory. */
+/* Store the vectors of an in-memory index in a file, up to 64 MiB, so that later processes have them, too. A
+ * damaged file is deleted. If the file cannot be used, the vectors stay in memory. */
 void passage_index_cache(struct passage_index *, const char *path);
 /* Read the vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */
 int vectors_read(struct passage_index *, const struct indexed_text *, uint64_t encoder, struct str *out, struct err *);
@@ -223,23 +227,25 @@ struct found_sentence {
 	uint32_t words;  /* length in words */
 	uint64_t has;    /* bit i: the sentence contains word i of the question */
 };
-/* Index a text unless it is indexed already, and give its number: > 0, ascending in the order of indexing. */
+/* Index a text unless it is indexed already. *number > 0 identifies the text; texts indexed later have larger
+ * numbers. */
 int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* Find the sentences that contain a word of the question, in the order of indexing; the caller frees *out. Words that
- * are too common are skipped, to bound the cost. Bit i of *words is set if word i was searched for. */
+/* Find the sentences that contain a word of the question, in the order of indexing. Too common words are skipped,
+ * to bound the cost; bit i of *words is set if word i was searched for. The caller frees *out. */
 int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Callback of session_export(): append the caller's view of a message's stats to out.  json = 1: as JSON members, each
- * with a comma before it; 0: as lines of text. */
+/* Callback of session_export(): append what the caller shows of a message's stats to out. json = 1: as JSON
+ * members, each with a comma before it; 0: as lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
-/* Write the shown branch of the session to out; more may be NULL.  JSON: {"name","model","kv","settings":{KEY:TEXT},
+/* Write the messages that the session shows to out; more may be NULL. JSON:
+ * {"name","model","kv","settings":{KEY:TEXT},
  * "documents":[{"name","type","bytes","after","text","marks"}],"messages":[{"role","text","tokens":[...],"at"}]}. */
 int session_export(struct store *, int64_t id, enum export_format, export_more_fn *more, struct str *out, struct err *);
 
-/* Check everything in chat.db, and repair the search indexes.  Defects go to report, one sentence a line.  0 =
- * good, 1 = defects, -1 = the check could not run. */
+/* Check everything in chat.db, and repair the search indexes. Defects are appended to report, one sentence a line.
+ * 0 = good, 1 = defects, -1 = the check could not run. */
 int store_check(struct store *, struct str *report, struct err *);
 
 /* SHA-256 of a stream of bytes (sums.c).  NULL: no memory. */

@@ -1,13 +1,12 @@
 /* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
- * SQLite reads the log up to the first frame with a wrong checksum and silently drops the frames after it. After a
- * crash these belong to the transaction that was being written. After a flipped bit they include committed
- * transactions.
+ * SQLite reads the log up to the first frame with a wrong checksum, and silently drops the later frames. After a
+ * crash these are the transaction that was being written. After a flipped bit they include committed transactions.
  *
- * Checksums tell the two cases apart: each continues that of the frame before, and a transaction starts only after
- * the one before it was synced. If a later frame continues the checksums from the end of a transaction, then that
- * transaction was intact on disk and has changed since. Damage inside the last transaction looks like a crash and is
- * not detected. */
+ * To tell the two cases apart, the frames after the wrong one are read, too. Each frame's checksum continues that
+ * of the frame before, and SQLite begins a transaction only after syncing the one before it. So if a later frame
+ * continues the checksum of a complete transaction, that transaction was intact on disk and was damaged
+ * afterwards. Damage in the last transaction looks like a crash and is not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>
@@ -49,14 +48,14 @@ static int sum_equal(struct sum a, struct sum b)
 	return a.a == b.a && a.b == b.b;
 }
 
-/* Scan the frames after the header.  Returns the number of lost transactions if at least one of them had been
- * synced, else 0. */
+/* Scan the frames after the header. Returns the number of transactions that damage has made unreadable; 0 if there
+ * is no damage, or a crash explains it. */
 static int log_scan(FILE *f, const uint8_t header[HEADER])
 {
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* The checksum stored in the last frame, and the checksum of its bytes. Either may be damaged. */
+	/* said: the checksum that the last frame states; is: the checksum of its bytes. Either may be damaged. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
