@@ -5,7 +5,8 @@
  *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
  *
  * Launches: one for every 16 parts of a call (struct attn_part), after those that select slots (cuda_topk.cu). With a
- * probe (struct attn_probe), each sequence of measured tokens has a launch, followed by those of cuda_probe.cu.
+ * probe, which measures the attention of some tokens (struct attn_probe), each sequence of measured tokens has a
+ * launch, followed by those of cuda_probe.cu.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely changes
@@ -17,9 +18,10 @@
 #include "kernels/cuda/cuda_attn.cuh"
 
 enum {
-	BLOCKS_EACH = 2,       /* wanted blocks per multiprocessor */
-	MOST_LOOKED = 1 << 16, /* with a probe: maximum number of measured tokens in one launch */
-	COUNTERS = 32768,      /* maximum number of tiles in one launch, over all KV heads */
+	BLOCKS_EACH = 2, /* wanted blocks per multiprocessor */
+	/* maximum number of tokens in one launch whose attention is measured (struct attn_probe) */
+	MOST_LOOKED = 1 << 16,
+	COUNTERS = 32768, /* maximum number of tiles in one launch, over all KV heads */
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
@@ -95,8 +97,8 @@ static int32_t span_cols(int32_t cols, int32_t spans, int32_t step)
 	return round_up((cols - 1) / spans + 1, step);
 }
 
-/* Allocate the counters of the attention kernels, and 16 more bytes of counters for the probe (attn_seen.zero).
- * Return 0, or -1 with the error set. */
+/* Allocate the counters of the attention kernels, and 16 bytes for attn_seen.zero. Return 0, or -1 with the error
+ * set. */
 static int counters_alloc(struct cuda *c)
 {
 	if (c->counters.p)
@@ -232,8 +234,8 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* COUNTERS limits the tokens of a launch, because each tile needs a counter. most is a few thousand at
-	 * least. */
+	/* Every tile (the queries of a thread block) needs a counter, so COUNTERS limits the tokens of a launch, to a
+	 * few thousand at least. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	most = MAX(most, 1);
 	for (int32_t i = t0; i < t1; i += most) {
@@ -277,8 +279,8 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-/* Compute attention with a probe. Consecutive tokens that are all measured, or all unmeasured, are computed together.
- * Mass and spread of measured tokens are computed next. */
+/* Compute attention, and measure that of some tokens (attn_args.probe). A launch computes consecutive tokens that are
+ * all measured or all not. After measured tokens, their mass and spread are computed. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

@@ -50,13 +50,14 @@ struct attn_launch {
 	int32_t dims;        /* dimensions of a chunk */
 	int32_t col0, cols;  /* first column and number of columns of this launch */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
-	/* partial0: index of the partial result of this launch's span 0; partials: number of partial results of a
+	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
 	int32_t partial0, partials;
 	int32_t step; /* the columns of a span are a multiple of this */
-	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens, and they get a causal mask */
+	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
 	int32_t n_part, last;
-	/* 1: some parts have predicates, so that blocks must compute the spans themselves */
+	/* 1: some parts may be skipped (attn_part.when). Blocks then read the flags, and divide the columns of the
+	 * other parts among themselves. */
 	int32_t maybe;
 	float scale, softcap; /* softcap > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
 	const float *bias;    /* [n_kv_head][bias_ld], added to the scores of part bias_part; NULL = none */
@@ -198,8 +199,9 @@ static __device__ inline float *attn_partial(const struct attn_launch &a, int32_
 	return a.state + ((int64_t)(kv * a.tiles + tile) * a.partials + partial) * tile_queries * (a.dims + 2);
 }
 
-/* Compute weight [partials]: the factors by which the partial results of one query are summed. ml: their maxima and
- * sums. seen 1: store the maximum and the sum of the query for a probe. Called by all lanes of a warp. */
+/* Compute weight [partials]: the factors by which the partial results of one query, one per span, are summed. ml:
+ * their maxima and sums. seen 1: store the maximum and the sum of the query for a probe. Called by all lanes of a
+ * warp. */
 static __device__ inline void attn_weights(const struct attn_launch &a, float *weight, const float *ml,
                                            int64_t partial_size, int64_t at, int32_t partials, int seen)
 {

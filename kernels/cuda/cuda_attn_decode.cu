@@ -15,8 +15,8 @@
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the queries of a part to shared memory as operands of products, each scaled by a power of two (query_unit()).
- * by[query] = the factor from a product to a score. */
+/* Load the queries of a part (struct attn_part) to shared memory as operands of products, each scaled by a power of
+ * two (query_unit()). by[query] = the factor from a product to a score. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -128,7 +128,7 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 }
 
 /* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. All
- * queries see the rows before `all`, so only a step that ends beyond `all` checks rows. */
+ * queries see the rows before `all`, so only a step that ends beyond `all` needs the mask. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,
@@ -341,7 +341,7 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 			if (D::AHEAD && i + WARPS * STEP < i1)
 				decode_load_k<P, DIM>(k, a, next);
 			most = decode_mask(x, m, c, a, p, kv, i, r, place, scale);
-			/* Not a function of its own: as one, it makes the kernel for head_dim 256 spill more
+			/* Keep this loop inline. As a function it makes the kernel for head_dim 256 spill more
 			 * registers (nvcc 13, sm_90). */
 			base = most == -INFINITY ? 0 : most;
 			w = power2(m - base);

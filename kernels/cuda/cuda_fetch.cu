@@ -18,8 +18,8 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* One KV head's row of fetch_args.map, and its parts. at: slot -> row + 1; slot: row -> slot + 1; used: row -> number
- * of the last call that used it; pair: (missing slot, its row) of this call. 0 in at or slot: none. */
+/* One KV head's part of fetch_args.map, as arrays. at[slot] = row + 1, or 0; slot[row] = slot + 1, or 0; used[row] =
+ * number of the last call that used the row; pair = (slot, row) of each missing slot of this call. */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -36,9 +36,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Look up the wanted slots. Write the row of each slot that is in the cache to the list. Collect the missing slots in
- * order, as pairs (slot, its index in the list), and return their number. A slot number outside of the plane gets row
- * 0. */
+/* Look up the wanted slots on the device. For each one that has a row there, write the row to the list. Collect the
+ * others in order, as pairs (slot, its index in the list), and return their number. A slot number outside of the
+ * plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {

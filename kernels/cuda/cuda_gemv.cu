@@ -140,7 +140,7 @@ __global__ void acts_quantise(struct acts_args a)
 }
 
 /* Put n blocks of 32 values of every token, from `block` on, into shared memory, quantised. A single token is
- * quantised here; several tokens are already. */
+ * quantised here; acts_quantise() has quantised several tokens before. */
 static __device__ __forceinline__ void acts_fill(uint8_t *out, const struct gemv_args &a, int block, int n)
 {
 	int blocks = a.cols / 32;

@@ -292,8 +292,8 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* Up to NORM_HEAD values are normed by a warp of head_rows, more by norm_rows with a block of up to NORM_THREADS
- * threads. */
+/* A group of up to NORM_HEAD values is normed by a warp of head_rows, a larger one by norm_rows, with a block of up
+ * to NORM_THREADS threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* group: number of values that are normed together. apart: after this many groups the weights repeat. */
@@ -400,7 +400,8 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Add a rotation of x as a step to a queued job that reads x, or whose norm writes x. Return 1 if there is one. */
+/* Add a rotation of x as a step to a queued job that reads x, or whose norm writes x. Return 1 if there is such a
+ * job. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {

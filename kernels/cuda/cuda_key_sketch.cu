@@ -37,8 +37,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 }
 
 /* Code one key by four threads; thread j has values j, j + 4, ... of the transformed key x. Write the codes to the
- * key's lane of its panel (key_sketch.h), and its scale. there 0: write nothing; x is then any key, because all
- * threads of a warp must take part. */
+ * key's lane of its panel (key_sketch.h), and its scale. there 0: compute but write nothing, because all lanes of a
+ * warp must take part in the shuffles. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {

@@ -1,5 +1,5 @@
 /* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Products of up to eight tokens are computed by cuda_gemv.cu,
- * of more tokens by cuBLAS.
+ * products of more tokens by cuBLAS.
  *
  * For cuBLAS, x is converted to f16; a token with values outside of the range of f16 is scaled by a power of two.
  * Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a time; a matrix outside of the

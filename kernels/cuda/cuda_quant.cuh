@@ -20,7 +20,7 @@
  *     4 bits    the low (k < 4) or high (k >= 4) nibbles of main word k & 3
  *     IQ4, MXFP4: the low (k < 4) or high half of main word k & 3: four nibbles, which select four bytes of a table
  *     2 bits    bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of main word k >> 2
- *     extra     1 bit: bit k of every byte; 2 bits: those two bits of every byte of extra word k >> 2
+ *     extra     1 bit: bit k of every byte; 2 bits: bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of word k >> 2
  *
  * Float weights keep their values; rows are padded to 16 bytes. */
 #ifndef WEIR_CUDA_QUANT_CUH
@@ -52,7 +52,8 @@ int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *
 /* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not
  * scaled. */
 const struct weight_head *cuda_weight_head(const struct tensor *t);
-/* Convert n rows from row0 on to f16 [n][cols]. If there is a weight_head, scale them by 2^half_exponent(largest). */
+/* Convert rows row0 .. row0 + n - 1 of a weight to f16 [n][cols]. If there is a weight_head, scale them by
+ * 2^half_exponent(largest). */
 void cuda_weight_half(struct cuda *, const struct weight_rows *, const struct weight_head *, int32_t row0, int32_t n,
                       void *out);
 
@@ -103,7 +104,7 @@ template <int T> static __device__ __forceinline__ uint32_t nibble_lookup(uint32
 	return __byte_perm(a, b, 0x3210u | (sel & 0x8888u) >> 1);
 }
 
-/* Return levels 4 k .. 4 k + 3 of a block. m, e: the words of its main and extra planes with the numbers
+/* Return levels 4 k .. 4 k + 3 of a block. m, e: the words of the main and the extra plane with the indices
  * quant_main_word() and quant_extra_word(). */
 template <int T> static __device__ __forceinline__ uint32_t quant_levels(uint32_t m, uint32_t e, int k)
 {

@@ -11,8 +11,8 @@ struct conv_args {
 	int32_t n, taps, gated;
 };
 
-/* Return the input u of token i in column c (struct short_conv). For a token before the call (i < 0) it is in the
- * state. */
+/* Return the input u of token i in column c (struct short_conv). For a token before the call (i < 0), read it from
+ * the state. */
 static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t c)
 {
 	if (i >= 0 && !a.gated)

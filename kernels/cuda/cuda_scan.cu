@@ -22,7 +22,7 @@ enum {
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Clear the words scan_launch.zero, counters of later launches. The first block of each KV head does it. */
+/* Set scan_launch.zero to 0: counters that later launches use. The first block of each KV head does it. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -159,8 +159,8 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	return wide ? d / 256 : d;
 }
 
-/* Return q . mean * unit, which is added to the scores of all keys of a block with this mean. Sixteen partial sums
- * are added in the same order as on the CPU. Called by all lanes of a warp. */
+/* Return q . mean * unit: the part of the score that is the same for all keys of a block. Sixteen partial sums are
+ * added in the same order as on the CPU. Called by all lanes of a warp. */
 static __device__ inline float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP;
@@ -609,7 +609,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* Launch as many blocks as the device runs at the same time, each with the same number of passes. */
+	/* Launch as many blocks as the device can run at the same time, each with the same number of keys. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()
@@ -622,7 +622,7 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->tile = ((l->n - 1) / blocks / step + 1) * step;
 	l->tiles = (l->n - 1) / l->tile + 1;
 	l->ld = ((int64_t)l->n + 31) / 32 * 32;
-	/* Memory for the next power of two keys, so that it rarely grows. */
+	/* Reserve memory for a power of two of keys, so that the buffer rarely grows. */
 	score = scratch_cut(&at, heads * (size_t)MAX(power, 32), sizeof(float));
 	max = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));
 	sum = scratch_cut(&at, heads * (size_t)blocks, sizeof(float));

@@ -65,8 +65,8 @@ static __device__ inline float scan_exp(float x, float mult)
 	return y <= 0 ? exp2f(y) : 0;
 }
 
-/* Compute for each query head r of a KV head: lse[r] = log of the sum of exponentials over all keys; factor[r] =
- * mult. Called by all threads of a block; ends with a barrier. */
+/* Compute for each query head r of a KV head: lse[r] = log of the sum of exponentials over all keys; factor[r] = the
+ * head's s.mult. Called by all threads of a block; ends with a barrier. */
 static __device__ inline void scan_totals(const struct scan_scores &s, int32_t head, float *lse, float *factor)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, warps = (int32_t)blockDim.x / WARP;

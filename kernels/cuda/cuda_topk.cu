@@ -198,7 +198,8 @@ template <int SCAN> static __global__ void __launch_bounds__(TAKE_THREADS) topk_
 	}
 }
 
-/* Each block has listed slots of its chunk (its range of slots). Return entry p of all these lists together. */
+/* Each block has listed slots of its chunk (its range of slots). Return entry p of the concatenation of all these
+ * lists. */
 static __device__ inline uint2 listed_at(const struct topk_launch &a, const uint2 *list, const int32_t *start,
                                          int32_t p)
 {

@@ -562,8 +562,8 @@ void cuda_weight_half(struct cuda *c, const struct weight_rows *w, const struct 
 	a.w = *w;
 	a.head = head;
 	a.out = (uint16_t *)out;
-	/* Indices have 32 bits, because the division by per_row takes most of a thread's time. A call converts about
-	 * 2^23 groups of eight values at most. */
+	/* Use 32-bit indices: the kernel divides by per_row, which takes most of its time. A call converts at most
+	 * about 2^23 groups of eight values. */
 	a.per_row = (uint32_t)w->cols / 8 + (w->cols % 8 != 0);
 	a.eights = (uint32_t)n * a.per_row;
 	a.row0 = row0;
