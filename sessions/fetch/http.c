@@ -34,8 +34,9 @@ struct transfer {
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;              /* 1: the body of an error reached its limit */
-	enum nearness nearest;  /* class of the most distant host contacted so far; no nearer host may be contacted */
-	int nearer;             /* 1: a host nearer than `nearest` was refused */
+	/* how near the most distant host so far is; a host nearer to this machine is refused */
+	enum nearness nearest;
+	int nearer; /* 1: a host nearer than `nearest` was refused */
 };
 
 /* Return the value of the header line if its name is `name`, else NULL. */
@@ -47,7 +48,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	                                                              : NULL;
 }
 
-/* Reset *r for a new answer. Keep linked_sum and linked_size: only the answer that redirects contains them. */
+/* Reset *r for a new answer. Keep linked_sum and linked_size, because only the redirecting answer contains them. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {

@@ -1,7 +1,7 @@
 /* sessions/snap/fingerprint.c - computes fingerprints, which identify what KV entries were computed with.
  *
- * A fingerprint is the SHA-256 of a text that describes the engine, the weights and the timeline's settings. The
- * text is stored, too, to explain why a snapshot cannot be used.
+ * A fingerprint is the SHA-256 of a text that describes the engine, the weights, and the settings of the timeline
+ * (token sequence with its KV cache). The text is stored, too, to explain why a snapshot cannot be used.
  *
  * A snapshot is also usable if only its kernels (CPU or GPU code) differ: its KV entries are then equal up to
  * rounding. To check this, the kernels named in the stored text are put into this program's own text. The hash of
@@ -76,7 +76,7 @@ static int hash_known(struct snaps *s, const struct stat *st, uint8_t out[HASH_B
 	             "AND ctime = ?",
 	             "iiiii", (int64_t)st->st_dev, (int64_t)st->st_ino, (int64_t)st->st_size, ns(st->st_mtim),
 	             ns(st->st_ctim));
-	/* With a flipped bit in the stored hash, every snapshot would seem to be of another model. */
+	/* Verify the checksum: with a flipped bit in the hash, every snapshot would seem to be of another model. */
 	if (q && db_step(&s->db, q, NULL) > 0 && sqlite3_column_bytes(q, 0) == HASH_BYTES &&
 	    sqlite3_column_int64(q, 1) == (int64_t)XXH3_64bits(sqlite3_column_blob(q, 0), HASH_BYTES)) {
 		memcpy(out, sqlite3_column_blob(q, 0), HASH_BYTES);

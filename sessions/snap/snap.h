@@ -20,8 +20,8 @@ struct snaps_options {
 	const char *vfs;
 };
 /* Open kv.db in the store's directory; read only if the store is. A damaged or foreign file is renamed, and a new
- * one is created; *notice (may be NULL) says so. A read-only kv.db does not notice that another process has
- * replaced the file, so open it anew for each list, which takes a millisecond. */
+ * one is created; *notice (may be NULL) says so. A read-only struct snaps does not notice if another process
+ * replaces the file. So open it anew for each list, which takes a millisecond. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 

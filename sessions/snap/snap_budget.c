@@ -1,9 +1,10 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
  * If room is short, chunks that no head (record of a timeline at one message) needs are deleted first, the least
- * recently used before others. Then heads are deleted, those first that save the least prefill per time since
- * their last use. The newest head of a session saves prefilling all its tokens. An older head saves only the
- * tokens after its last chunk, because the newer head keeps the chunks.
+ * recently used before others. Then heads are deleted by value, the lowest first. A head's value is the number of
+ * tokens that need no prefill thanks to it, divided by the time since its last use. For the newest head of a
+ * session these are all its tokens. For an older head they are only the tokens after its last chunk, because the
+ * newer head keeps the chunks.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
  * Here the pages are freed, and then all free pages are filled with zeros, as rows of table `zero`: SQLite does
@@ -19,7 +20,7 @@
 #include "engine/engine.h"
 
 #define DAY_MS      86400000
-#define RESERVED_MS 600000 /* ms; an older unfinished head (done = 0) is of a save whose process died */
+#define RESERVED_MS 600000 /* ms; an older unfinished head (done = 0) belongs to a process that died */
 #define VACUUM_STEP 4096   /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
@@ -128,7 +129,7 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* Delete unfinished heads (done = 0) of processes that died. A recent one may be of a process that is
+	/* Delete unfinished heads (done = 0) of processes that died. A recent one may belong to a process that is
 	 * saving now. */
 	while ((n = read_numbers(s,
 	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
@@ -244,7 +245,7 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Any chunk that no head needs may be of this session: delete them all, even recently used ones. */
+	/* Any chunk that no head needs may belong to this session: delete them all, even recently used ones. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");

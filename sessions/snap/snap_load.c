@@ -4,8 +4,8 @@
  * restores the longest prefix of some tokens whose chunks (KV entries of 256 tokens) are stored.
  *
  * Bytes are verified in a staging buffer before they enter the timeline. If the timeline has tokens, all chunks
- * are verified before it is emptied, and then read a second time. Otherwise a damaged chunk would cost its KV
- * entries. Damage is not an error: out->why names it, and the caller prefills the text again. */
+ * are verified before it is emptied, and then read a second time, so that a damaged chunk does not cost the
+ * timeline its KV entries. Damage is not an error: out->why names it, and the caller prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>
@@ -353,8 +353,8 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 
 /* ---- loading without a head, by tokens ----
  *
- * Chunks of other kernels (CPU or GPU code) are not used. They are equal up to rounding, but the session's
- * fingerprint would name those kernels from then on. */
+ * Chunks of other kernels (CPU or GPU code) are not used, although they are equal up to rounding. The session's
+ * fingerprint would name those kernels from then on, and other sessions could not share its chunks. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {

@@ -17,7 +17,8 @@
  * transaction of the save sets done = 1. So a finished head never refers to a chunk that was not saved.
  *
  * Any number of processes may save and load. Between two transactions of a process, others may add and delete
- * rows, so each transaction looks up its rows again. A lost row costs time only: every row has a checksum. */
+ * rows, so each transaction looks up its rows again. A lost or damaged row only causes a prefill, because every
+ * row has a checksum. */
 #ifndef WEIR_SNAP_PRIVATE_H
 #define WEIR_SNAP_PRIVATE_H
 
@@ -121,7 +122,7 @@ int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* little-endian, like all numbers in kv.db */
 int64_t part_id(int64_t owner, int part);
-/* Write n bytes of `owner` (number of a chunk or head) as parts first, first + 1, ... */
+/* Write n bytes of `owner` (number of a chunk or head) as rows of table `part`, numbered first, first + 1, ... */
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
                 struct err *);
 /* Read and verify n bytes that parts_write() wrote. Returns 1; 0 if they are missing or damaged; -1 on a read

@@ -183,7 +183,7 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Look for the largest number in all tables, because damage may leave parts whose chunk is deleted. */
+/* Set s->serial above the numbers in all three tables: damage may leave parts whose chunk is deleted. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -225,8 +225,8 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename a useless kv.db, set *where to the new name, and move its journal away: SQLite would play that back into
- * the new file. A foreign file gets a name that no file has. A damaged file of ours replaces the one renamed
+/* Rename a useless kv.db, set *where to the new name, and move its journal away: SQLite would play the journal
+ * back into the new file. A foreign file gets an unused name. A damaged file of ours replaces the one renamed
  * before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {

@@ -1,8 +1,8 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * Questions with the same parent message often begin with the same bytes: an edited question, or questions about a
- * text of which more has been read each time. A later question stores a reference to an earlier message instead of
- * these bytes:
+ * An edited question often begins with the same bytes as the question that it replaces. So does a second question
+ * about a text that is still being read. Such questions have the same parent message. Instead of the common bytes,
+ * the row of the later question has a reference to the earlier message:
  *
  *     parent --+-- 7   [text read until then][question]
  *              +-- 9   [beginning: first 2 MB of 7][text read since][question]
@@ -31,8 +31,9 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Copy those of the first `bytes` bytes of message id's text that its own row stores to their place in out. *rest:
- * the bytes before them, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
+/* Read a part of the first `bytes` bytes of message id's text into out: the part that the message's own row
+ * stores. *rest: the bytes before that part, which another message stores. Returns 1; 0 if bytes are lost; -1 on
+ * error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =

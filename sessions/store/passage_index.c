@@ -188,8 +188,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Check that the index still finds a text, by searching for the first word of its middle sentence. FTS5 reports no
- * error if its rows are lost. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index still finds a text, by searching for the first word of its middle sentence: FTS5 reports no
+ * error for lost rows. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;
@@ -306,8 +306,8 @@ static int many_levels(struct db *d, struct err *e)
 	return rc;
 }
 
-/* Delete one text from the index; st is at its row in the query of passages_drop_orphans(). FTS5 needs the text to
- * delete it from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the index must be
+/* Delete one text from the index. st: the text's row in the query of passages_drop_orphans(). FTS5 needs the text
+ * to delete it from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the index must be
  * emptied. */
 static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 {

@@ -3,8 +3,8 @@
  * Passages and sentences are scored by bm25 (Robertson and Zaragoza 2009). The index tells which sentences contain
  * a word, but not how often. So the term frequency in a passage is the number of its sentences with the word.
  *
- * The question is cut into words by the tokenizer of the index. Each word is quoted in the FTS5 query, so that it
- * is no operator. */
+ * The question is cut into words by the tokenizer of the index. Each word is quoted in the FTS5 query, so that
+ * words such as OR are not operators. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 

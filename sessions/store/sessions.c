@@ -177,7 +177,7 @@ static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t 
 	return 0;
 }
 
-/* Make each fork the owner of the messages of session `deleted` that it shows. */
+/* Make each fork the owner of those messages of session `deleted` that the fork shows. */
 static int inherit_shown(struct store *s, int64_t deleted, struct err *e)
 {
 	sqlite3_stmt *st;

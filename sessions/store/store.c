@@ -392,7 +392,7 @@ static int open_to_write(struct store *s, struct err *e)
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* Messages that the current session_delete() has visited (inherit_path). */
+	/* Temporary table of session_delete(): the messages visited so far (inherit_path). */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 

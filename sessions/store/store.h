@@ -50,7 +50,8 @@ struct session {
  * if unknown. After any other error *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
-/* Return the pid of the other process that may write the session; 0 if there is none, -1 if its pid is unknown. */
+/* Return the pid of another process that holds the session; 0 = no other process holds it; -1 = the pid is
+ * unknown. */
 long session_writer(const struct store *, int64_t id);
 /* Create a session and hold it (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
