@@ -251,7 +251,8 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 }
 
 /* Set *o to the kernels that computed a snapshot. name: kernels of its newest KV entries. ours: 1 if these are
- * this program's kernels. begun: value of the snapshot's line "begun by". Returns 1, or 0 if begun is malformed. */
+ * this program's kernels. begun: value of the line "begun by" in the snapshot's fingerprint text; "" = no such
+ * line. Returns 1, or 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];

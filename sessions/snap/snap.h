@@ -61,8 +61,8 @@ struct snap_loaded {
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
 /* Restore the longest prefix of the tokens want[n] whose chunks are stored and were computed by this program's
- * kernels. Does nothing if the timeline already begins with a prefix of that length. Returns the number of tokens
- * restored, or -1. */
+ * kernels (CPU or GPU code). Does nothing if the timeline already begins with these tokens. Returns the number of
+ * tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
 /* Set *out to the size in bytes of all snapshots of a session, including chunks that it shares with other

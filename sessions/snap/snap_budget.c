@@ -152,8 +152,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete parts (rows of stored bytes) whose chunk or head is missing because of damage, and texts of fingerprints
- * that no head has. */
+/* Delete parts (rows of stored bytes) whose chunk or head is missing because of damage. Also delete the stored
+ * texts of fingerprints that no head has any more. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,

@@ -30,13 +30,13 @@
 #define SNAPS_APPLICATION 0x77656b76 /* "wekv" */
 #define SNAPS_VERSION     1          /* version of the schema and of heads */
 #define SNAPS_FILE        "kv.db"
-/* most bytes that one transaction writes, to bound the journal and SQLite's memory */
+/* maximum number of bytes that one transaction writes; bounds the journal and SQLite's memory */
 #define SNAPS_TX_BYTES    (64u << 20)
 
 enum {
 	CHUNK_TOKENS = 256,
 	PART_BYTES = 4 << 20,
-	/* low bits of a part's id: the part's number; the high bits are the number of its chunk or head */
+	/* id of a row of table `part` = number of its chunk or head << PART_BITS | number of the part */
 	PART_BITS = 12,
 	PART_TAIL = 2048,   /* a head's parts from this number on are its tail */
 	HEADS_KEPT = 4,     /* heads kept for each session, the newest; undo and fork may need an older one */

@@ -13,13 +13,16 @@
 #include <string.h>
 
 enum {
-	PREFIX_LEAST = 5, /* related words: shortest prefix, in characters, that is searched for */
-	/* related words: at most this many last characters of the stem are cut off to get the prefix */
+	/* related words share a prefix with a question word: its minimum length, in characters */
+	PREFIX_LEAST = 5,
+	/* to find related words, at most this many last characters of the stem are cut off */
 	PREFIX_LESS = 2,
-	TRIES = 5,          /* retries while another process changes the index */
-	COMMON_ABOVE = 400, /* in texts of at most this many sentences, no word is skipped as too common */
+	TRIES = 5, /* retries while another process changes the index */
+	/* with at most this many sentences, no word is skipped as too common */
+	COMMON_ABOVE = 400,
 };
-static const double COMMON_SHARE = 0.12; /* a word in a larger share of the sentences is too common and is skipped */
+/* a word in a larger share of the sentences is too common and is skipped */
+static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
 static const double NAME_WEIGHT = 1.3; /* weight of a capitalised word, unless it is the first of the question */

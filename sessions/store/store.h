@@ -201,8 +201,8 @@ struct found_passage {
  * passages, in the order of the texts; a passage without a word of the question has score 0. The caller frees *out. */
 int passages_score(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                    size_t n, struct found_passage **out, size_t *n_out, struct err *);
-/* Find the passages that share words with the question: the `most` best, best first, in out[]. Returns their
- * number, or -1. */
+/* Find passages that share words with the question: at most `most`, best first, in out[]. Returns their number, or
+ * -1. */
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
 
