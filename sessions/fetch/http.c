@@ -86,7 +86,8 @@ static void keep_next(struct http_reply *r, const char *v)
 	}
 }
 
-/* Set r->linked_sum if the value is a SHA-256: 64 hexadecimal digits in quotes, perhaps after W/. */
+/* Set r->linked_sum if the header value is a SHA-256: 64 hexadecimal digits in quotes, perhaps after W/ (weak
+ * ETag). */
 static void keep_sum(struct http_reply *r, const char *v)
 {
 	const char *sum = strchr(v, '"');

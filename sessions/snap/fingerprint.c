@@ -233,8 +233,8 @@ static int hash_with(const struct str *text, const char *name, size_t n_name, co
 	return rc;
 }
 
-/* Parse "NAMES until N", the value of line "begun by": kernels NAMES computed the KV entries of the first N
- * tokens. Returns the length of NAMES and sets *tokens to N; 0 if malformed. */
+/* Parse "NAMES until N", the value of line "begun by": kernels (CPU or GPU code) with these names computed the KV
+ * entries of the first N tokens. Returns the length of NAMES and sets *tokens to N; 0 if malformed. */
 static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 {
 	static const char until[] = " until ";

@@ -119,8 +119,8 @@ static int32_t tokens_most(const struct timeline *tl)
 	return st.endless ? INT32_MAX : st.ctx;
 }
 
-/* If other kernels computed the first KV entries, tell the timeline, so that its fingerprint names them in later
- * saves. */
+/* If other kernels (CPU or GPU code) computed the first KV entries, tell the timeline, so that its fingerprint
+ * names them in later saves. */
 static void note_origin(struct loading *l)
 {
 	struct origin *o = &l->origin;

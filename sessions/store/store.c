@@ -102,7 +102,7 @@ int store_migrate(struct db *d, int from, int to, struct err *e)
 
 /* ---- directory ---- */
 
-/* Make a new file name in the directory durable. Ignore errors: nothing else could be done. */
+/* Sync the directory, so that a new file name in it is durable. Ignore errors: nothing else could be done. */
 static void sync_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
