@@ -383,20 +383,11 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 {
 	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
 
+	/* The child did not start pdftotext; its output is an error record. */
+	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == EXIT_NO_JAIL)
+		return finish_child(c, name, 0, d, e);
 	if (!complete && !c->n)
 		return pdf_refused(c, name, e);
-	/* If the child could not confine itself to its jail, it did not start pdftotext but wrote an error record,
-	 * which begins with 'E'. */
-	if (c->n > 5 && c->p[0] == 'E' && WIFEXITED(c->status) &&
-	    memmem(c->p, MIN(c->n, 400), "on this machine: no ", 20)) {
-		struct records r = { .d = d };
-		if (!take_records(&r, c->p, c->n, 0) && r.error.n) {
-			err_set(e, ERR_DOCUMENT, "document '%s' %s", name, r.error.p);
-			str_free(&r.error);
-			return -1;
-		}
-		str_free(&r.error);
-	}
 	if (parse_printed(c, name, d, e))
 		return -1;
 	if (c->no_tables)

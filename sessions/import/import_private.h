@@ -293,6 +293,8 @@ int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err
  * for a model: its path. argv[3] for a PDF: path of pdftotext, to execute it; without argv[3] standard input is the
  * text that pdftotext printed. */
 extern const char helper_argument[], helper_model_type[];
+/* Exit status of the jailed process if jail_enter() failed. pdftotext never exits with it. */
+enum { EXIT_NO_JAIL = 125 };
 
 /* ---- helper.c ---- */
 

@@ -167,7 +167,7 @@ int doc_helper(int argc, char **argv)
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
-		rc = send_error(&e);
+		rc = send_error(&e) ? 1 : EXIT_NO_JAIL;
 	} else if (program) {
 		static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
 		const char *const args[] = { "pdftotext", "-enc",    "UTF-8", "-eol", "unix",

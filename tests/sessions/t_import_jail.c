@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <seccomp.h>
+
 #define KILLED    1000 /* by SIGSYS */
 #define SIGNALLED 2000 /* plus the signal, by another one */
 
@@ -477,4 +479,51 @@ TEST(nothing_was_written)
 	unlink("victim");
 	CHECK(!chdir("/"));
 	CHECK(!rmdir(dir));
+}
+
+/* ---- no jail ---- */
+
+/* Convert a small document while calls of `call` with this first argument fail (arg -1: with any argument). */
+static void check_refused(int call, int arg, enum doc_type type, const char *why)
+{
+	struct scmp_arg_cmp first = SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)arg);
+	int status = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
+		struct err e = { 0 };
+		struct doc d;
+
+		if (!f || seccomp_rule_add_array(f, SCMP_ACT_ERRNO(EPERM), call, arg >= 0, &first) || seccomp_load(f))
+			_exit(99);
+		CHECK(helper_convert(type, "a", "%PDF-1.4\n", 9, &d, &e) < 0);
+		if (!strstr(e.msg, "install pdftotext"))
+			CHECK_STR(e.msg, why);
+		fflush(stdout);
+		_exit(test_failures() != 0);
+	}
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 99)
+		SKIP("this kernel has no seccomp filters");
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(nothing_is_parsed_without_a_jail)
+{
+	static const enum doc_type types[] = { DOC_HTML, DOC_PDF, DOC_GZIP };
+
+	for (size_t i = 0; i < LEN(types); i++)
+		check_refused(SCMP_SYS(prctl), PR_SET_DUMPABLE, types[i],
+		              "document 'a' cannot be parsed safely on this machine: "
+		              "no no_new_privs (Operation not permitted)");
+}
+
+/* Only the jail of pdftotext fails; that of the parser of its output does not. */
+TEST(pdftotext_does_not_run_without_a_jail)
+{
+	if (syscall(444, NULL, 0, 1) <= 0)
+		SKIP("this kernel has no Landlock");
+	check_refused(445, -1, DOC_PDF,
+	              "document 'a' cannot be parsed safely on this machine: no Landlock (Operation not permitted)");
 }
