@@ -41,9 +41,8 @@ struct input {
 	FILE *null;
 	struct str locale; /* the program's locale; saved while readline starts a line, which changes the locale */
 	struct str queue;
-	size_t taken; /* how many bytes of `queue` readline has read */
-	const char *arg;
-	size_t n_arg;    /* arg: text that SEQ_PASTE or SEQ_SET inserts */
+	size_t taken;    /* how many bytes of `queue` readline has read */
+	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
 	struct str back; /* a message that continues: inserted at the start of the next line */
 	struct str *message;
 	size_t n_message, cap_message;
