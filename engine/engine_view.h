@@ -68,9 +68,8 @@ struct cache_view {
 	 * nothing. The maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4
 	 * tokens, in any layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	/* attention mass that heat 255 stands for: sum of a column's tokens, mean over KV heads; 0 = heat[] is not
-	 * attention mass */
-	float most;
+	/* VIEW_MASS: attention mass of a column with heat 255, summed over its tokens, mean over KV heads; else 0 */
+	float heat_max_mass;
 	/* Running average of attention, as shares over all layers: share[0] of pinned tokens (of all tokens, if
 	 * nothing is ever evicted), share[i] of ring i. If the policy evicts, pinned tokens are not observed:
 	 * share[0] = 0. All 0 = nothing is observed. */

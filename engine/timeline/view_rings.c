@@ -193,5 +193,5 @@ void view_rings_heat(struct view_work *w)
 	double most = heat_take(w, 1);
 
 	v->watched = VIEW_MASS;
-	v->most = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
+	v->heat_max_mass = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
 }
