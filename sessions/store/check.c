@@ -1,13 +1,13 @@
-/* sessions/store/check.c - checks all of chat.db.
+/* sessions/store/check.c - checks all of chat.db and repairs its search indexes.
  *
- * SQLite's own check finds damaged structure, not a flipped bit in a text. So messages and documents have checksums,
- * the links between messages are checked, and the search index is compared with the messages. Only the indexes are
- * repaired, since they can be rebuilt from messages and documents. */
+ * SQLite's integrity check finds damaged structure, but not a flipped bit in a text. Therefore messages, documents
+ * and settings have checksums, which are verified here. References between rows are checked, too. Only the search
+ * indexes are repaired: they can be rebuilt from messages and documents. */
 #include "sessions/store/passages.h"
 
 #include <string.h>
 
-#define LINES_MOST 100 /* most lines of one kind in the report */
+#define LINES_MOST 100 /* most lines for one kind of defect in the report */
 
 struct checking {
 	struct store *s;
@@ -15,8 +15,8 @@ struct checking {
 	int wrong;
 };
 
-/* Finish one part of the check. rc < 0 means that it failed with error *seen: if the file is damaged, report the
- * error and return 0; else return -1. */
+/* Handle the result rc of one part of the check. rc < 0: the part stopped with error *seen. If the cause is a damaged
+ * file, add the error to the report and return 0, so that the check continues. After any other error return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)
@@ -46,7 +46,7 @@ static int check_structure(struct checking *c, struct err *e)
 	return end_part(c, rc, &seen, e);
 }
 
-/* Write the schema as text.  FTS5's internal tables are left out: their form depends on SQLite's version. */
+/* Write the schema as text, without FTS5's internal tables: their definitions depend on SQLite's version. */
 static int schema_text(struct db *d, struct str *out, struct err *e)
 {
 	sqlite3_stmt *st = db_query(d, e,
@@ -67,7 +67,7 @@ static int schema_text(struct db *d, struct str *out, struct err *e)
 	return rc;
 }
 
-/* Compare the schema with that of a new file. */
+/* Compare the schema with the schema of a newly created database. */
 static int check_schema(struct checking *c, struct err *e)
 {
 	struct str here = { 0 }, fresh = { 0 };
@@ -90,7 +90,7 @@ static int check_schema(struct checking *c, struct err *e)
 	return rc;
 }
 
-/* Report each row of the query as a defect.  Columns: id, kind ("message"). */
+/* Report each row that the query returns as a defect: "message 7: SENTENCE".  Columns: id, kind ("message"). */
 static int check_rule(struct checking *c, const char *sql, const char *sentence, struct err *e)
 {
 	struct db *d = &c->s->db;
@@ -111,7 +111,7 @@ static int check_rule(struct checking *c, const char *sql, const char *sentence,
 	return end_part(c, rc, &seen, e);
 }
 
-/* Verify the checksums of the query's rows.  Columns: id, then those that ok() reads. */
+/* Verify the checksum of each row that the query returns. Column 0 is the id; ok() reads the columns from 1 on. */
 static int check_sums(struct checking *c, const char *sql, int (*ok)(sqlite3_stmt *, int), const char *what,
                       const char *sentence, struct err *e)
 {
@@ -154,8 +154,8 @@ static int check_texts(struct checking *c, struct err *e)
 	return end_part(c, rc, &seen, e);
 }
 
-/* Compare the message index with the messages, and rebuild it if they differ.  The comparison is a write for
- * SQLite, so a read-only store skips it. */
+/* Compare the search index of messages with the messages, and rebuild it if they differ. FTS5 compares by an INSERT,
+ * which a read-only store cannot run, so the comparison is skipped there. */
 static int check_index(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;
@@ -180,7 +180,7 @@ static int check_index(struct checking *c, struct err *e)
 	return 0;
 }
 
-/* Check the document index, and empty it if it is damaged: the next search indexes the texts again. */
+/* Check the search index of documents. If it is damaged, empty it: the next search indexes the documents again. */
 static int check_passages(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;

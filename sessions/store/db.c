@@ -1,8 +1,7 @@
 /* sessions/store/db.c - opens SQLite databases safely, caches statements, and turns errors into sentences.
  *
- * File contents are untrusted: another program, a copied file or a failing disk may have written them. So the
- * connection is told to distrust the schema before it reads it, and nothing that a schema can contain (triggers, views,
- * functions) runs. */
+ * A database file is not trusted: another program or a failing disk may have changed it. Therefore the connection is
+ * configured, before it reads the schema, not to run code that a schema can contain: triggers, views, functions. */
 #include "sessions/store/db.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@
 
 /* ---- errors ---- */
 
-/* The file's path for messages.  A long path is cut to its last 160 bytes, so that the reason still fits. */
+/* The path as error messages show it: only its last 160 bytes, so that the reason of the error still fits. */
 static const char *shown_path(const struct db *d)
 {
 	size_t n = d->path ? strlen(d->path) : 0;
@@ -83,9 +82,9 @@ int db_error(struct db *d, const char *doing, struct err *e)
 
 /* ---- opening ---- */
 
-/* Create the file, or check the existing one and its -wal, -shm and -journal: regular, of this user, one link,
- * mode 0600.  SQLite gives new files beside it the same mode.  Existing files are not opened here, because closing
- * one would drop SQLite's POSIX locks on it. */
+/* Create the file with mode 0600. If it exists, check it and its -wal, -shm and -journal files: each must be a
+ * regular file of this user with one link; rights of group and others are removed. With read_only, only the database
+ * file is checked. Existing files are not opened: close() would drop the POSIX locks that SQLite has on them. */
 static int file_prepare(const struct db *d, int read_only, struct err *e)
 {
 	static const char *const beside[] = { "-wal", "-shm", "-journal" };
@@ -143,7 +142,7 @@ static int file_prepare(const struct db *d, int read_only, struct err *e)
 	return 0;
 }
 
-/* Configure the connection.  Must come before the first statement, since preparing one reads the schema. */
+/* Configure the connection. Call before the first statement, because preparing a statement reads the schema. */
 static int configure(struct db *d, struct err *e)
 {
 	static const struct {
@@ -174,14 +173,14 @@ static int configure(struct db *d, struct err *e)
 		sqlite3_limit(d->h, limit[i].what, limit[i].value);
 	sqlite3_extended_result_codes(d->h, 1);
 	sqlite3_busy_timeout(d->h, d->read_only ? DB_READER_MS : DB_BUSY_MS);
-	/* temp_store: text must not reach a temporary file. */
+	/* temp_store=MEMORY keeps private text out of temporary files. */
 	if (db_exec(d, "PRAGMA cell_size_check=ON", e) || db_exec(d, "PRAGMA mmap_size=0", e) ||
 	    db_exec(d, "PRAGMA temp_store=MEMORY", e) || db_exec(d, "PRAGMA secure_delete=ON", e))
 		return -1;
 	return d->read_only ? db_exec(d, "PRAGMA query_only=ON", e) : 0;
 }
 
-/* Write the path as a URI with immutable=1: sqlite3_open_v2() has no flag for it. */
+/* Append the path as a URI with immutable=1; sqlite3_open_v2() has no flag for "immutable". */
 static void add_uri(struct str *out, const char *path)
 {
 	str_adds(out, "file:");
@@ -203,8 +202,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing: there is no -wal file (left by WAL mode) and no -journal. full_disk: an empty -wal
- * is allowed, since this reader has just created it. */
+/* 1 if no process can be writing the database: it has no -wal file and no -journal with content. full_disk = 1: an
+ * empty -wal does not count, because a failed open on a full disk creates it. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };
@@ -229,7 +228,8 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 		goto fail;
 	if (open_with(d, path, vfs, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, e))
 		goto fail;
-	/* Only the first read shows whether the file is readable. */
+	/* The first read shows whether SQLite can use the file. A reader that cannot create the WAL index opens the
+	 * file again as immutable. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
 		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
 		struct str uri = { 0 };
@@ -270,7 +270,7 @@ void db_close(struct db *d)
 		db_gate_leave(d->gate);
 	for (size_t i = 0; i < LEN(d->cached); i++)
 		sqlite3_finalize(d->cached[i].st);
-	/* close_v2: with sqlite3_close() a forgotten statement would keep the file open. */
+	/* Unlike sqlite3_close(), this closes the file even if a statement was not finalized. */
 	sqlite3_close_v2(d->h);
 	free(d->path);
 	*d = (struct db){ 0 };
@@ -382,7 +382,7 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	/* sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too, but they have no columns. */
+	/* sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too; unlike a SELECT they have no columns. */
 	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
@@ -446,7 +446,7 @@ const char *db_text(sqlite3_stmt *st, int column)
 
 const void *db_bytes(sqlite3_stmt *st, int column, int blob, size_t *n)
 {
-	/* Value before length: SQLite may convert it. */
+	/* Get the value before its length: SQLite may convert the value, which changes the length. */
 	const void *p = blob ? sqlite3_column_blob(st, column) : (const void *)sqlite3_column_text(st, column);
 	int len = sqlite3_column_bytes(st, column);
 
@@ -475,8 +475,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* SQLite before 3.51.3 may run a checkpoint beside another process's commit, which can damage the file. The gate (a
- * lock between processes) lets only one process do either. */
+/* In SQLite before 3.51.3 a checkpoint of one process can damage the file while another process commits. The gate (a
+ * lock between processes) prevents that. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;
@@ -508,7 +508,7 @@ int db_begin(struct db *d, struct err *e)
 		d->code = SQLITE_BUSY;
 		return -1;
 	}
-	/* A failed rollback can leave an old transaction open; end it, so that this one starts empty. */
+	/* After a failed rollback the old transaction is still open: roll it back before the new one begins. */
 	if (!sqlite3_get_autocommit(d->h))
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);
 	if (db_run(d, e, "BEGIN IMMEDIATE", "")) {
@@ -523,7 +523,7 @@ int db_end(struct db *d, int rc, struct err *e)
 {
 	if (!rc && db_run(d, e, "COMMIT", ""))
 		rc = -1;
-	/* Some errors roll back by themselves. */
+	/* After some errors SQLite has already rolled back. */
 	if (rc && !sqlite3_get_autocommit(d->h)) {
 		int code = d->code;
 		sqlite3_exec(d->h, "ROLLBACK", NULL, NULL, NULL);

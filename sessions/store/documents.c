@@ -1,12 +1,13 @@
 /* sessions/store/documents.c - documents of sessions.
  *
- * A text is stored once, under its SHA-256, however many sessions have it.  Each session stores its own name for it. */
+ * A text is stored once, in table content under its SHA-256, even if many sessions have it. A row of table document
+ * connects a session with a text, and stores the session's name for it. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns that a document's checksum covers.  number: content, bytes, at, after. */
+/* The columns of table document that its checksum covers.  number: columns content, bytes, at, after. */
 struct row {
 	int64_t number[4], mtime;
 	const void *name, *file, *path;
@@ -18,7 +19,8 @@ static int64_t row_sum(const struct row *r)
 	struct str tail = { 0 };
 	int64_t sum;
 
-	/* Rows without a source file (all rows of format 2 and older) have a checksum of the name alone. */
+	/* Older formats had no columns mtime, file and path.  Rows without these values keep the checksum of the
+	 * older formats. */
 	str_add(&tail, r->name, r->n_name);
 	if (r->n_file || r->n_path || r->mtime) {
 		str_addf(&tail, "%c%lld %zu ", 0, (long long)r->mtime, r->n_file);
@@ -154,7 +156,7 @@ int documents_drop(struct store *s, int64_t session, struct err *e)
 	return sqlite3_changes(s->db.h) ? documents_drop_orphans(s, e) : 0;
 }
 
-/* Give one row to fn: 0, 1 = fn ended the list, -1. */
+/* Call fn with the document of a row.  Returns 0; 1 if fn ended the list; -1 on error. */
 static int give_document(struct store *s, sqlite3_stmt *st, document_fn *fn, void *ud, struct err *e)
 {
 	struct stored_document d = {

@@ -1,6 +1,7 @@
 /* sessions/store/library.c - the distinct texts of all documents: list, find, load, delete (store.h).
  *
- * A text stays in the library as long as one session has it.  Name and file are those of its newest document. */
+ * A text is in the library while at least one session has a document with it. The newest of these documents gives the
+ * text its name and source file. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -59,7 +60,7 @@ static int find_one(const struct library_text *t, void *ud)
 
 	if (t->id == f->number)
 		f->numbered = t->id;
-	/* Newest first: keep the first match. */
+	/* The newest text comes first: keep the first match. */
 	if (!strcmp(t->name, f->what)) {
 		if (!f->n_named++)
 			f->named = t->id;
@@ -95,7 +96,7 @@ int library_find(struct store *s, const char *what, int64_t *id, struct err *e)
 	return err_set(e, ERR_USAGE, "no session has a document '%.80s'; 'weir docs ls' lists them", what);
 }
 
-/* Argument of copy_document(): which document to copy, and where to. */
+/* Argument of copy_document(): copy document id to *out. */
 struct getting {
 	int64_t id;
 	struct doc *out;
@@ -148,8 +149,8 @@ int library_sessions(struct store *s, int64_t id, library_session_fn *fn, void *
 	return rc;
 }
 
-/* The stats of messages quote documents: passages sent with a question, sentences that an answer rests on. Remove the
- * quotes of the deleted text. */
+/* Remove quotes of text `id` from the stats (JSON) of messages.  A question's stats quote the passages that were sent
+ * with it; an answer's stats quote the sentences that it rests on. */
 static int forget_quotes(struct store *s, int64_t id, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

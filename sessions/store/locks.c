@@ -1,12 +1,12 @@
-/* sessions/store/locks.c - locks of the store and of each session.
+/* sessions/store/locks.c - locks between processes: on the store and on each session.
  *
- * File `lock` is locked with flock(). The first process locks it exclusively while it checks and migrates the
- * database, and then shares the lock with later processes. An older weir holds it exclusively until it ends. The file
- * contains the first process's pid and the boot id of its machine. SQLite's log needs shared memory, so a process on
- * another machine must wait until the first machine's processes have ended.
+ * File `lock` is locked with flock(). The first process to open the store locks it exclusively, checks and migrates
+ * the database, and then changes the lock to a shared one. Later processes share it. Older versions of weir keep the
+ * lock exclusive until they exit. The file contains the pid of the first process and the boot id of its machine.
+ * Processes on other machines are refused, because SQLite's WAL mode needs shared memory.
  *
- * File `writers` has RANGE bytes for each session. The process that writes the session locks them and stores its pid
- * there. Bytes 0 and 1 are the gates of chat.db and kv.db (db.h). The kernel drops all locks when a process ends. */
+ * File `writers` has a range of RANGE bytes for each session. The process that writes the session locks the range and
+ * stores its pid there. Bytes 0 and 1 are the gates (struct gate, db.h) of chat.db and kv.db. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 
@@ -22,9 +22,9 @@
 
 #define LOCK_FILE    "lock"
 #define WRITERS_FILE "writers"
-#define LOCK_MS      3000 /* how long to wait for the first process to check and migrate */
+#define LOCK_MS      3000 /* longest wait for another process that checks or migrates the database */
 
-enum { RANGE = 16 }; /* bytes for each session: "12345\n" */
+enum { RANGE = 16 }; /* bytes of a session's range; it contains the pid: "12345\n" */
 
 static int lock_file(const struct store *s, const char *name, struct err *e)
 {
@@ -38,7 +38,7 @@ static int lock_file(const struct store *s, const char *name, struct err *e)
 		close(fd);
 		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
 	} else if (fchmod(fd, 0600)) {
-		/* Ignored: the file system has no modes. */
+		/* Ignored: some file systems have no modes. */
 	}
 	free(path);
 	return fd;
@@ -66,7 +66,8 @@ void lock_look(struct store *s)
 
 /* ---- the store ---- */
 
-/* Write the boot id, which identifies this machine since its start, and return its length: 36, or 0 = unknown. */
+/* Copy the kernel's boot id to out, without a NUL: it identifies this machine until the next reboot. Returns its
+ * length, which is 36, or 0 if it cannot be read. */
 static size_t machine_id(char out[40])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -77,8 +78,8 @@ static size_t machine_id(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* Write pid and boot id to the lock file.  Failure (a full disk) is ignored: the pid is only for messages, and a
- * missing boot id counts as another machine. */
+/* Write pid and boot id to the lock file. A failure (full disk) is ignored: the pid is only for error messages, and
+ * without a boot id other processes are refused, as if they ran on another machine. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
@@ -98,7 +99,7 @@ static int same_machine(int fd)
 	return line && machine_id(id) && !strncmp(line + 1, id, 36);
 }
 
-/* 1 = locked, 0 = another process has it, -1 = see errno. */
+/* 1 = locked; 0 = another process has the lock; -1 = error in errno. */
 static int try_flock(int fd, int how)
 {
 	return !flock(fd, how | LOCK_NB) ? 1 : errno == EWOULDBLOCK || errno == EINTR ? 0 : -1;
@@ -177,7 +178,7 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* First byte of a session's range.  The mask bounds ids from a damaged file. */
+/* Offset of a session's range. The mask keeps the offset valid if the id comes from a damaged database. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;
@@ -198,7 +199,7 @@ int session_hold(struct store *s, int64_t id, long *by, struct err *e)
 		               strerror(errno));
 	if (rc) {
 		n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-		/* the lock holds without its owner's number, too */
+		/* A failure is ignored: the pid is only for error messages. */
 		(void)!pwrite(s->writers, text, (size_t)n, range_of(id));
 		return 0;
 	}

@@ -1,7 +1,7 @@
 /* sessions/store/messages.c - the tree of messages: adds, changes and walks it.
  *
- * A child has a larger id than its parent. Every walk to the root checks that, and therefore ends even in a damaged
- * file. */
+ * A message has a larger id than its parent. Every walk to the root checks that, so it ends even if a damaged file
+ * contains a cycle. */
 #include "sessions/store/store_private.h"
 
 #include "engine/engine.h"
@@ -70,8 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Compute the checksum of a row. text: what the row itself stores, without the beginning that it shares with another
- * row. */
+/* Compute the checksum of a row of table message.  text: column text, that is, without the beginning b, which another
+ * row stores. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -80,7 +80,7 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
-	/* No memory: a wrong sum is reported by the next check. */
+	/* Out of memory: the checksum is wrong; the next check will report it. */
 	if (!x)
 		return 0;
 	XXH3_64bits_reset(x);
@@ -137,7 +137,7 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Checksum of the row that stores w->m without the shared beginning b. */
+/* Checksum of the row for message w->m; another row stores its first b->bytes bytes. */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;
@@ -241,7 +241,7 @@ int message_update(struct store *s, int64_t id, const struct stored_message *m, 
 	struct stored_message answer = *m;
 	struct writing w = { .m = &answer, .id = id };
 
-	answer.role = ROLE_ASSISTANT; /* the checksum covers the role, which callers may leave unset */
+	answer.role = ROLE_ASSISTANT; /* callers may leave it unset, but the checksum covers it */
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
@@ -300,14 +300,14 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* Buffers for reading rows: the tokens, and the whole text if the row stores only a part. */
+/* Buffers for the message that was read last: its tokens; its whole text, if its row stores only a part. */
 struct reading {
 	struct tokens token;
 	char *whole;
 };
 
-/* Fill *out from a row.  If the checksum is wrong, the tokens are dropped: damaged text can still be read, but
- * damaged tokens would be fed to the model. */
+/* Fill *out from a row.  If the checksum is wrong, *out has the text but no tokens: the user can still read a damaged
+ * text, but damaged tokens must not be fed to the model. */
 static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *out, struct reading *r, struct err *e)
 {
 	struct tokens *token = &r->token;
@@ -325,7 +325,7 @@ static int message_of(struct store *s, sqlite3_stmt *st, struct stored_message *
 		out->role = ROLE_USER;
 	token->n = 0;
 	if (n && n % sizeof *token->id == 0 && message_sum_ok(st, 3)) {
-		/* Copy: SQLite's bytes may be unaligned. */
+		/* Copy the tokens: SQLite's bytes may be unaligned. */
 		if (n / sizeof *token->id > token->cap) {
 			free(token->id);
 			token->cap = 0;
@@ -369,7 +369,7 @@ static int ids_add(struct ids *l, int64_t id, struct err *e)
 	return 0;
 }
 
-/* Call fn for the messages of the list, from its first or (backwards) from its last. */
+/* Call fn for each message of the list, until fn returns nonzero.  backwards = 1: start with the last message. */
 static int give_messages(struct store *s, const struct ids *l, int backwards, message_fn *fn, void *ud, struct err *e)
 {
 	struct reading r = { .whole = NULL };
@@ -425,7 +425,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork shows one more child of `message`: the next message on the path to the fork's base. */
+	/* A fork shows messages of another session; the last of them is its base.  The message that follows `message`
+	 * on the path to the base is a child, too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)
@@ -455,7 +456,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 	return rc;
 }
 
-/* Count the messages of a session. A fork's count includes the messages from the first one to its base. */
+/* Count the messages of a session.  A fork also counts the messages of other sessions that it shows: from the first
+ * message to its base, the message at which it was forked. */
 int session_tree(struct store *s, int64_t session, struct session_tree *out, struct err *e)
 {
 	struct node n = { 0 };
@@ -481,7 +483,7 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (n.session == session)
 			continue;
 		inherited++;
-		/* The base has no child in this session, so it is a leaf. */
+		/* The base has no child in this session: it is the end of a branch. */
 		if (id == base && !follows)
 			leaves++;
 	}

@@ -1,4 +1,4 @@
-/* sessions/store/names.c - names given by the user, titles made from questions, and lookup by either. */
+/* sessions/store/names.c - checks names of sessions, makes titles from questions, finds a session by name or title. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* ---- names and titles ---- */
 
-/* 1 if s is printable: text_escape() leaves exactly the printable characters unchanged. */
+/* 1 if character s is printable: text_escape() makes all other characters longer (\\xNN). */
 static int is_printable(const char *s, size_t n)
 {
 	char out[32];
@@ -54,7 +54,8 @@ int name_free(struct store *s, const char *name, int64_t but, struct err *e)
 	              : rc;
 }
 
-/* Make a title from the first line that is not empty: runs of blanks become one, and the end is cut after a word. */
+/* Make a title from the first line that is not empty.  Runs of blanks become one blank.  A title is cut after
+ * TITLE_LETTERS characters, between words if possible. */
 void title_make(struct str *out, const char *text, size_t n)
 {
 	size_t word_end = 0;
@@ -83,7 +84,7 @@ void title_make(struct str *out, const char *text, size_t n)
 			letters++;
 		}
 		if (letters >= TITLE_LETTERS) {
-			/* A very long word is cut inside. */
+			/* Cut inside a very long word. */
 			if (word_end > out->n / 3)
 				out->n = word_end;
 			str_adds(out, "\xe2\x80\xa6");
@@ -97,7 +98,7 @@ void title_make(struct str *out, const char *text, size_t n)
 	}
 }
 
-/* ---- finding by what somebody typed ---- */
+/* ---- finding a session ---- */
 
 struct finding {
 	const char *what;
@@ -105,9 +106,9 @@ struct finding {
 	int64_t number; /* `what` as a number; -1 = not a number */
 	int64_t named, titled, numbered, begun;
 	int n_titled, n_begun;
-	struct str names; /* sessions that begin with `what`, for the message */
+	struct str names; /* sessions that begin with `what`, for the error message */
 	struct nearest near;
-	char near_name[64]; /* copy of near.best, which lives only as long as its row */
+	char near_name[64]; /* copy of near.best, which is valid only until the next row */
 };
 
 static void name_near(struct finding *f, const char *candidate)

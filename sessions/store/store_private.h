@@ -1,22 +1,25 @@
-/* sessions/store/store_private.h - the open store, for the files of sessions/store and sessions/snap.
+/* sessions/store/store_private.h - struct store and the functions that the files of sessions/store share.
+ * sessions/snap uses them, too.
  *
- *     db.c            SQLite: opening, statements, transactions, error sentences
- *     store.c         directory, opening, migrations
+ *     db.c            opens SQLite databases; statements, transactions, error sentences
+ *     store.c         opens and migrates the store
  *     locks.c         locks of the store and of each session
- *     wal.c           detects damage in SQLite's log
- *     session_rows.c  reads rows of sessions
+ *     wal.c           detects damage in SQLite's log (chat.db-wal)
+ *     session_rows.c  reads rows of table session
  *     sessions.c      creates, names, forks and deletes sessions
  *     names.c         checks names, makes titles, finds a session by name or title
  *     messages.c      the tree of messages
- *     beginnings.c    stores the first bytes that long questions share only once
- *     sums.c          checksums
- *     settings.c      values that a session stores by key
+ *     beginnings.c    stores the common beginning of long questions once
+ *     sums.c          checksums, SHA-256
+ *     settings.c      settings of a session: values by key
  *     documents.c     documents of a session
  *     library.c       the distinct texts of all documents
- *     outlines.c      pages and headings of texts
- *     search.c        full text index of messages (that of documents: passages.h)
+ *     outlines.c      pages and headings of document texts
+ *     search.c        full text index of messages
  *     export.c        writes a session as a file
- *     check.c         checks the whole file */
+ *     check.c         checks all of chat.db
+ *
+ * passages.h lists the files of the search in documents. */
 #ifndef WEIR_STORE_PRIVATE_H
 #define WEIR_STORE_PRIVATE_H
 
@@ -33,24 +36,24 @@ struct store {
 	char *dir;    /* no slash at the end */
 	char *vfs;    /* NULL = the default */
 	int read_only;
-	int lock;            /* fd of the lock file, shared by all processes that write; -1 = read only */
-	int alone;           /* 1: no other process had the store open when this one opened it */
-	int64_t alone_at;    /* when this process had the store alone, in milliseconds since 1970; 0 = never */
-	int writers;         /* fd of file `writers`, with the locks of sessions and databases */
+	int lock;            /* fd of file `lock` (locks.c); -1 = read only */
+	int alone;           /* 1: when this process opened the store, no other had it open */
+	int64_t alone_at;    /* if alone: when the store was opened, in milliseconds since 1970; else 0 */
+	int writers;         /* fd of file `writers` (locks.c): locks of sessions, gates of databases */
 	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
-	/* random id of this chat.db; kv.db stores it, and is not used if the two differ */
+	/* random id of this chat.db.  kv.db (snapshots) stores a copy; if the two differ, kv.db is not used. */
 	uint8_t id[16];
 	struct str row[4]; /* strings of the last session_get() */
 };
 
-/* Migrations; entry i brings format i to format i + 1.  Format 0 is an empty file. */
+/* store_migrations[i] converts a database of format i to format i + 1.  Format 0 is an empty database. */
 struct migration {
 	const char *sql;
 	int (*fn)(struct db *, struct err *); /* runs after sql; NULL = no function */
 };
 extern const struct migration store_migrations[];
-extern const int store_version;
-/* Bring an open database from format `from` to format `to`, in one transaction. */
+extern const int store_version; /* the newest format */
+/* Convert a database from format `from` to format `to`, in one transaction. */
 int store_migrate(struct db *, int from, int to, struct err *);
 
 /* Return "DIR/name"; the caller frees it. */
@@ -64,34 +67,35 @@ static inline char *store_path(const struct store *s, const char *name)
 /* Seconds since 1970. */
 int64_t store_now(void);
 
-/* Return -1 with ERR_FAIL if the store was opened read only, else 0. */
+/* Return 0, or -1 with ERR_FAIL if the store was opened read only. */
 static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* Call after a deletion. Returns free pages to the file system, and removes the deleted bytes from SQLite's log and
- * old copies. */
+/* Call after a deletion.  Empties SQLite's log and deletes old copies of the database, because they still contain the
+ * deleted bytes.  Returns free pages to the file system. */
 void store_erase_traces(struct store *);
-/* Delete the copies that migrations and log damage left beside chat.db. */
+/* Delete copies beside chat.db: those made before a migration, and copies of a damaged log. */
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Lock the store and set s->alone. 1: exclusively, no other process has it open; 0: shared with processes of this
- * machine. Waits up to LOCK_MS. -1 if another process holds the lock exclusively, or runs on another machine. */
+/* Lock the store and set s->alone.  1: no other process has the store open, and the lock is exclusive.  0: the lock is
+ * shared with other processes of this machine.  Return -1 if, after LOCK_MS, another process still has the lock
+ * exclusively, or the store is open on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
 void lock_free(struct store *);
-/* For a read-only store: open the file of session locks, which session_writer() needs. */
+/* For a read-only store: open file `writers`, so that session_writer() can tell which process writes a session. */
 void lock_look(struct store *);
 
 /* wal.c */
-/* Call before chat.db is opened.  If the log lost committed transactions to damage, copy it beside chat.db and
- * append a notice (notice may be NULL). */
+/* Call before chat.db is opened.  If damage in SQLite's log makes it drop committed transactions, copy the log beside
+ * chat.db and append a sentence for the user to *notice, which may be NULL. */
 void store_check_log(const struct store *, struct str *notice);
 
 /* session_rows.c */
-int session_none(struct err *, int64_t id);                   /* error "there is no session"; -1 */
+int session_none(struct err *, int64_t id);                   /* set error "there is no session ID"; -1 */
 int session_exists(struct store *, int64_t id, struct err *); /* 0, or -1 with ERR_USAGE */
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
 
@@ -104,68 +108,74 @@ void title_make(struct str *out, const char *question, size_t n);
 struct node {
 	int64_t parent, session, depth;
 };
-int node_get(struct store *, int64_t id, struct node *, struct err *); /* 1, 0 = no such message, -1 */
-int message_none(struct err *, int64_t session, int64_t id);           /* error "no such message"; -1 */
-int message_lost(struct store *, int64_t id, struct err *);            /* error "the parents of id are lost"; -1 */
-/* 1 = on a branch of the session */
+int node_get(struct store *, int64_t id, struct node *, struct err *); /* 1; 0 = no such message; -1 = error */
+int message_none(struct err *, int64_t session, int64_t id);           /* set error "there is no message ID"; -1 */
+int message_lost(struct store *, int64_t id, struct err *); /* set error "... before message ID is lost"; -1 */
+/* 1 = a branch of the session contains the message; 0 = none does; -1 = error. */
 int message_visible(struct store *, int64_t session, int64_t message, struct err *);
-/* Columns from the first one: role, complete, text, token, stats, sum, beginning, beginning_bytes. */
+/* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
+ * beginning, beginning_bytes. */
 int message_sum_ok(sqlite3_stmt *, int first_column);
-/* Checksum for a row that will store its whole text.  Columns from the first one: role, complete, token, stats. */
+/* Compute the checksum of a row that is about to store its whole text.  Columns from first_column on: role, complete,
+ * token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* Long questions often begin with the same bytes as an earlier one.  The first `bytes` bytes of such a message are
- * stored only in message `of`.  of = 0: the message's row has its whole text. */
+/* A long question often begins with the same bytes as an earlier message.  Then its row stores only the bytes after
+ * this common beginning, which is the first `bytes` bytes of message `of`.  of = 0: the row stores the whole text. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
 };
-/* Compare a new question with its newest sibling (message with the same parent) and set the shared beginning.  Call
- * inside the transaction that stores the question. */
+/* Compare a new question with the newest question that has the same parent, and set the beginning that they share.
+ * Call inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before *text.  *text and *n become the
- * whole text, in the buffer *whole; an older buffer in *whole is freed.  The caller frees *whole. */
+/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before the *n bytes at *text, and
+ * set *text and *n to the whole text.  The text is in the new buffer *whole, which the caller frees.  An older buffer
+ * in *whole is freed. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Before session `deleted` is deleted: messages of other sessions that share a beginning with one of its messages get
- * their own copy of it. Call inside the transaction that deletes the session. */
+/* Call before session `deleted` is deleted, inside the same transaction.  Messages of other sessions whose beginning
+ * is stored in that session get their own copy of it. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
-/* XXH3 of the two parts of a row.  SQLite checks structure only; this sum finds changed values. */
+/* Checksum (XXH3) of two byte strings.  Rows store it to detect changed values: SQLite itself checks only the
+ * structure of a file. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 */
 
 /* settings.c */
-int setting_sum_ok(sqlite3_stmt *, int first_column); /* key, sum, value */
+int setting_sum_ok(sqlite3_stmt *, int first_column); /* columns: key, sum, value */
 
 /* documents.c */
-/* content, bytes, at, after, sum, name, mtime, file, path */
+/* Columns: content, bytes, at, after, sum, name, mtime, file, path. */
 int document_sum_ok(sqlite3_stmt *, int first_column);
-/* Delete texts without a document, with their outlines and index entries. */
+/* Delete texts that no document has, with their outlines (pages, headings) and search index entries. */
 int documents_drop_orphans(struct store *, struct err *);
-/* Delete all documents of a session, and texts that no other session has. */
+/* Delete all documents of a session, and their texts unless another session has them. */
 int documents_drop(struct store *, int64_t session, struct err *);
 
 /* outlines.c */
-int outline_sum_ok(sqlite3_stmt *, int first_column); /* type, bytes, sum, marks */
-/* Store type and marks of a text; a row that has marks already stays.  Call inside a transaction. */
+int outline_sum_ok(sqlite3_stmt *, int first_column); /* columns: type, bytes, sum, marks */
+/* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.
+ * Call inside a transaction. */
 int outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
-/* Read d->type and d->mark (*mark, the caller frees it) from a row.  -1: the row is damaged or describes another
- * text. */
+/* Set d->type, d->mark and d->n_mark from a row (columns as for outline_sum_ok).  *mark is the same as d->mark; the
+ * caller frees it with marks_free().  -1: the row is damaged, or its text does not have n_text bytes. */
 int outline_get(sqlite3_stmt *, int first_column, size_t n_text, struct stored_document *d, struct mark **mark);
 /* Count the page marks of a row. */
 int32_t outline_pages(sqlite3_stmt *, int first_column);
 
-/* search.c.  Call index_add() and index_remove() inside the transaction that changes the message. */
+/* search.c: the full text index of messages.  Call index_add() and index_remove() inside the transaction that changes
+ * the message.  index_remove() needs the text that was indexed. */
 int index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_remove(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_rebuild(struct db *, struct err *);
-/* Rewrite the index without removed entries; index_remove() alone only marks them. */
+/* Rewrite the index, so that the file no longer contains removed words.  index_remove() only marks them as removed. */
 int index_purge(struct store *, struct err *);
 
 #endif
