@@ -1,4 +1,4 @@
-/* sessions/store/names.c - checks names of sessions, makes titles from questions, finds a session by name or title. */
+/* sessions/store/names.c - checks session names, makes titles from questions, finds a session by name or title. */
 #include "sessions/store/store_private.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* ---- names and titles ---- */
 
-/* 1 if character s is printable: text_escape() makes all other characters longer (\\xNN). */
+/* 1 if character s is printable: text_escape() makes all other characters longer (\xNN). */
 static int is_printable(const char *s, size_t n)
 {
 	char out[32];

@@ -79,8 +79,8 @@ void store_erase_traces(struct store *);
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Lock the store and set s->alone.  1: no other process has the store open, and the lock is exclusive.  0: the lock is
- * shared with other processes of this machine.  Return -1 if, after LOCK_MS, another process still has the lock
+/* Lock the store and set s->alone.  1: no other process has the store open, and the lock is exclusive.  0: the lock
+ * is shared with other processes of this machine.  Return -1 if, after LOCK_MS, another process still has the lock
  * exclusively, or the store is open on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
@@ -175,7 +175,7 @@ int32_t outline_pages(sqlite3_stmt *, int first_column);
 int index_add(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_remove(struct store *, int64_t id, const char *text, size_t n, struct err *);
 int index_rebuild(struct db *, struct err *);
-/* Rewrite the index, so that the file no longer contains removed words.  index_remove() only marks them as removed. */
+/* Rewrite the index, so that the file no longer contains removed words: index_remove() only marks them. */
 int index_purge(struct store *, struct err *);
 
 #endif
