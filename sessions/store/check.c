@@ -224,7 +224,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	if (check_rule(&c,
 	               "SELECT id, 'message' FROM message m WHERE parent<>0 AND (parent>=id OR NOT EXISTS"
 	               " (SELECT 1 FROM message p WHERE p.id=m.parent))",
-	               "what came before it is lost", e) ||
+	               "the message before it is lost", e) ||
 	    check_rule(&c,
 	               "SELECT id, 'message' FROM message m WHERE depth<>1+coalesce("
 	               "(SELECT depth FROM message p WHERE p.id=m.parent), 0)",
@@ -251,7 +251,7 @@ int store_check(struct store *s, struct str *report, struct err *e)
 		    &c,
 		    "SELECT session, 'session' FROM (SELECT session FROM setting UNION SELECT session FROM document) x"
 		    " WHERE NOT EXISTS (SELECT 1 FROM session s WHERE s.id=x.session)",
-		    "settings or documents of it are there, itself it is not", e) ||
+		    "it has settings or documents, but the session itself is lost", e) ||
 	    check_rule(
 		    &c,
 		    "SELECT id, 'document' FROM document d WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=d.content)",
@@ -259,15 +259,15 @@ int store_check(struct store *s, struct str *report, struct err *e)
 	    check_rule(&c,
 	               "SELECT id, 'document' FROM document d WHERE after<>0 AND NOT EXISTS"
 	               " (SELECT 1 FROM message m WHERE m.id=d.after)",
-	               "the message it came behind is lost", e) ||
+	               "the message it was added after is lost", e) ||
 	    check_rule(
 		    &c,
 		    "SELECT id, 'text' FROM content c WHERE NOT EXISTS (SELECT 1 FROM document d WHERE d.content=c.id)",
-		    "no document has it", e) ||
+		    "no document uses it", e) ||
 	    check_rule(
 		    &c,
 		    "SELECT content, 'text' FROM outline o WHERE NOT EXISTS (SELECT 1 FROM content c WHERE c.id=o.content)",
-		    "its pages and headings are there, itself it is not", e))
+		    "its pages and headings are stored, but the text itself is lost", e))
 		return -1;
 	if (check_sums(&c,
 	               "SELECT id, role, complete, text, token, stats, sum, beginning, beginning_bytes FROM message",

@@ -219,7 +219,8 @@ static int do_update(struct store *s, void *arg, struct err *e)
 	if (!rc)
 		rc = err_set(e, ERR_USAGE, "there is no message %lld", (long long)w->id);
 	else if (rc > 0 && sqlite3_column_int64(st, 0) != ROLE_ASSISTANT)
-		rc = err_set(e, ERR_USAGE, "message %lld is not an answer: only answers grow", (long long)w->id);
+		rc = err_set(e, ERR_USAGE, "message %lld is not an answer; only an answer can be changed",
+		             (long long)w->id);
 	else if (rc > 0) {
 		size_t n;
 		const char *old = db_bytes(st, 1, 0, &n);

@@ -40,8 +40,10 @@ int name_ok(const char *name, struct err *e)
 		i += len;
 	}
 	if (digits)
-		return err_set(e, ERR_USAGE, "a session's name is not a number alone, numbers are given out: '%.80s'",
-		               name);
+		return err_set(
+			e, ERR_USAGE,
+			"a session's name is not a number alone (weir numbers the sessions); add a letter: '%.80s'",
+			name);
 	return 0;
 }
 
