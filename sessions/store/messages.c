@@ -70,8 +70,8 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 
 /* ---- messages ---- */
 
-/* Compute the checksum of a row of table message.  text: column text, that is, without the beginning b, which another
- * row stores. */
+/* Compute the checksum of a row of table message.  If another row stores the message's first b->bytes bytes, text has
+ * only the bytes after them. */
 static int64_t message_sum(int role, int complete, const void *text, size_t n_text, const void *token, size_t n_token,
                            const void *stats, size_t n_stats, const struct beginning *b)
 {
@@ -80,7 +80,7 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
-	/* Out of memory: the checksum is wrong; the next check will report it. */
+	/* Out of memory: return a wrong checksum, which `weir sessions check` will report. */
 	if (!x)
 		return 0;
 	XXH3_64bits_reset(x);
@@ -137,7 +137,7 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Checksum of the row for message w->m; another row stores its first b->bytes bytes. */
+/* Checksum of the row for message w->m, if another row stores its first b->bytes bytes (0 = none). */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;

@@ -72,8 +72,8 @@ static inline int store_writable(const struct store *s, struct err *e)
 {
 	return s->read_only ? err_set(e, ERR_FAIL, "the sessions in '%s' were opened to be read only", s->dir) : 0;
 }
-/* Call after a deletion.  Empties SQLite's log and deletes old copies of the database, because they still contain the
- * deleted bytes.  Returns free pages to the file system. */
+/* Call after a deletion.  Empties SQLite's write-ahead log and deletes old copies of the database, because both still
+ * contain the deleted bytes.  Returns free pages to the file system. */
 void store_erase_traces(struct store *);
 /* Delete copies beside chat.db: those made before a migration, and copies of a damaged log. */
 void store_drop_copies(struct store *);
