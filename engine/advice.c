@@ -1,8 +1,6 @@
-/* engine/advice.c - sampler settings for a model: the defaults, overridden by what the makers of its family publish,
- * overridden by keys of its file.
- *
- * Penalties are taken from the file's keys only. The penalties that makers publish would suppress the words that an
- * answer from documents has to repeat; an answer that only repeats itself is detected elsewhere (loops.c). */
+/* engine/advice.c - sampler settings for a model. A key in the model file overrides what the makers of the model's
+ * family publish, and that overrides the defaults. Repetition penalties come from the file's keys only: those that
+ * makers publish would suppress words that an answer from documents has to repeat. */
 #include "engine/engine_private.h"
 
 #include <ctype.h>

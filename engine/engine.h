@@ -214,8 +214,8 @@ enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
  * asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
-/* Copy the bytes of a token to buf, at most cap. Return how many bytes the token has. They may be a part of a UTF-8
- * character. A control token has no bytes; with_special = 1: it has those of its name. */
+/* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. It may be a part of
+ * a UTF-8 character. For a control token it is empty, or with with_special = 1 the token's name. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
 /* Append the bytes of a token; return how many. */
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
@@ -263,14 +263,14 @@ struct timeline_options {
 	/* tokens per prefill step; 0 = 512. Results under the policy `full` do not depend on it. */
 	int32_t batch;
 	/* Maximum bytes of memory for the cache (on a GPU: of GPU memory); 0 = no limit. KV entries beyond the limit
-	 * go to an unlinked file in the user's cache directory; its disk space is reserved on opening. With a GPU
-	 * they go to system memory instead. Only some policies allow that (sift with a key sketch does). Results do
-	 * not change. */
+	 * are put in an unlinked file in the user's cache directory, whose disk space is reserved on opening. With a
+	 * GPU they are put in system memory instead; only some policies support that, such as sift with a key sketch.
+	 * The limit does not change results. */
 	uint64_t kv_memory;
-	/* Below 1, prompt tokens do not read the whole cache. In layers without a sliding window they read the blocks
-	 * of 64 entries that, by an estimate, get this share of their attention. The blocks do not depend on the size
-	 * of prefill steps. 0 or 1 = read everything. Generated tokens are not affected. Works only on the CPU, under
-	 * `auto` and policies that never evict. Under `auto`, everything is read once tokens have been evicted. */
+	/* 0 or 1: prompt tokens read all KV entries. Below 1: in layers without a sliding window, a prompt token
+	 * reads only those blocks of 64 entries that are estimated to get this share of its attention. The blocks do
+	 * not depend on the size of prefill steps. Generated tokens are not affected. Works only on the CPU, under
+	 * policies that never evict and under `auto` until it has evicted tokens. */
 	float read_share;
 };
 
@@ -304,10 +304,10 @@ typedef void timeline_progress_fn(int32_t done, int32_t total, void *ud);
  * may be NULL. */
 int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline_progress_fn *progress, void *ud,
                       struct err *);
-/* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose entries the new
- * policy cannot reuse. If neither the old nor the new policy evicts, KV entries are reused, even those of generated
- * tokens, which depend on the old policy. (To recompute these, sync to the prompt first.) Call timeline_pin() again,
- * because pinning is lost. After -1 the timeline is unchanged. */
+/* Change the cache policy. Call timeline_sync() before the next step: it prefills the tokens whose KV entries the new
+ * policy cannot reuse. If neither policy evicts, all entries are reused, even those of generated tokens, which were
+ * computed under the old policy. (To recompute these, sync to the prompt first.) Pinning is lost: call timeline_pin()
+ * again. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 /* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the timeline_sync() that
  * adds these tokens. That call prefills tokens again if pinning changes their slots. ERR_FIT: too few slots would be
@@ -419,11 +419,11 @@ struct timeline_stats {
 	uint64_t kv_disk_bytes;     /* disk space of the cache; 0 = no entries on disk (see kv_memory) */
 	uint64_t kv_host_bytes;     /* system memory that a GPU's cache uses (see kv_memory) */
 	uint64_t kv_resident_bytes; /* maximum memory that the open cache takes (on a GPU: GPU memory) */
-	/* For a cache with entries on disk or in host memory: means over the tokens generated since the last prefill;
-	 * -1 = unknown. On a GPU they may lag by up to 32 tokens. */
+	/* For a cache with entries on disk or in host memory: averages over the tokens generated since the last
+	 * prefill; -1 = unknown. On a GPU they may lag by up to 32 tokens. */
 	double kv_fetched; /* bytes read per token from disk (or its page cache), on a GPU from host memory */
-	/* share of selected entries that the previous token had selected, too; on a GPU: that were already on the
-	 * device */
+	/* share of the selected entries that the previous token had selected, too; on a GPU: share that was in GPU
+	 * memory already */
 	double kv_overlap;
 	char kv[128], kv_type[8];
 	/* counts and times of the last timeline_sync() and the steps since: */

@@ -1,16 +1,15 @@
 /* engine/engine_snapshot.h - interface to save a token sequence with its KV cache, and to continue it later bit for
  * bit (timeline/snapshot.c).
  *
- * A snapshot has two parts:
- *     fixed entries   KV entries whose slots never change: token i is in slot i. They may be cut behind any token.
- *                     Sequences that begin with equal tokens have equal fixed entries and can share them.
- *     head            all other state: token ids, KV entries whose slots change (if the policy evicts), the policy's
- *                     state, the last logits. Key sketches are not saved but recomputed.
- * A timeline that has loaded both parts generates the same tokens as the saved one.
+ * A snapshot has two parts. Fixed entries are KV entries whose slots never change: that of token i is in slot i. They
+ * may be cut after any token, and sequences that begin with equal tokens can share them. The head is all other state:
+ * token ids, KV entries whose slots change because the policy evicts, the policy's state, the last logits. Key
+ * sketches are not saved but recomputed.
  *
- * A snapshot can be loaded only into a timeline of equal identity (below). The caller stores and compares identities.
- * One line of the engine's identity may differ, "kernels": entries of other CPU kernels have the same layout and are
- * equal up to rounding. Then the caller names these kernels with timeline_begun(). */
+ * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). It loads the
+ * snapshot only into a timeline with equal identities. Only the engine's line "kernels" may differ, because KV
+ * entries of other CPU kernels are equal up to rounding. In that case the caller names the other kernels with
+ * timeline_begun(). */
 #ifndef WEIR_ENGINE_SNAPSHOT_H
 #define WEIR_ENGINE_SNAPSHOT_H
 
@@ -47,8 +46,8 @@ enum token_mark {
 	MARK_GENERATED = 1, /* decoded */
 	/* the last token of a prefill, or of each prefill step if results depend on the size of steps */
 	MARK_READ_END = 2,
-	/* flag, added to the mark of the first token after a pinned prefix if generated tokens read that prefix by
-	 * selection */
+	/* flag, added to the mark of the first token after a pinned prefix, if generated tokens select entries of
+	 * that prefix */
 	MARK_STREAM = 4,
 	MARK_MOST = MARK_STREAM + MARK_READ_END
 };
@@ -57,8 +56,8 @@ const uint8_t *timeline_marks(struct timeline *, size_t *n);
 /* 1 if layers with a sliding window still hold any entry of tokens first .. first + n, or no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
 /* Write the fixed entries of tokens first .. first + n to out: [n_layer][K, V][n_kv_head][n], timeline_token_bytes()
- * for each token. windows = 0: omit layers with a sliding window. Omit them if they have evicted the entries, or will
- * do so after loading. */
+ * for each token. windows = 0: omit layers with a sliding window. That is necessary if those layers have evicted the
+ * entries, or will evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);

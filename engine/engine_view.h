@@ -21,10 +21,12 @@ struct slot_event {
 	int32_t ring;
 	float share;   /* share of pairs (layer, KV head) in which the event happened during the call */
 	float evicted; /* share of pairs that have evicted the token so far */
-	/* the token's attention mass, mean over the pairs of `share`; 0 = the policy does not sum it */
+	/* attention mass of the token, mean over the pairs in which the event happened; 0 = the policy does not sum
+	 * it */
 	float mass;
 };
-/* Called in the caller's thread after each call that admitted, moved or evicted tokens. Events are in no order. */
+/* Called after each engine call that admitted, moved or evicted tokens, in the thread of that call. The events are in
+ * no particular order. */
 typedef void timeline_evictions_fn(const struct slot_event *, size_t n, void *ud);
 /* Set the function that is called with slot events; NULL = none. Until the cache is full, all events are
  * SLOT_ADMITTED. */
@@ -32,19 +34,20 @@ void timeline_on_evictions(struct timeline *, timeline_evictions_fn *, void *ud)
 
 /* ---- the cache view (timeline/view.c) ----
  *
- * A view divides the sequence into columns of equally many tokens. The first timeline_view() starts recording what
- * each generated token selects, so it cannot show a selection yet. Shares of attention (now, recovered, estimated)
- * are measured once after each view, in a few layers of the following steps. */
+ * A view divides the sequence into columns of equally many tokens. What each generated token selects is recorded only
+ * after the first timeline_view(), so the first view cannot show it. Shares of attention (now, recovered, estimated)
+ * are measured after each view, in a few layers of the following steps. */
 
 enum { VIEW_COLS = 256, VIEW_LAYERS = 128, VIEW_EVICTED = 255 };
 /* The meaning of `heat`. */
 enum view_watched {
 	VIEW_NONE, /* nothing: attention is not observed */
 	VIEW_MASS, /* attention mass of the column's tokens: a running average that the policy keeps */
-	/* attention mass as VIEW_MASS, but measured in some tokens only, because the policy does not sum it */
+	/* attention mass as in VIEW_MASS, but measured at only some of the tokens, because the policy does not sum
+	 * it */
 	VIEW_MEASURED,
-	/* share of KV heads that read the column's tokens when the last token was generated; under h2o, h2o+ and
-	 * snapkv: share of KV heads that will read them for the next token */
+	/* share of KV heads that read the column's tokens when the last token was generated. Under h2o, h2o+ and
+	 * snapkv: share of KV heads that will read them for the next token. */
 	VIEW_SELECTED
 };
 struct cache_view {
@@ -64,33 +67,33 @@ struct cache_view {
 	 * larger of the two values. */
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
-	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) of the maximum (h = 1: that or less); h = 0 means
-	 * nothing. The maximum is 1 for VIEW_SELECTED. For attention mass it is the largest value after the first 4
-	 * tokens, in any layer. Those 4 are attention sinks with far more mass; their values are limited to 255. */
+	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) times the maximum, or less if h = 1; h = 0 means nothing.
+	 * For VIEW_SELECTED the maximum is 1. For attention mass it is the largest value in any layer, apart from the
+	 * first 4 tokens: these are attention sinks with far more mass, and their h is limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
 	/* VIEW_MASS: attention mass of a column with heat 255, summed over its tokens, mean over KV heads; else 0 */
 	float heat_max_mass;
-	/* Running average of attention, as shares over all layers: share[0] of pinned tokens (of all tokens, if
-	 * nothing is ever evicted), share[i] of ring i. If the policy evicts, pinned tokens are not observed:
-	 * share[0] = 0. All 0 = nothing is observed. */
+	/* Running average of attention over all layers, as shares: share[0] on pinned tokens, share[i] on ring i. If
+	 * nothing is ever evicted, share[0] is the share on all tokens. If the policy evicts, attention on pinned
+	 * tokens is not observed, and share[0] = 0. All 0 = nothing is observed. */
 	float share[1 + RINGS_MOST];
 	/* If the policy evicts: shares of the newest tokens' attention, now[0] on pinned tokens, now[i] on ring i.
-	 * Mean over the query heads of now_layers layers. Each view measures some of these layers anew. */
+	 * Mean over the query heads of now_layers layers; each view measures some of these layers again. */
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* part of share[0] on the first 4 tokens; -1 = unknown */
 	/* Number of KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 =
-	 * unknown. Under auto only entries of pinned tokens count. Under h2o, h2o+ and snapkv: the number that the
-	 * next token will read. */
+	 * unknown. Under auto only the pinned tokens' entries are counted. Under h2o, h2o+ and snapkv it is the
+	 * number that the next token will read. */
 	int32_t selected;
 	/* policies refresh and recycled: number of layers that selected anew for that token; -1 = unknown, or another
 	 * policy */
 	int32_t refreshed;
-	/* refresh: cosine similarity of the query with that of the last selection, mean over the layers; -2 =
-	 * unknown */
+	/* policy refresh: cosine similarity of the newest query with the query of the last selection, mean over the
+	 * layers; -2 = unknown */
 	float cosine;
-	/* Shares of a generated token's attention (auto: of its attention on pinned tokens). Mean over the query
-	 * heads of the layers measured since the last prefill; -1 = unknown. */
+	/* The shares below are of a generated token's attention (auto: of its attention on pinned tokens). Mean over
+	 * the query heads of the layers measured since the last prefill; -1 = unknown. */
 	/* refresh, recycled: share on the previously selected entries, measured when a layer selects anew */
 	float recovered;
 	float estimated; /* sift: share on the selected entries, estimated by the key sketch */
@@ -107,18 +110,18 @@ void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 
 /* ---- attention of one token (observe/observe_evidence.c) ---- */
 
-/* Append token id as if generated, and report its attention in one layer: p[i] = the share that token i gets, for all
- * tokens up to the new one. Mean over the query heads of one KV head; head = -1: over all heads. p[i] = -1: no head
- * read token i. ERR_USAGE: no such layer or head. */
+/* Append token id as if generated. Set p[i] to the share of its attention in one layer that token i gets, for all
+ * tokens up to the new one. It is the mean over the query heads of one KV head, or with head = -1 of all KV heads.
+ * p[i] = -1: no head read token i. ERR_USAGE: no such layer or head. */
 int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *err);
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */
 
-/* Begin summing evidence, from 0. Until the end (or a change of policy) the attention of the last token of each
- * prefill and of every generated token is measured, in the third quarter of the layers, odd and even layers in turn.
- * The evidence of token i is the sum of the squares of its shares of attention over tokens, layers and KV heads.
- * Squares make sharp attention count more than attention spread over many tokens. A call that fails may have been
- * counted in part. */
+/* Begin summing evidence, from 0, until timeline_evidence_end() or a change of policy. Attention is measured for the
+ * last token of each prefill and for every generated token, in the third quarter of the layers: alternately in its
+ * odd and its even layers. The evidence of token i is a sum over measured tokens, layers and KV heads: the squares of
+ * the shares of attention that token i gets. Squares favour sharp attention over attention spread over many tokens. A
+ * call that fails may have been counted in part. */
 int timeline_evidence_begin(struct timeline *, struct err *);
 void timeline_evidence_end(struct timeline *);
 /* Set out[i], i < n, to the evidence of token first + i; 0 = no such token. */
@@ -131,8 +134,8 @@ void timeline_evidence(struct timeline *, int32_t first, int32_t n, float *out);
 struct attention_read {
 	int known;   /* 0 = not measured, or the policy does not use sift */
 	float exact; /* share on the selected entries, estimated by the key sketch */
-	/* share on the entries that are not selected, 1 - exact, estimated by a sample of them; 0 = they are not
-	 * read */
+	/* share on the entries that are not selected (1 - exact), estimated by reading a sample of them; 0 = there is
+	 * no sample */
 	float sampled;
 	float spread; /* standard error of `sampled`, which the sample estimates */
 };

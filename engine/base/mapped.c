@@ -1,7 +1,7 @@
 /* engine/base/mapped.c - a table of mapped files, and what the SIGBUS handler does with it (mapped.h).
  *
- * The handler takes no lock, although another thread may change the table. So mapped_add() sets a range's `at` last:
- * a range counts only while its `at` is not 0. */
+ * The handler takes no lock, although another thread may change the table. So mapped_add() sets the field `at` of an
+ * entry last, and the handler ignores entries whose `at` is 0. */
 #include "engine/base/mapped.h"
 
 #include <errno.h>

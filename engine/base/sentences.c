@@ -159,9 +159,9 @@ static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 	       cp == 0xff1a || cp == 0xff1b;
 }
 
-/* 1 if the line at `at` begins a list item, a quotation or a table row. A number ("4.") begins an item if it is at
- * most *number + 1, where *number is the last item's, or if punctuation is before it. So the wrapped text "a status
- * of / 127. Otherwise" does not begin an item. */
+/* 1 if the line at `at` begins a list item, a quotation or a table row. A number such as "4." begins an item if
+ * punctuation is before it, or if it is at most one more than *number, the number of the last item. So the second
+ * line of the wrapped text "a status of / 127. Otherwise" does not begin an item. */
 static int begins_item(const struct cutter *c, size_t begin, size_t at, size_t end, long *number)
 {
 	const char *p = c->p;

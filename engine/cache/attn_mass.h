@@ -1,11 +1,12 @@
 /* engine/cache/attn_mass.h (private to engine/) - attention mass: the sum of the attention that each KV entry of a
- * bounded cache has received. Entries with little mass are evicted.
+ * bounded cache has received. When the cache is full, entries with little mass are evicted.
  *
- * The backend stores the sums of all entries in a plane, f32 [heads][slots]. A step of the model reads the current
- * plane and writes a new plane; a step of drafted tokens writes one for each token. Committing the step makes a new
- * plane current, so an uncommitted step changes nothing. Up to MASS_POINTS older planes are kept as rollback points.
+ * The backend stores the sums of all entries in an array, f32 [heads][slots], called a plane. There are several
+ * planes. A step of the model reads the current plane and writes its new sums to another plane; a step of drafted
+ * tokens writes one plane for each token. Committing the step makes the written plane the current one, so a step that
+ * is rolled back changes nothing. Up to MASS_POINTS older planes are kept for rollbacks of committed tokens.
  *
- * The host has a copy of the sums in struct rings (rings.h), which is updated only when the host needs the sums. */
+ * The host has a copy of the sums in struct rings (rings.h). It is updated only when the host needs the sums. */
 #ifndef WEIR_ATTN_MASS_H
 #define WEIR_ATTN_MASS_H
 
@@ -28,8 +29,8 @@ struct attn_mass {
 	struct tensor plane[MASS_PLANES];
 	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
 	int32_t now;          /* index of the current plane */
-	/* indices of the planes that the running step writes: one plane, or in a VERIFY step one plane per drafted
-	 * token */
+	/* indices of the planes that the running step writes: one plane, or in a VERIFY step (of drafted tokens) one
+	 * per token */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
@@ -44,8 +45,8 @@ struct attn_mass {
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
-/* Forget all rollback points and declare the sums on the host to be the newest. Call it after the rings were reset
- * or their sums changed. */
+/* Forget all rollback points. The host's sums then count as newer than the backend's. Call this after the rings were
+ * reset or their sums changed. */
 void mass_reset(struct attn_mass *);
 
 /* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
@@ -58,9 +59,9 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);
-/* Copy to the host the sums that rings_insert() of n tokens will compare. Call it before rings_insert(). */
+/* Copy to the host those sums that rings_insert() of n tokens will compare. Call it before rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
-/* Move the sums on the backend as rings_insert() has moved the entries. Call it after rings_insert(). */
+/* Move the backend's sums to the slots to which rings_insert() moved the entries. Call it after rings_insert(). */
 void mass_follow(struct attn_mass *);
 /* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does the same, but
  * calling mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
@@ -80,8 +81,7 @@ void mass_forget(struct attn_mass *, int32_t t);
 
 /* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */
 int mass_read(struct attn_mass *);
-/* Save or load all rollback points (serialize.h). slots[i]: number of slots of point i. Loading writes planes that
- * are not in use. */
+/* Save or load all rollback points (serialize.h). slots[i]: number of slots of point i. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
 /* Save or load the sums on the host of the first `slots` slots (serialize.h). The sums of all other slots must be
  * 0. */

@@ -69,9 +69,9 @@ int cache_region(struct cache *c, const struct step *st, int32_t layer, const st
 	return select_whole(q, n_slots, part);
 }
 
-/* Return the parts (ranges or lists of slots) to attend to, after copying their entries to faster memory. If the
- * planes are in host memory, entries are copied to the GPU. If the planes are on disk, the selected entries of a
- * decoded token are copied to memory (kv_rows.h), provided that they fit. */
+/* Return the parts of the cache (ranges or lists of slots) to attend to, after copying entries to faster memory: from
+ * host memory to the GPU; or, for a decoded token, the selected entries from disk to memory if they fit
+ * (kv_rows.h). */
 static struct attn_part *rows_in_memory(struct cache *c, const struct step *st, int32_t layer, struct reading *r,
                                         struct attn_part near[READ_PARTS])
 {
@@ -190,8 +190,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. It is 1 if the
- * attention of a token changes what later tokens read, or if planes are on disk or in host memory beside a GPU. */
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. It is 1 if a token's
+ * attention changes what later tokens read, or if KV entries are on disk, or in host memory beside a GPU. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -372,9 +372,9 @@ struct returns {
 	int32_t least, pin;
 };
 
-/* After entries have moved, a snapshot contains sliding windows only for the newest tokens and for the pinned prefix.
- * So a sequence that was loaded can roll back only to these tokens. A sequence that was not loaded gets the same
- * limits, so that it behaves alike. */
+/* Once KV entries have moved, a snapshot has only the sliding windows of the newest tokens and of the pinned prefix.
+ * So a loaded sequence can roll back only to these tokens. A sequence that was not loaded has the same limits, so
+ * that both behave alike. */
 static struct returns returns_of(const struct cache *c)
 {
 	int moved = c->kv.window_cap && cache_ready(c, c->total) < c->total;

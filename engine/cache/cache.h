@@ -1,18 +1,17 @@
-/* engine/cache/cache.h (private to engine/) - the KV cache of one token sequence. Its parts:
+/* engine/cache/cache.h (private to engine/) - the KV cache of one token sequence.
  *
- *    kv_store.c: memory of keys and values; recurrent.c: states of recurrent layers, which have no KV cache;
- *    retention (retain_*.c): which tokens keep their KV entries, in which slots, at which positions;
- *    retain_window.c: retention of sliding-window layers, the same under every policy;
- *    selection (select.c, policies/select_*.c): which of the kept entries a decoded token reads;
- *    observers (observer.h): see the attention of each layer, change nothing.
+ * It has these parts. The store (kv_store.c) is the memory of keys and values; recurrent.c has the states of
+ * recurrent layers, which have no KV cache. The retention (retain_*.c) decides which tokens keep their KV entries, in
+ * which slots and at which positions; for sliding-window layers it is always retain_window.c. The selector (select.c,
+ * policies/select_*.c) decides which of the kept entries a decoded token reads. Observers (observer.h) see the
+ * attention of each layer and change nothing.
  *
  * Queries and keys are passed to cache_attend() before RoPE, because the retention decides the position of each
  * token.
  *
  * A step (one pass of the model over some tokens) is a transaction: cache_begin(step), cache_attend(layer) for each
  * layer, then cache_commit(n) to keep the first n tokens, or cache_rollback() to keep none. Uncommitted tokens leave
- * no trace: entries, attention mass, selected sets and snapshots are bit for bit what they were before. A step that
- * fails or is cancelled is rolled back. */
+ * no trace. A step that fails or is cancelled is rolled back. */
 #ifndef WEIR_CACHE_H
 #define WEIR_CACHE_H
 
@@ -32,8 +31,8 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* For VERIFY, cache.c calls retention and selector with one drafted token at a time. tried: tokens of the
-	 * whole step; index: index of this token in the step. */
+	/* For a VERIFY step, which checks drafted tokens: retention and selector are called with one drafted token at
+	 * a time. tried: number of tokens of the whole step; index: index of this token in it. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -55,10 +54,10 @@ struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
 	const struct tensor *q; /* queries rotated at their positions in the region */
-	/* Number of slots in the region, slots 0 .. n_slots from which the selector selects, after the step's tokens
-	 * are added. */
+	/* number of slots from which the selector selects (the region, slots 0 .. n_slots), tokens of this step
+	 * included */
 	int32_t n_slots;
-	/* part[0] .. part[n_region - 1] are in the region, later parts are not; n_region = 0: one part covers all
+	/* the first n_region elements of part[] are in the region, later ones are not; 0: a single part covers all
 	 * slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
@@ -79,15 +78,15 @@ struct cache {
 	struct backend *be;
 	enum dtype type;    /* type of the KV planes */
 	int32_t batch, ctx; /* requested: maximum number of tokens of a step; context in tokens */
-	/* 1: cache_take_store() will replace the store before anything is stored in it, so no disk space is reserved
-	 * for it */
+	/* 1: cache_take_store() will replace the store (memory of keys and values) before it is used, so no disk
+	 * space is reserved */
 	int takes_store;
 	/* Share of attention: a prompt token reads only the entries that are estimated to receive this share of its
 	 * attention; 0: it reads all entries. */
 	float read_share;
 	/* Memory limit of the whole cache in bytes; 0: no limit. If the cache would exceed it, keys and values are
-	 * put in a file (kv_disk.c). With a GPU they are put in host memory (kv_host.c), if cache_listed() is not
-	 * 0. */
+	 * put in a file (kv_disk.c). With a GPU they are put in host memory instead (kv_host.c), which needs a policy
+	 * with cache_listed() > 0. */
 	uint64_t memory;
 	/* Set by retention and selector when the cache is opened: */
 	int32_t limit; /* longest sequence in tokens; may be ENDLESS */
@@ -95,17 +94,17 @@ struct cache {
 	/* 1: a commit needs the model's surprise (negative log-likelihood) at each token, so logits are also
 	 * computed for prompt tokens */
 	int wants_nll;
-	/* number of tokens that the last step of a prefill should have, so that the selector observes them; 0: any
-	 * number */
+	/* number of tokens that the last step of a prefill should have, because the selector observes their
+	 * attention; 0: any number */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
-	/* What the KV entries of decoded tokens depend on, beside the earlier tokens (timeline_marks), in three
-	 * fields: */
+	/* The next three fields say on what the KV entries of decoded tokens depend, apart from the earlier tokens
+	 * (timeline_marks). */
 	/* 1: decoding and prefilling the same tokens give entries that differ by more than rounding */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Number of tokens from which decoded tokens select (the region). -1: the KV entries of decoded tokens do not
-	 * depend on this number. */
+	/* Number of first tokens from which decoded tokens select entries (the region). -1: the KV entries of decoded
+	 * tokens do not depend on this number. */
 	int32_t region;
 
 	struct kv_store kv;
@@ -116,8 +115,8 @@ struct cache {
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
-	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing needs the queries before
-	 * RoPE: then they are rotated in place. */
+	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing reads the queries from
+	 * before RoPE: then they are rotated in place. */
 	struct tensor q;
 	/* u8 [chunk][n_head * cache_block_bytes()]: bit set of the blocks of KV entries that each token reads in a
 	 * layer. No data if all entries are read. */
@@ -150,8 +149,8 @@ struct retained_view {
 	int observed;              /* 1: the rings have sums of attention mass */
 };
 
-/* Functions of a retention policy, which decides which KV entries are kept and which are evicted. Sliding-window
- * layers are left to retain_window.c. */
+/* Functions of a retention policy, which decides which KV entries are kept and which are evicted. In sliding-window
+ * layers retain_window.c decides that. */
 struct retention_ops {
 	int endless;   /* 1: a sequence may be longer than the context */
 	int keeps_all; /* 1: nothing is ever evicted, slot i holds token i */
@@ -162,12 +161,12 @@ struct retention_ops {
 	 * number is ctx. c need not be open. */
 	int32_t (*holds)(const struct cache *);
 	int32_t (*chunk)(const struct cache *); /* maximum number of tokens of a step; NULL: batch */
-	/* Check the settings, set limits, allocate state. The store is opened afterwards. On failure the caller calls
-	 * release(). */
+	/* Check the settings, set limits, allocate state. Called before memory for keys and values is allocated. On
+	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* also called after a failed init() */
-	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened; without a
-	 * selector, too. */
+	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened, or if there is no
+	 * selector. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
 	 * anything that is committed. */
@@ -178,14 +177,15 @@ struct retention_ops {
 	/* Return the number of slots from which a selector may select (the region), including tokens st->pos ..
 	 * st->pos + st->n. */
 	int32_t (*region)(const struct cache *, const struct step *);
-	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step, list
-	 * the parts that the drafted token st->index reads; the queries of that token are row 0 of cache_frame(). */
+	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step
+	 * (drafted tokens): what token st->index reads; the query of this token is row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
 	/* Return the probe (recorder of attention weights) for this step, or NULL. The function pointer may be NULL,
 	 * too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
-	/* Commit the first st->n tokens of the step. A VERIFY step had st->tried drafted tokens. nll [st->n]: the
-	 * model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a commit. */
+	/* Commit the first st->n tokens of the step; in a VERIFY step these may be fewer than its st->tried drafted
+	 * tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a
+	 * commit. */
 	void (*commit)(struct cache *, const struct step *, const float *nll);
 	/* Return how many drafted tokens a VERIFY step after pos tokens may have; at least 1. */
 	int32_t (*verify_most)(const struct cache *, int32_t pos);
@@ -209,11 +209,11 @@ struct retention_ops {
 	/* Return a number k <= n such that each token i < k is in slot i and never moves. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns how
-	 * many of these tokens are kept, such that the next token can be computed. */
+	 * many of these tokens are kept. The next token can then be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
-	/* Save or load the state after n tokens (serialize.h), except the entries of the first ready() tokens. When
-	 * loading, these entries are already in their slots, and the cache is otherwise empty. If loading fails, the
-	 * caller calls rewind(0). */
+	/* Save or load the state after n tokens (serialize.h), except the entries of the first ready() tokens, which
+	 * never move. When loading, those entries are already in their slots, and the cache is otherwise empty. If
+	 * loading fails, the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
@@ -222,17 +222,17 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: main memory, or GPU memory if a GPU computes; disk: of a file; host: main
- * memory in addition to GPU memory. disk and host are 0 if `memory` suffices. least: the smallest cache.memory
- * that works. UINT64_MAX: too large to count. */
+/* Bytes that a cache takes. memory: of main memory, or of GPU memory if a GPU computes. If that does not suffice,
+ * disk: of a file, or host: of main memory beside GPU memory. least: the smallest cache.memory that works.
+ * UINT64_MAX: too large to count. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
 /* Compute what cache_open() will take. Only the fields set by the owner are read. A c->memory below `least` counts
  * as `least`. */
 struct cache_size cache_size(const struct cache *);
-/* If the policy works with planes in host memory beside a GPU, return the maximum number of entries per KV head that
- * a decoded token selects; else 0. */
+/* If the policy can work with keys and values in host memory beside a GPU, return the maximum number of entries per
+ * KV head that a decoded token selects; else 0. */
 int32_t cache_listed(const struct cache *);
 /* Return an upper limit of the bytes of memory (GPU memory if a GPU computes) that an open cache takes. */
 uint64_t cache_resident_bytes(const struct cache *);
@@ -252,8 +252,8 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot go back
- * to exactly n. *replay (may be NULL): how many of the next removed tokens had been decoded. Decoding these again one
- * by one (GENERATE) restores their entries. 0: prefill them instead. */
+ * to exactly n. *replay (may be NULL): how many of the tokens that come next had been decoded, not prefilled. Decode
+ * these again one by one (STEP_GENERATE) to restore their entries, and prefill all later tokens. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);
@@ -263,10 +263,11 @@ static inline int cache_keeps_all(const struct cache *c)
 {
 	return c->policy.def->retention->keeps_all;
 }
-/* Take over from `other` the KV entries of n tokens and the states of recurrent layers. Both caches must have the
- * same model and entry type, and policies that never evict. The caches exchange their stores. If only one store is on
- * disk or only one is in host memory, entries are copied instead. Returns 0, or -1 without memory for the copy. Call
- * cache_rewind() before the next step: the selector has not observed these tokens. */
+/* Take over from `other` the KV entries of n tokens and the states of recurrent layers, by exchanging the stores
+ * (memory of keys and values). If only one of the stores is on disk, or only one in host memory, entries are copied
+ * instead. Both caches must have the same model and entry type, and policies that never evict. Call cache_rewind()
+ * before the next step, because the selector has not observed these tokens. Returns 0, or -1 without memory for the
+ * copy. */
 int cache_take_store(struct cache *, struct cache *other, int32_t n);
 int32_t cache_ready(const struct cache *, int32_t n);
 int32_t cache_take(struct cache *, int32_t n);
@@ -286,7 +287,8 @@ void windows_close(struct cache *);
 void windows_begin(struct cache *, const struct step *);
 void windows_put(struct cache *, const struct step *, int32_t layer, const struct qkv *);
 void windows_parts(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-/* Save or load the sliding windows at the end of n tokens (serialize.h). Needed only if ready() is less than n. */
+/* Save or load the KV entries of sliding-window layers that the token after the first n tokens reads (serialize.h).
+ * Called only if entries of other layers have moved: otherwise snapshots save all layers' entries token by token. */
 void windows_archive(struct cache *, struct serializer *, int32_t n);
 
 /* ---- for retentions ---- */
@@ -294,16 +296,16 @@ void windows_archive(struct cache *, struct serializer *, int32_t n);
 /* Allocate a tensor of the backend. On failure t is zeroed. */
 int cache_alloc(struct cache *, struct tensor *t, enum dtype, int64_t rows, int64_t cols, struct err *);
 void cache_drop(struct cache *, struct tensor *t);
-/* Implement retention_ops.put() for a retention that stores token i in slot i. `rope` rotates keys and queries.
- * The rotated queries are written to c->q, or in place if c->q has no data. */
+/* Implement retention_ops.put() for a retention that stores token i in slot i. `rope` rotates keys and queries. The
+ * rotated queries are written to c->q, or replace the queries if c->q has no data. */
 void cache_put(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct rope *);
-/* Return the step's queries after RoPE: q itself, or for a VERIFY step a copy of the row of the drafted token
- * st->index. frame: index of the buffer for the copy. */
+/* Return the step's queries after RoPE: q itself, or in a VERIFY step a copy of the row of drafted token st->index.
+ * frame: index of the buffer for that copy. */
 const struct tensor *cache_frame(struct cache *, const struct step *, int frame, const struct tensor *q);
 /* Tell the selector that the keys in the first n slots were written without a step, for example loaded. */
 void cache_note(struct cache *, int32_t n);
-/* List in part[] what a token reads of the first n_slots slots: selected slots for a decoded token, else all.
- * Returns the number of parts. */
+/* List in part[] which of the first n_slots slots a token reads: selected slots for a decoded token, else all.
+ * Returns the number of parts (ranges or lists of slots). */
 int cache_region(struct cache *, const struct step *, int32_t layer, const struct qkv *, const struct tensor *q,
                  int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 

@@ -1,6 +1,6 @@
-/* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation:
- * number of sinks (first tokens, never evicted), rings (rings.h) and staged slots (for tokens that wait to be
- * inserted into the rings). */
+/* engine/cache/cascade_shape.h (private to engine/) - the sizes of a bounded cache, computed before allocation: how
+ * many tokens are sinks (first tokens, never evicted), how many slots the rings have (ring buffers for later tokens,
+ * rings.h), and how many slots are for new tokens that are not in a ring yet. */
 #ifndef WEIR_CASCADE_SHAPE_H
 #define WEIR_CASCADE_SHAPE_H
 
@@ -31,7 +31,7 @@ enum { LAG = 16 }; /* most decoded tokens that join the rings together */
 
 /* Maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
-/* Return the shape. With `fill`, the sinks are the `pinned` tokens; without it, `pinned` is ignored. */
+/* Return the sizes. `pinned` counts only with `fill`: then the sinks are the pinned tokens. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store per KV head. */
 int32_t cascade_cap(const struct cache *);
@@ -44,8 +44,8 @@ int cascade_check(const struct cache *, const struct rings_shape *, struct err *
 /* Check that n pinned tokens leave room for other tokens (policy `auto`). */
 int cascade_check_pinned(const struct cache *, const struct rings_shape *, int32_t n, struct err *);
 
-/* Return the number of heads that decide separately what they evict. A head is a KV head of one layer, or a whole
- * layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window layers. */
+/* Return the number of heads that decide separately what they evict. Such a head is a KV head of one layer, or a
+ * whole layer. Sliding-window layers do not count. Returns 1 if the model has only sliding-window layers. */
 int32_t cascade_heads(const struct cache *);
 /* 1 if tokens compete by attention mass. */
 static inline int cascade_scored(const struct cache *c)

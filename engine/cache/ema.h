@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* An exponential moving average without decay of older sums: newer tokens get larger weights instead. Only ratios
- * of sums matter. Before weights overflow, weights and sums are divided by the same power of two. */
+/* An exponential moving average. Instead of decaying older sums, it gives newer tokens larger weights, because only
+ * ratios of sums matter. Before weights overflow, weights and sums are divided by the same power of two. */
 struct ema {
 	double rate;   /* log2(1 / gamma): growth of the weights per token */
 	float gain;    /* 1 - gamma */
@@ -14,8 +14,8 @@ struct ema {
 /* Return the decay factor per token, 100^(-1/w): the weight of a value falls to 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
-/* Raise `shift` if the weights of tokens t .. t + n would overflow a float. Returns an exponent e <= 0: the caller
- * must multiply all sums that it already has by 2^e. */
+/* If the weights of tokens t .. t + n would overflow a float, raise `shift`, which makes all weights smaller by a
+ * power of two. Returns an exponent e <= 0: the caller must multiply all sums that it already has by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
 /* Call ema_scale(), then write to weight[i], i < n, the factor by which the attention of token t + i is multiplied
  * before it is summed. Returns the exponent that ema_scale() returned. */

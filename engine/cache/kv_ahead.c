@@ -1,14 +1,11 @@
-/* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them.
+/* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them. A disk serves many requests in
+ * little more time than one, but attention would wait for one page after the other.
  *
- * Without requests, attention would wait for one page after the other, although a disk serves many requests in
- * little more time than one. These slots are requested:
+ * Contiguous slots of the next layer are requested while this layer computes. Selected slots are requested as soon as
+ * they are selected, unless memory caches their entries (kv_rows.h). Without such a cache, slots are also requested
+ * that the next layer selected for the previous token, because it selects most of them again.
  *
- *    contiguous slots of the next layer, while this layer computes;
- *    selected slots that no row in memory caches (kv_rows.h), as soon as they are selected;
- *    if memory caches no rows, also the slots that the next layer selected for the previous token: it selects most
- *    of them again.
- *
- * Each request for selected slots costs a system call per page, so none is made while the process reads nothing from
+ * A request for selected slots costs a system call per page, so none is made while the process reads nothing from
  * disk. */
 #include <fcntl.h>
 #include <stdio.h>

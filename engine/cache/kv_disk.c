@@ -1,14 +1,11 @@
-/* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of it is in memory.
+/* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of the file is in memory.
  *
- * A plane in a file is a shared mapping, which other code uses like any tensor. Accessing a slot brings its page
- * into memory.
- *
+ * The file is mapped, so other code uses its planes like any tensor. `resident` limits the bytes that are in memory.
  * Each token passes through all layers in turn, so the layer used last is needed again last. Therefore the first
- * layers stay in memory, as many as `resident` allows. Every other layer is dropped from memory after each use. If
- * tokens select entries, memory caches the selected entries instead (kv_rows.h).
+ * layers stay in memory, as many as the limit allows, and every other layer is dropped from memory after each use.
+ * For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
  *
- * Dropped pages remain in the system's page cache until other programs need that memory. After that they are read
- * from the disk again, ahead of use (kv_ahead.c). */
+ * Dropped pages may still be in the page cache. If not, they are read from the disk ahead of use (kv_ahead.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,16 +1,14 @@
 /* engine/cache/kv_host.h (private to engine/) - KV planes (a layer's keys or values) in host memory, for a GPU whose
  * memory is too small for them.
  *
- * The device has the key sketches, from which it selects entries. For each KV head it also caches the entries
- * selected last, in *rows*. For a decoded token the device selects entries, fetches those that are in no row from
- * the host, and attends to the rows in the order of the selection. So results are bit-identical to those with planes
- * on the device.
+ * Decoded tokens: the GPU has the key sketches, by which it selects entries. Per KV head it also has *rows*, a cache
+ * of the entries selected last. Selected entries that are in no row are fetched from the host. Attention reads the
+ * rows in the order of the selection, so results are bit-identical to those with planes on the device. While a token
+ * computes, entries that scored just below the selected ones are prefetched for the next token, on a second queue of
+ * the device (fetch_args.ahead).
  *
- * Prefetch: while a token computes, the entries that scored just below the selected ones are fetched for the next
- * token, on a second queue of the device (fetch_args.ahead).
- *
- * Prompt tokens attend to all entries. So a layer's planes are copied to the device before the layer attends; the
- * device has room for the planes of one layer. */
+ * Prompt tokens attend to all entries. So before a layer attends, its planes are copied to the device, which has room
+ * for one layer. */
 #ifndef WEIR_KV_HOST_H
 #define WEIR_KV_HOST_H
 
@@ -25,8 +23,8 @@ struct kv_fetched {
 };
 
 struct kv_host {
-	/* rows: number of rows per KV head; listed: largest number of entries that a token selects; heads: largest
-	 * number of KV heads in any layer */
+	/* rows: number of rows (cached entries) per KV head; listed: largest number of entries that a token selects;
+	 * heads: largest number of KV heads in any layer */
 	int32_t rows, listed, heads;
 	/* 1: prefetch entries that the next token will probably select. Tests and measurements set it to 0. */
 	int ahead;
@@ -35,7 +33,7 @@ struct kv_host {
 	/* [n_full] i32 [heads of the layer][listed + ahead]: entries that the next token is expected to select */
 	struct tensor *next;
 	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
-	/* i32 [n_full * heads][FETCH_COUNTS]: how many entries were fetched on demand; how many were prefetched */
+	/* counters, i32 [n_full * heads][FETCH_COUNTS]: entries fetched on demand, entries prefetched */
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from this one on have no row */
 	uint8_t *coming; /* [n_full] 1: a fetch ahead is running */
@@ -45,7 +43,7 @@ struct kv_host {
 	struct kv_fetched now, before;
 	int counting;
 	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] scratch for reading counts */
-	int stale;         /* 1: a step failed, so rows may not contain the entries that `map` says */
+	int stale;         /* 1: a step failed, so rows may not contain the entries that `map` says they do */
 };
 
 /* Bytes of device memory with `rows` rows per KV head. */
@@ -61,8 +59,8 @@ int kv_host_serves(const struct kv_store *, int32_t layer);
 /* Copy the entries of a part (slots to attend to) to the device where necessary, and let the part read the copies.
  * The slots of the part must have been selected. n_slots: slots in use in the layer. */
 void kv_host_near(struct kv_store *, int32_t layer, struct attn_part *, int32_t n_slots);
-/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. The topk_args
- * are the selection of that last token; NULL: it selected nothing. */
+/* Prefetch entries for the next token. Called when the last token of a step has attended in a layer. topk_args: what
+ * that token selected; NULL: it selected nothing. */
 void kv_host_ahead(struct kv_store *, int32_t layer, const struct topk_args *);
 /* Discard the device's copies of slot slot0 and all later slots of a layer, because these slots were written. */
 void kv_host_forget(struct kv_store *, int32_t layer, int32_t slot0);

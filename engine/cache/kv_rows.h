@@ -1,12 +1,9 @@
-/* engine/cache/kv_rows.h (private to engine/) - caches in memory the KV entries selected last from planes on disk.
+/* engine/cache/kv_rows.h (private to engine/) - caches in memory the KV entries selected last from a file.
  *
- * A page of the file holds the keys or values of many slots (4 KiB: 32 keys of 128 bytes), but a token selects few
- * of them. So each layer caches single entries in *rows*. A token reads from the file only the selected entries that
- * are in no row. It attends to the rows in the order of its selection, so the sums are computed in the same order as
- * without the cache.
- *
- * For each KV head, the clock algorithm (second chance) chooses the row to replace: the clock's hand passes over rows
- * that were used since it last passed them, and stops at the first row that was not. */
+ * A page of the file holds the keys or values of many slots (4 KiB: 32 keys of 128 bytes), but a token selects few of
+ * them. So each layer caches single entries, in *rows*. A token reads from the file only those selected entries that
+ * are in no row. Attention reads the rows in the order of the selection, so results are the same as without the
+ * cache. In each KV head, the clock algorithm (second chance) chooses the row to replace. */
 #ifndef WEIR_KV_ROWS_H
 #define WEIR_KV_ROWS_H
 

@@ -62,8 +62,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes slide by multiples of SLIDE, and attention to a window begins at a multiple of SLIDE. SLIDE is a multiple
- * of ATTN_SPAN, the number of slots that attention sums together. So results on the CPU do not depend on `base`. */
+/* Planes of sliding-window layers slide by multiples of SLIDE slots, and attention to a window begins at a multiple
+ * of SLIDE. SLIDE is a multiple of ATTN_SPAN, the number of slots that attention sums together. So results on the CPU
+ * do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
 /* Slots per head of sliding-window layers. */

@@ -26,13 +26,13 @@ struct kv_store {
 	int endless;
 	int32_t base; /* sliding-window layers: the slot in row 0 of each head */
 	int32_t held; /* sliding-window layers: entries are present from this slot on */
-	/* pin: length of the pinned prefix. A rollback to the end of this prefix needs sliding windows that the
-	 * planes may have overwritten. So `copy` keeps the windows before slot copy_end, in the layout of
-	 * kv_window_read(). copy_end = 0: no copy. */
+	/* pin: length of the pinned prefix. A rollback to its end needs sliding-window entries that later tokens may
+	 * have overwritten. So `copy` keeps the windows before slot copy_end, as kv_window_read() writes them.
+	 * copy_end = 0: no copy. */
 	int32_t pin, copy_end;
 	uint8_t *copy;
-	/* [n_layer] full layer: its index in full[]; sliding-window layer: -1 - i if it is the i-th sliding-window
-	 * layer (from 0); layer that reads another layer's entries: the value of that other layer */
+	/* [n_layer] For a full layer: its index in full[]. For the i-th sliding-window layer (from 0): -1 - i. For a
+	 * layer that reads another layer's entries: the value of that other layer. */
 	int32_t *place;
 	int32_t *full, n_full; /* [n_full] full layers with entries of their own */
 	enum dtype type;
@@ -70,8 +70,8 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* Planes of sliding-window layers also have slots for some tokens before the window. So a rollback by that many
- * tokens still finds complete windows. Number of these tokens: at least WINDOW_LEAST, at most WINDOW_KEPT. */
+/* Planes of sliding-window layers also keep some tokens before the window, so that a rollback by that many tokens
+ * still finds complete windows: at least WINDOW_LEAST, at most WINDOW_KEPT. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
@@ -145,8 +145,8 @@ struct kv_call {
 	const struct tensor *blocks;    /* blocks of KV entries that each token reads; NULL: all */
 	const struct attn_probe *probe; /* may be NULL */
 };
-/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). Lists that are not
- * selected yet are selected first. */
+/* Compute the attention of n tokens that read the same parts (ranges or lists of slots). A list that is still to be
+ * selected is selected first. */
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
@@ -207,8 +207,8 @@ void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t
 
 /* ---- reading planes in a file ahead (kv_ahead.c) ---- */
 
-/* Kinds of selected slots that are requested from disk, provided that the last step read from disk. Contiguous
- * slots of the next layer are always requested. */
+/* Which selected slots are prefetched from disk, provided that the last step read from disk. Contiguous slots of the
+ * next layer are always prefetched. */
 enum {
 	AHEAD_LAST =
 		1, /* prefetch the slots that the next layer selected for the previous token, while this layer computes */
@@ -259,8 +259,8 @@ int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
  * absent in sliding-window layers. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
- * per token). All these slots must be present. kv_window_write() drops slots before slot0, and all n slots must
- * fit. */
+ * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the n slots must
+ * fit the planes. */
 void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);

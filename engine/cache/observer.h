@@ -1,8 +1,9 @@
 /* engine/cache/observer.h (private to engine/) - what an observer of attention is; the observers are in
  * engine/observe/.
  *
- * A cache calls its observers after the attention of each layer. An observer may compute the attention again to
- * record it in buffers of its own, but changes nothing. It must forget what it saw in a step that was rolled back. */
+ * A cache calls its observers after the attention of each layer. An observer may compute the attention again and
+ * record it in its own buffers, but it must not change the cache. It must forget what it recorded in a step that is
+ * rolled back. */
 #ifndef WEIR_OBSERVER_H
 #define WEIR_OBSERVER_H
 
@@ -18,7 +19,8 @@ struct attention {
 	struct cache *c;
 	const struct step *st; /* VERIFY: the step of one token, st->index */
 	int32_t layer;
-	/* the parts that were read, with selected slots; a part may still have a predicate (attn_part.when) */
+	/* the parts (ranges or lists of slots) that were read; one with a predicate (attn_part.when) only if that is
+	 * true */
 	const struct reading *r;
 	const struct qkv *x; /* q is unrotated; k and v are in the store */
 };

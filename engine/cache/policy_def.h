@@ -11,7 +11,7 @@
 /* ---- settings ---- */
 
 enum param_type { PARAM_INT, PARAM_ODD, PARAM_REAL, PARAM_COUNT, PARAM_CHOICE, PARAM_REMOVED };
-/* PARAM_ODD: an odd PARAM_INT. PARAM_REMOVED: a setting of older versions, see the macro REMOVED. */
+/* PARAM_ODD: an odd integer. PARAM_REMOVED: a setting that only older versions had (macro REMOVED). */
 struct param {
 	const char *key;
 	enum param_type type;

@@ -1,15 +1,12 @@
-/* engine/cache/recurrent.h (private to engine/) - layers that have a state of fixed size instead of a KV cache.
+/* engine/cache/recurrent.h (private to engine/) - layers that have a state of fixed size instead of a KV cache. A
+ * state summarises all earlier tokens: the last few inputs of a short convolution, or a matrix per head (delta rule,
+ * state space).
  *
- * A state summarises all earlier tokens: the last few inputs of a short convolution, or a matrix per head for the
- * delta rule or state space. No token can be removed from a state, so a rollback needs older states:
- *
- * - Rollback of the running step: the step writes the new states beside the old ones; a commit exchanges the two.
- * - Drafted tokens of which only the first ones are committed: a step of drafted tokens keeps the inputs of its
- *   operations, and the states after the committed tokens are computed again from these inputs.
- * - Other rollbacks: copies of the states are made where prefills begin and end. A rollback returns to the last
- *   copy before its target; the tokens between are prefilled again.
- *
- * Number and bytes of copies are limited; the oldest copies are dropped first. */
+ * No token can be removed from a state, so a rollback needs older states. A step writes the new states beside the old
+ * ones; a commit exchanges the two. If only the first drafted tokens of a step are committed, the states after them
+ * are computed again from inputs that the step kept. For other rollbacks, states are copied where prefills begin and
+ * end: a rollback returns to the last copy before its target, and the tokens between are prefilled again. Number and
+ * bytes of the copies are limited; the oldest are dropped first. */
 #ifndef WEIR_RECURRENT_H
 #define WEIR_RECURRENT_H
 

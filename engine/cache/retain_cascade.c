@@ -1,18 +1,16 @@
 /* engine/cache/retain_cascade.c - bounded retention. The first tokens (the prefix) are never evicted. Later tokens
- * pass through rings (ring buffers, rings.h), which keep fewer of them the older they get.
+ * pass through rings (ring buffers, rings.h), which keep fewer of them the older they get. The slots of the cache are
+ * in this order: prefix, oldest ring, ..., newest ring, staged tokens (not yet in a ring).
  *
- *     slot   0 ......... S-1 | S .............................. S+size-1 | S+size .......
- *            prefix            ring n (oldest) ........ ring 1 (newest)    staged tokens
- *
- * The policies `sink` and `cascade` pin a few tokens as prefix. `auto` pins the tokens that the application names
+ * Policies `sink` and `cascade` have a prefix of a few tokens. The prefix of `auto` is what the application pins
  * (system prompt and documents), and its decoded tokens select from this prefix.
  *
- * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After
- * that a token attends to the prefix, to each ring with its query rotated for that ring, and to the staged tokens.
+ * Until the rings are full, token i is in slot i at position i, and results equal those of full attention. After that
+ * a token attends to the prefix, to each ring with its query rotated for that ring, and to the staged tokens.
  *
- * New tokens are staged behind the rings and join the rings later: the tokens of a prefill step at the end of the
- * step; decoded tokens in groups of `lag`, to save time. A join compares tokens by attention mass (attn_mass.h),
- * moves entries and evicts. A join cannot be undone; retain_cascade_back.c says how far a rollback reaches. */
+ * Staged tokens join the rings at the end of a prefill step, or when `lag` tokens have been decoded. A join compares
+ * tokens by attention mass (attn_mass.h), moves entries and evicts. It cannot be undone; retain_cascade_back.c says
+ * how far a rollback reaches. */
 #include "engine/cache/retain_cascade.h"
 
 #include <math.h>
@@ -46,9 +44,9 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays: attention received w tokens ago counts 1/100, 2 w tokens ago 1/10,000. So attention
-	 * from the time when the first half of the rings was filled would hardly count at the first eviction. Policy
-	 * `auto` does not sum it. Most conversations end before the summing begins, and save its cost. */
+	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring). So attention from the time when the first
+	 * half of the rings was filled would hardly count at the first eviction, and policy `auto` does not sum it.
+	 * Most conversations end before the summing begins, and save its cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has

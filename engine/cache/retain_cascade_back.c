@@ -1,11 +1,11 @@
 /* engine/cache/retain_cascade_back.c - bounded retention: rollback, pinning, snapshots; the other functions are in
  * retain_cascade.c.
  *
- * A rollback of committed tokens needs the attention mass as it was at an earlier length of the sequence. The mass is
- * kept for three lengths, called points: the beginning of the last prefill (POINT_TURN, until an entry moves), the
- * end of the last prefill (POINT_READ), and the last insertion of tokens into the rings (POINT_JOIN). Decoded tokens
- * after a point are decoded again. A rollback to before these points returns to a length at which no mass had been
- * summed yet, and later tokens are prefilled again. */
+ * A rollback needs the attention mass as it was at an earlier length of the sequence. It is kept for three lengths,
+ * called points: the beginning of the last prefill (POINT_TURN, until an entry moves), the end of the last prefill
+ * (POINT_READ), and the last insertion of tokens into the rings (POINT_JOIN). A rollback returns to a point, and
+ * tokens that were decoded after it are decoded again. A rollback to before all points returns to a length at which
+ * no mass had been summed yet; later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
-/* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. The planes
- * hold the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
+/* engine/cache/retain_window.c - retention of sliding-window layers: token i is in slot i at position i. Memory has
+ * room for the window, the tokens of a step, and some more tokens for rollbacks (kv_store.h).
  *
- * The cache policy applies to full layers only. In sliding-window layers no token selects entries, attention is not
- * observed, and entries do not move. Positions are not bounded. That is harmless, because RoPE depends only on
+ * The cache policy applies to full layers only. In sliding-window layers all tokens read the whole window, attention
+ * is not observed, and entries do not move. Positions are not bounded, which does no harm: RoPE depends only on
  * distances within the window, and angles are computed in double. */
 #include "engine/cache/cache.h"
 

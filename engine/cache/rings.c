@@ -1,8 +1,6 @@
-/* engine/cache/rings.c - see rings.h.
- *
- * rings_insert() first plans: it follows each token through the rings, and records in src[slot][head] from which slot
- * each slot will receive its entry. id[], number[] and mass[] do not change meanwhile. Then apply_moves() copies all
- * entries at once and lists the moves for the KV planes. */
+/* engine/cache/rings.c - see rings.h. rings_insert() first only plans: it follows each token through the rings, and
+ * records in src[slot][head] from which slot each slot will receive its entry. Then apply_moves() moves all entries
+ * at once and lists the moves for the KV cache. */
 #include "engine/cache/rings.h"
 
 #include <assert.h>
@@ -290,10 +288,10 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Follow what happens when token t is inserted. Each ring before the returned one accepts the token offered to it
- * and offers its oldest token to the next ring. In the returned ring the offered token takes a free slot, or
- * competes with the newest token (*competes = 1). Returns s.n if all rings accept: the oldest token of the last
- * ring is then evicted. Updates next and cnt; the slot written in ring i has number next[i] - 1. */
+/* Find out where the insertion of token t ends. A ring that accepts the token offered to it offers its own oldest
+ * token to the next ring. Return the first ring that does not accept. There the offered token takes a free slot, or
+ * competes with the newest token (*competes = 1). If all rings accept, return s.n: the last ring's oldest token is
+ * then evicted. Updates next and cnt; the slot written in ring i has number next[i] - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -525,8 +523,8 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 /* ---- restoring a snapshot ---- */
 
 /* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the sinks.
- * Returns -1 if the token of a slot is newer than that, or older than the slot allows: the slot j before the newest
- * one was filled j * period tokens ago, with a token that was then at most `offered` tokens old. */
+ * Returns -1 if a slot's token is newer than that, or older than it can be. The slot that is j slots before the
+ * newest one was filled j * period tokens ago, with a token that was then at most `offered` tokens old. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

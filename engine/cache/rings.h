@@ -1,21 +1,21 @@
-/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token.
- * It handles only token numbers and attention mass, no keys or values.
+/* engine/cache/rings.h (private to engine/) - bookkeeping of the cascading KV cache: which slot holds which token. It
+ * handles token numbers and attention mass, no keys or values.
  *
- * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n rings of w slots each.
- * The token that a ring displaces is offered to the next older ring. Ring i accepts one token in f^i, so older rings
- * keep fewer of the tokens that passed. An offered token that is not accepted competes with the ring's newest token:
- * the one with less attention mass is evicted. The last ring evicts the tokens that it displaces. Until the rings
- * are full, tokens are in the slots in order. Slots are counted behind the sinks:
+ * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n ring buffers of w slots
+ * each. A token that a ring displaces is offered to the next older ring; ring i accepts one token in f^i. An offered
+ * token that is not accepted competes with the newest token of that ring: the one with less attention mass is
+ * evicted. The last ring evicts the tokens that it displaces. Until the rings are full, tokens are in the slots in
+ * order.
  *
- *     slot  0 ........ w-1 | ... | .......... size-1 | size ... size+stage-1
- *           oldest ring n-1        newest ring 0       staged: tokens that have not joined the rings
+ * Slots are counted behind the sinks: w slots for each ring, the oldest ring first, then `stage` slots for new tokens
+ * that have not joined the rings (staged tokens).
  *
- * Each *head* (a KV head of one layer, or a whole layer) decides competitions by its own attention mass. Which slots
- * are written depends only on the number of tokens and is the same for all heads.
+ * A *head* is a KV head of one layer, or a whole layer. It decides competitions by its own attention mass. Which
+ * slots are written depends only on the number of tokens, so it is the same for all heads.
  *
- * Positions: each ring numbers its entries in the order in which it fills slots. A key is rotated (RoPE) by its
- * entry's number. In each ring, numbers and true positions differ by one constant, which is added to the query's
- * position (rings_query()). */
+ * Each ring numbers its entries in the order in which it fills slots, and a key is rotated (RoPE) by its entry's
+ * number. In each ring the numbers differ from the positions among all kept tokens by one constant, which
+ * rings_query() adds to the query's position. */
 #ifndef WEIR_RINGS_H
 #define WEIR_RINGS_H
 
@@ -57,9 +57,9 @@ struct rings {
 	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
-	/* Moves of entries in the last rings_insert(), to be repeated in the KV planes. In head h, slot changed[i]
-	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. Then the key is rotated by
-	 * rope_shift[rope_shift_at[i][h]] positions; rope_shift_at[i][h] = -1: it is not rotated. */
+	/* How the last rings_insert() moved entries, so that the KV cache can do the same. In head h, slot changed[i]
+	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. The key is then rotated by
+	 * rope_shift[rope_shift_at[i][h]] positions, or not at all if rope_shift_at[i][h] is -1. */
 	int32_t n_changed, n_rope_shift;
 	int32_t *changed, *from, *rope_shift_at;
 	int64_t *rope_shift;
@@ -74,7 +74,8 @@ struct rings {
 	int32_t *src;      /* [n_slots][heads] for each slot: the slot whose entry it will receive */
 	int32_t *hand;     /* [heads] slot whose entry is offered to the next ring */
 	int64_t *renumber; /* [n_slots] new number of a touched slot */
-	/* [n_slots] rotation of keys that move out of a slot: index into rope_shift[]; -1 = not known yet */
+	/* [n_slots] by how much a key that moves out of this slot is rotated: index into rope_shift[]; -1 = not known
+	 * yet */
 	int32_t *rope_shift_from;
 	uint8_t *touched; /* [n_slots] 1: the slot is in changed[] */
 	int32_t *new_id;  /* [n_changed][heads] new token of each changed slot, before it is stored in id[] */
