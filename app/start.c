@@ -1,4 +1,5 @@
-/* app/start.c - what every program does first: mends closed descriptors, sets locale and signals, parses options. */
+/* app/start.c - starts a program: opens /dev/null for standard descriptors that are closed, sets locale and
+ * signals, parses options. */
 #include "app/start.h"
 
 #include <errno.h>

@@ -1,16 +1,15 @@
 /* ui/ui.c - the full screen: opens and closes it, keeps time, draws.
  *
- * From top to bottom:
+ *     From top to bottom:
+ *     the transcript or the open pane; on wide screens the cache panel at its right;
+ *     queued messages;
+ *     the cache as a bar, on narrow screens;
+ *     the status row;
+ *     the input line, or the search line;
+ *     key hints.
  *
- *     the transcript, or the open pane                  | the cache at the side (from SIDE_FROM columns on)
- *     queued messages
- *     the cache as a bar (on narrower screens)
- *     status row
- *     input line, or the search line
- *     hints (from HINTS_FROM rows on, or while a pane waits for keys)
- *
- * After a change everything is drawn into a grid of cells. display.c writes only the cells that differ. The parts are
- * independent: each draws into an area of the grid and gets keys. */
+ * Each part draws into an area of a grid of cells. After a change everything is drawn; display.c writes only the
+ * cells that differ. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 

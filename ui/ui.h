@@ -1,8 +1,6 @@
-/* ui/ui.h - the interface of the full screen.
- *
- *     ui        takes keys, returns requests, shows what the application posts; draws into a grid of cells (ui.c)
- *     display   writes such a grid to a terminal (screen/display.c)
- *     history   the input history, one file for the screen and line mode (input/input_history.c) */
+/* ui/ui.h - the interface of the full screen. The ui is passed keys and whatever it shows, draws it into a grid of
+ * cells, and returns requests of the user. Also declared here: the terminal that shows the grid
+ * (screen/display.c), and the input history, which line mode shares (input/input_history.c). */
 #ifndef WEIR_UI_H
 #define WEIR_UI_H
 
@@ -21,8 +19,8 @@ enum clean_flags {
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
-/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history: recalled in a
- * later run, the word would count as typed. */
+/* 1 if text contains a remembered word that may name a file. Such text is not saved in the history: in a later run
+ * the word would no longer count as pasted, and its file would be read. */
 int untyped_names_file(const char *text, size_t n);
 
 /* ---- the input history (input_history.c): one file, shared by all running weir processes ---- */
@@ -57,7 +55,7 @@ struct ui_command {
 	enum ui_busy busy;
 	/* what completion offers as the argument */
 	enum ui_arg { ARG_NONE, ARG_FILE, ARG_SESSION, ARG_WORD, ARG_SETTING } arg;
-	/* synonyms, which the palette searches; a synonym with a slash before it is a hidden alias of the command */
+	/* synonyms for the palette's search; a synonym that begins with a slash is a hidden alias of the command */
 	const char *words;
 };
 /* Completion of ARG_SETTING: a name, then one of its values. */
@@ -128,20 +126,20 @@ void ui_clear(struct ui *); /* empty the transcript before another is posted */
 size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry: a message or a notice */
 /* append to the last entry; may be cut between any two bytes */
 void ui_piece(struct ui *, const char *bytes, size_t n);
-/* the last entry is complete; note: a line below it, such as "[120 tokens, 90 t/s]", or NULL */
+/* the last entry is complete; note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL */
 void ui_entry_end(struct ui *, const char *note);
 
-/* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 if it does not continue the
- * previous entry of such text. */
+/* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = it does not continue the
+ * file's text in earlier entries. */
 void ui_text(struct ui *, size_t at, int begins);
 void ui_cut(struct ui *, size_t n); /* remove everything after message n, notices too */
-/* from now on only the first n messages have numbers; later entries stay on the screen */
+/* only the first n messages still belong to the conversation; later entries stay visible, without numbers */
 void ui_messages_end(struct ui *, size_t n);
 
 /* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so
  * the next queued message is sent. */
 struct ui_work {
-	/* had: tokens that were in the cache already, included in done; left: seconds, < 0 = unknown */
+	/* had: tokens that were cached before the work began, counted in done; left: seconds, < 0 = unknown */
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
@@ -163,7 +161,7 @@ struct ui_document {
 	const char *name, *text;
 	size_t n;
 	uint64_t bytes;
-	/* first: index of its first token; -1 = not read yet; UI_SEARCHED = only passages of it are read */
+	/* first: index of its first token; -1 = not prefilled yet; UI_SEARCHED = only found passages are prefilled */
 	int32_t tokens, first;
 	const struct mark *mark;
 	size_t n_mark; /* pages and headings; if none, form feeds and '#' mark them */
@@ -171,12 +169,13 @@ struct ui_document {
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
 /* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered
- * message; SIZE_MAX = the last question. F7 opens the sources one after another; a click on "[1]" opens that
- * source. share: the source's share of the answer's attention, shown as a shade in the document; < 0 = unknown. */
+ * message; SIZE_MAX = the last question. F7 opens the next source, a click on "[1]" that source. share: the
+ * source's share of the answer's attention; < 0 = unknown. The document shows it as a shade. */
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
-	/* bytes [from, to) of the posted text of `document`, or document SIZE_MAX if it was removed, */
+	/* bytes [from, to) of the posted text of `document`. SIZE_MAX: the document was removed, and only its name
+	 * is known */
 	size_t document, from, to;
 	char name[UI_SOURCE_NAME]; /* so only the name is known */
 	int sent;                  /* 1: it was sent to the model */
@@ -185,7 +184,7 @@ struct ui_source {
 void ui_sources(struct ui *, size_t question, const struct ui_source *, size_t n);
 
 struct ui_session {
-	/* snippet: text around the match of UI_FIND, with \x01 and \x02 around the found words; else "" */
+	/* snippet: for a match of UI_FIND, the text around it, with \x01 and \x02 around found words; else "" */
 	int64_t id;
 	const char *name, *title, *model, *snippet;
 	int64_t used;
@@ -193,7 +192,8 @@ struct ui_session {
 	uint64_t kv_bytes;
 	double seconds; /* how many seconds of prefill it takes to continue the session: 0 = instant; < 0 = unknown */
 	int here;       /* 1: the session on the screen */
-	long writer;    /* pid of another process that writes it; -1 = its pid is unknown; 0 = none */
+	long writer;    /* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other
+	                 * process writes it */
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
@@ -237,8 +237,8 @@ struct ui_region {
 	int32_t first, last; /* oldest and newest token in it; -1 = empty */
 	float share;         /* share of attention mass now; < 0 = not observed */
 };
-/* An event of a token: it entered a ring (a queue of cache slots), moved on to a ring of older tokens, or was
- * evicted from a ring. mass: running average of its attention; 0 = not observed. */
+/* One recent event of a token. It entered a ring (a queue of cache slots), moved on to the ring of older tokens,
+ * or was evicted. mass: running average of the attention to it; 0 = not observed. */
 struct ui_flow {
 	enum ui_flow_what { FLOW_IN, FLOW_MOVED, FLOW_OUT } what;
 	int ring;
@@ -247,40 +247,41 @@ struct ui_flow {
 	char text[48];
 };
 struct ui_cache {
-	/* text to show instead of the figures, if there are none; else NULL */
+	/* NULL, or a text that says why there are no figures */
 	const char *none;
 	const char *kv;
 	int32_t seen, kept, evicted, thinned, ctx;
 	uint64_t bytes, bytes_most; /* bytes of the cache: in use, at capacity */
-	/* fetched: bytes that a token reads from disk; overlap: share of its selected entries that the previous
-	 * token had selected, too; < 0 = unknown */
+	/* fetched: bytes that generating a token reads from disk. overlap: share of the token's selected entries
+	 * that the previous token had selected, too. < 0 = unknown */
 	double fetched;
 	float overlap;
-	uint64_t resident; /* if the cache is on disk: bytes of it that are in memory; 0 = all is in memory */
+	uint64_t resident; /* bytes of the cache that are in memory, if it is a file on disk; 0 = the whole cache
+	                    * is in memory */
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;
 	int32_t per_col;          /* columns of the strips below; tokens per column */
 	const uint8_t *kept_col;  /* [cols] share of KV entries kept; 255 = all, 0 = none */
-	const uint8_t *where_col; /* [cols] index of the region that has most of the column's tokens; 255 = evicted */
-	/* what `heat` shows: nothing; a running average of attention mass; the share of KV heads that selected the
+	const uint8_t *where_col; /* [cols] where most tokens of a column are: index into region[]; 255 = evicted */
+	/* what heat[] shows: nothing; a running average of attention mass; the share of KV heads that selected the
 	 * token */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;
 	int n_layer;
 	const uint8_t *heat;                 /* [n_layer][cols] */
 	const char (*text_col)[UI_COL_TEXT]; /* [cols] words of each column, cut to fit; NULL = unknown */
-	int32_t selected; /* entries per KV head that the last token attended to; 0 = all, < 0 = unknown */
+	int32_t selected;                    /* entries per KV head that the last token read; 0 = all, < 0 = unknown */
 	/* number of layers that made a new selection for the last token; < 0 = this policy never reuses a
 	 * selection */
 	int32_t refreshed;
 	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
-	/* share of attention that the old selection still had when a layer made a new one; < 0 = unknown */
+	/* share of the attention that the old selection still got when a layer replaced it; < 0 = unknown */
 	float recovered;
-	/* estimated share of attention on the selected entries; < 0 = unknown */
+	/* estimated share of the last token's attention that is on the selected entries; < 0 = unknown */
 	float estimated;
-	/* sampled: entries per KV head that represent those not selected; 0 = none. spread: standard error of the
-	 * estimate; < 0 = unknown */
+	/* sampled: entries per KV head that were read as a sample of those not selected; 0 = none. spread:
+	 * standard error of `estimated`; < 0 = unknown */
 	int32_t sampled;
 	float spread;
 	struct ui_flow flow[UI_FLOWS];
@@ -297,25 +298,26 @@ struct ui_cache {
 };
 /* Post the cache figures, a few times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Post which parts of a text are in the cache, as adjacent byte ranges. end: byte after the range. kept: share of
- * the heads that keep it, 255 = all, 0 = evicted. part: 1 + index of the region that has most of it; 0 = unknown.
- * which: number of a message; if < 0, document -1 - which. */
+/* Post which parts of a text are in the KV cache, as adjacent byte ranges; each begins where the previous one
+ * ends. which: number of a message, or -1 - number of a document. kept: share of the KV heads that keep the range,
+ * 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of it; 0 = unknown. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;
 };
 void ui_lens(struct ui *, int which, const struct ui_span *, size_t n);
-/* Post which parts of a growing file's text are in the cache. The first range begins at byte `from`; all text
- * before it is evicted. */
+/* Post which parts of a growing file's text are in the KV cache. The first range begins at byte `from`; earlier
+ * text is evicted. */
 void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
-/* Post how surprising a growing file's sentences are to the model, from byte `from` on. Here `kept` is a level, 0
- * to 3. Ranges that were posted earlier stay. */
+/* Post how surprising a growing file's sentences are to the model, from byte `from` on. Here `kept` is the level,
+ * 0 (usual) to 3. Earlier text keeps its levels. */
 void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
 /* ---- a terminal (display.c) ---- */
 
 struct display;
-/* color: 1 = use colours; ask_background: 1 = ask the terminal for its background, the reply comes as a key */
+/* color: 1 = use colours; ask_background: 1 = ask the terminal for its background colour; the answer comes as a
+ * key */
 struct display_options {
 	int color;
 	int ask_background;

@@ -1,15 +1,15 @@
 /* ui/ui_keys.c - passes each key to the first of these that uses it:
  *
- *   1. keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter after Ctrl-X
- *   2. an open text field: the search line, or a field or question of the open pane
- *   3. in browse mode, the part with the focus
- *   4. an open popup of completions, a history search, vi's insert mode: Esc, Enter, Tab and arrows
- *   5. the open pane: PgUp, PgDn, Esc, and while the input line is empty all keys that type nothing
- *   6. the table of key bindings
- *   7. the input line
+ *     1. the keys that mean the same everywhere: Ctrl-C, Ctrl-Z, Ctrl-L, the mouse, the letter after Ctrl-X;
+ *     2. an open text field: the search line, or a field or question of the open pane;
+ *     3. in browse mode (F6), the part of the screen with the focus;
+ *     4. an open popup of completions, a history search, vi's insert mode: Esc, Enter, Tab and arrows;
+ *     5. the open pane: PgUp, PgDn, Esc, and keys that type nothing while the input line is empty;
+ *     6. the table of key bindings;
+ *     7. the input line.
  *
- * Letters go to the input line even if a pane is open, except in text fields and in browse mode (F6), where they are
- * commands. A letter that is no command leaves browse mode and is typed. Esc closes what was opened last. */
+ * So letters are typed into the input line even if a pane is open. In browse mode they are commands; a letter that
+ * is no command ends browse mode and is typed. */
 #include "ui/ui_private.h"
 
 #include <stdio.h>

@@ -1,16 +1,16 @@
 /* ui/ui_private.h (private to ui/) - the state of the full screen, shared by its files.
  *
- *     ui.c           open and close, time, drawing
- *     ui_layout.c    rows and columns of the parts
- *     ui_requests.c  requests to the application
- *     ui_post.c      takes what the application posts
- *     ui_commands.c  the screen's own commands
- *     ui_mouse.c     wheel, clicks, selecting text by dragging
- *     ui_keys.c      routes keys; bindings.c is the table of keys, ui_acts.c carries out its actions
- *     ui_panes.c     panes and focus; ui_palette.c runs what was chosen in the palette
- *     ui_search.c    search in the transcript
- *     ui_queue.c     queued messages
- *     ui_status.c    status row and hints
+ *     ui.c:          open and close, time, drawing;
+ *     ui_layout.c:   rows and columns of the parts;
+ *     ui_requests.c: requests to the application;
+ *     ui_post.c:     takes what the application posts;
+ *     ui_commands.c: the screen's own commands;
+ *     ui_mouse.c:    wheel, clicks, selecting text by dragging;
+ *     ui_keys.c:     routes keys; bindings.c is the table of keys, ui_acts.c carries out its actions;
+ *     ui_panes.c:    panes and focus; ui_palette.c runs what was chosen in the palette;
+ *     ui_search.c:   search in the transcript;
+ *     ui_queue.c:    queued messages;
+ *     ui_status.c:   status row and hints.
  *
  * All texts here are free of control characters. Exceptions are queued messages, requests and the last question, which
  * stay as the user typed them. */
@@ -26,14 +26,17 @@
 #define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
 #define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
 #define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
-#define BEGIN_SECONDS 0.3 /* seconds to wait, after a message, until the application reports work on it */
+#define BEGIN_SECONDS                                                                                                  \
+	0.3 /* seconds after which the next message is sent even if the application has reported no
+                           * work on the last one */
 enum {
 	/* screens at least this wide show the cache panel beside the transcript; others show a bar below it */
 	SIDE_FROM = 110,
 	BAR_COLS = 60,
 	BAR_ROWS = 15,   /* smaller screens have no bar */
 	HINTS_FROM = 16, /* rows from which hints are always shown */
-	/* rows from which hints are shown while a pane, browse mode, a search or Ctrl-X waits for keys */
+	/* rows the terminal must have to show key hints while a pane, browse mode, a search or Ctrl-X waits for
+	 * keys */
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
@@ -45,8 +48,9 @@ enum {
 
 enum { DUSK = 2, PAPER = 3 }; /* theme_at(): theme for a dark background, for a light one */
 
-/* Where keys go. ON_LINE: to the input line, or to an open text field of the pane. The other values are browse
- * mode (F6), in which letters are commands of the transcript, the open pane, or the cache panel (ON_PANEL). */
+/* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. The other parts
+ * are reached by F6 (browse mode), where letters are commands: the transcript, the open pane, the cache panel
+ * (ON_PANEL). */
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A pending request to the application. */
@@ -83,9 +87,9 @@ struct ui {
 	int panel;      /* 1: bar or side panel switched on */
 	int panel_told; /* value of the last UI_PANEL */
 	int mouse;
-	/* The mouse selection reaches from (x, y), where the button was pressed, to (to_x, to_y), and stays inside
-	 * the area `in`. held: the transcript followed new text before the selection. body: the area that showed
-	 * text when it was drawn last. */
+	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`.
+	 * held: 1 = the transcript followed new text before, and will do so again. body: the area that showed text
+	 * when it was drawn last. */
 	struct {
 		int pressed, dragged, held, x, y, to_x, to_y;
 		struct area in;
@@ -97,8 +101,8 @@ struct ui {
 	struct str last_question; /* as typed */
 	uint64_t place;
 	int has_place; /* set by the key m */
-	/* below: lines of the transcript below the visible part; fresh: how many of them are new; moved: 1 = the
-	 * user scrolled since the last drawing */
+	/* below: transcript lines below the visible ones; fresh: how many of these are new; moved: 1 = the user
+	 * scrolled since the last drawing */
 	size_t below, fresh;
 	int moved;
 
@@ -109,24 +113,24 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* messages that wait for the current work */
-	/* begun: 1 = a message was sent, and the application has not reported work on it yet. After begun_until
-	 * the next message may be sent anyway. */
+	/* begun: 1 = a message was sent, and the application has not reported work on it. At begun_until the next
+	 * message is sent even so. */
 	int begun;
 	double begun_until;
 	struct todo *todo;
 	size_t n_todo, cap_todo;
 	struct str given; /* text of the last action */
 
-	/* source_turn: the turn whose source F7 opened last; next_source: the source that F7 opens next */
+	/* for F7: next_source is the source to open next, of the answer of turn source_turn */
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	/* typed: 1 = a pane got keys; typed_until: when the pane is told that the user has paused */
+	/* typed: 1 = a pane got keys; typed_until: when the user has paused long enough to tell the pane */
 	double typed_until;
 	struct str say;
 	double say_until;
 	int say_new; /* new: its time starts when it is drawn */
-	/* 1 = a command was typed last: show its output even if the user has scrolled away */
+	/* 1 = the user typed a command: scroll down to its output */
 	int asked;
 	struct {
 		struct str verb;

@@ -1,8 +1,7 @@
 /* ui/ui_status.c - draws the status row and the row of key hints.
  *
- * Each part of the status row has several forms, from long to empty. If the row is too narrow, parts are shortened in
- * the order of the table give_up[]: first policy, memory and speed, then names and the number of tokens, then the
- * current work. The number of evicted tokens disappears last. */
+ * Each part of the status row has several forms, from long to empty. If the row is too narrow, parts get shorter
+ * forms in the order of the table give_up[]. The number of evicted tokens disappears last. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 

@@ -1,9 +1,8 @@
-/* app/chat/answer_sources.c - shows the numbered sources (passages of documents) of an answer; /source opens one.
+/* app/chat/answer_sources.c - shows the sources of an answer: the passages of documents that it rests on, numbered
+ * [1], [2], ...
  *
- *     before the answer   the passages that were found, with their best sentence
- *     below it            how much attention the answer paid to each passage, and to other parts of the documents
- *
- * When a stored session is shown again, all sources are below the answer. */
+ * Before the answer it shows the passages that the search found. Below the answer it shows the share of the
+ * answer's attention that each passage got. /source opens one of them. */
 #include "app/chat/chat_private.h"
 
 #include <string.h>

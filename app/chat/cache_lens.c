@@ -1,5 +1,5 @@
-/* app/chat/cache_lens.c - makes lenses. A lens is a list of byte ranges of one text (a document or message); it
- * tells which words are still in the KV cache, so that the screen can dim the evicted words. */
+/* app/chat/cache_lens.c - finds which words of each document and message are evicted from the KV cache, so that
+ * the screen can dim them. The result for one text is called its lens: adjacent byte ranges, each kept or evicted. */
 #include "app/chat/cache_lens.h"
 #include "app/reader/reader.h"
 #include "engine/engine_view.h"

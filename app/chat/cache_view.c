@@ -1,7 +1,5 @@
-/* app/chat/cache_view.c - fills in what the cache panel shows: the figures, and the words of tokens.
- *
- * The figures come from the engine (timeline_view, timeline_stats, slot events). cache_lens.c finds which words of the
- * documents and messages are still in the cache. */
+/* app/chat/cache_view.c - fills in what the cache panel shows: figures that the engine reports, and the text of
+ * the tokens. */
 #include "app/chat/cache_lens.h"
 #include "engine/base/json.h"
 

@@ -14,7 +14,8 @@ struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* Tokens counted for each kind of event. An event in half of the layers and heads counts as half a token. */
+	/* How many tokens entered, moved or left. A token that did so in half of the layers and heads counts as
+	 * half a token. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
@@ -23,7 +24,8 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* The arguments of ui_lens(); if text is 1, those of ui_text_lens(), where `from` is the first byte. */
+/* Which words of one text are evicted: the arguments of ui_lens(). If text is 1, those of ui_text_lens(), and the
+ * ranges begin at byte `from`. */
 struct lens {
 	int which, text;
 	size_t from;
@@ -43,9 +45,8 @@ struct cache_report {
 };
 struct cache_report *cache_report_new(void);
 void cache_report_free(struct cache_report *);
-/* Gather a report. how: 0 = figures only, for a closed panel; 1 = also the tokens that move in the cache, and the
- * lenses; 2 = also the heat map and its words. read: tokens prefilled so far, if a prefill runs and the sequence
- * already has its final length; else -1. */
+/* Gather a report. how: 0 = figures only, for a closed panel; 1 = also evicted words, and tokens that enter or
+ * leave; 2 = also the heat map. read: during a prefill, the number of tokens prefilled so far; else -1. */
 void cache_report_take(struct cache_report *, struct conversation *, struct listener *, int how, int32_t read);
 /* Set first[i] to the index of document i's first token, or to -1 if the document is not prefilled. */
 void cache_report_documents(const struct conversation *, int32_t *first);

@@ -1,22 +1,22 @@
 /* app/chat/chat.h - what every front end shares: a conversation, its commands, and the session that stores it.
  *
- *     chat.c              opens and closes a chat, runs what the user typed
- *     commands.c          the table of commands; cmd_NAME.c: what they do
- *     turns.c             a question to the model and its answer
- *     answer_sources.c    the numbered sources before and below an answer
- *     add_documents.c     files, standard input and @FILE become documents
- *     arguments.c         the words after a command
- *     notices.c           messages of weir itself
- *     hidden_reasoning.c  whether reasoning is shown; a message without it
- *     library.c           the documents of other sessions
- *     deferred_delete.c   deletes sessions; /undelete restores one for some seconds
- *     current_session.c   what a resumed session shows; switching to another session
- *     session_log.c       opens and resumes the session that stores the conversation
- *     session_log_write.c stores messages, documents, settings and snapshots in that session
- *     document_search.c   the index of the documents, in the session's store or in memory
- *     message_search.c    the index of the messages, in memory
- *     text_source.c       reads a file or pipe as it grows
- *     cache_view.c        what the cache panel shows
+ *     chat.c:             opens and closes a chat, runs what the user typed;
+ *     commands.c:         the table of commands; cmd_NAME.c: what they do;
+ *     turns.c:            a question to the model and its answer;
+ *     answer_sources.c:   the numbered sources before and below an answer;
+ *     add_documents.c:    files, standard input and @FILE become documents;
+ *     arguments.c:        the words after a command;
+ *     notices.c:          messages of weir itself;
+ *     hidden_reasoning.c: whether reasoning is shown; a message without it;
+ *     library.c:          the documents of other sessions;
+ *     deferred_delete.c:  deletes sessions; /undelete restores one for some seconds;
+ *     current_session.c:  what a resumed session shows; switching to another session;
+ *     session_log.c:      opens and resumes the session that stores the conversation;
+ *     session_log_write.c: stores messages, documents, settings and snapshots in that session;
+ *     document_search.c:  the index of the documents, in the session's store or in memory;
+ *     message_search.c:   the index of the messages, in memory;
+ *     text_source.c:      reads a file or pipe as it grows;
+ *     cache_view.c:       what the cache panel shows.
  *
  * Front ends: app/line (line by line) and app/tui (full screen). */
 #ifndef WEIR_CHAT_H
@@ -102,7 +102,7 @@ struct chat {
 	int hides, thinking;  /* hides: do not show reasoning; thinking: the model is reasoning now */
 	struct reasoning think;
 	struct str shown;  /* the newest bytes of the running answer, without reasoning */
-	size_t close_seen; /* length of the prefix of the running answer that reasoning_unopened() has scanned */
+	size_t close_seen; /* bytes of the running answer that were already searched for the end of the reasoning */
 	/* Sessions that the user has deleted and can still restore (deferred_delete.c). */
 	struct deleted {
 		int64_t session;
@@ -129,7 +129,8 @@ struct chat {
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	int quit, rc; /* rc: the exit code of the program. In a pipe, the first failure sets it. */
+	int quit, rc; /* rc: exit code of the program; if questions come from a pipe, the code of the first one
+	               * that failed */
 };
 
 /* Open the model, the session and the documents that the options name. *note receives the notice about the resumed
@@ -166,8 +167,8 @@ int chat_document_bytes(struct chat *, const char *name, const char *bytes, size
 struct slash {
 	const char *name, *aliases; /* aliases: words separated by blanks */
 	const char *args, *help;
-	/* What happens if the command is given while an answer is generated. ALLOWED: it runs at once; it needs no
-	 * worker thread or is quick between two tokens. */
+	/* What happens if the command is typed while an answer is generated. ALLOWED: it runs at once, between two
+	 * tokens. */
 	enum ui_busy busy;
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
@@ -237,7 +238,8 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
 void chat_delete(struct chat *, int64_t session);
 /* Restore the session that was deleted last. -1 if there is none; the user has been told. */
 int chat_undelete(struct chat *);
-/* Delete sessions from the disk whose time to be restored is over; all: every deleted session at once. */
+/* Delete from the disk all sessions whose time to be restored is over. all: 1 = delete every other deleted
+ * session, too. */
 void chat_delete_due(struct chat *, int all);
 double chat_delete_next(const struct chat *); /* time at which the next session is due; 0 = none */
 int chat_is_deleted(const struct chat *, int64_t session);

@@ -33,8 +33,8 @@ size_t word_end(const char *text, size_t n, size_t at);
 /* Add a document and free doc. If a document of the same file exists, it is replaced, or left as it is if the text
  * is equal. 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
-/* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing in a pipe:
- * the documents are prefilled with the question there. */
+/* Prefill the documents from index `from` on, and tell the user how many tokens they have. If questions come from
+ * a pipe, do nothing: the documents are prefilled with the first question. */
 void documents_prefill(struct chat *, size_t from);
 /* Warn of problems that the import found, and of characters in the text that cannot be seen. */
 void document_notices(const struct doc *);

@@ -1,10 +1,9 @@
-/* app/chat/cmd_stream.c - reads a growing file or a pipe into the KV cache as it comes: `weir read`, /stream, /pause, /more.
+/* app/chat/cmd_stream.c - reads a growing file or a pipe into the KV cache as it comes: `weir read`, /stream,
+ * /pause, /more.
  *
- *     text_source -> 2 KiB of text -> conversation_grow() -> KV cache
- *
- * In line mode chat_stream() reads until the end of the input, a stop or an error. On the full screen it also returns
- * when another job waits, and is called again after that job. A question that is asked before the end does not become
- * part of the text: it is undone before more text is read (conversation_beside()). */
+ * The text arrives in parts of about 2 KiB (text_source.c), and each part is prefilled at once
+ * (conversation_grow()). The user may ask questions meanwhile. Question and answer are undone before more text is
+ * read (conversation_beside()). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

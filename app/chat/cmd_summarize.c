@@ -1,8 +1,8 @@
-/* app/chat/cmd_summarize.c - /summarize, and the questions that mean the same ("Summarize this.").
+/* app/chat/cmd_summarize.c - /summarize, and questions that mean the same ("Summarize this.").
  *
- * The summary is generated on a separate timeline, so the conversation and its KV cache do not change. It is shown like
- * an answer but is not a message. Partial results are stored under a key, so that an interrupted summary can be resumed:
- * as settings "summary/KEY" of the session, or in memory if there is no session. */
+ * The summary is generated on a separate timeline, so the conversation and its KV cache do not change. It is shown
+ * like an answer but is not a message. Partial results are stored in the session, so that an interrupted summary
+ * can be resumed. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

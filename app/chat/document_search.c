@@ -1,7 +1,7 @@
-/* app/chat/document_search.c - opens the search index of a conversation's documents, and shows the progress of indexing.
+/* app/chat/document_search.c - opens the search index of a conversation's documents, and shows the progress of
+ * indexing.
  *
- * The index is stored in the session's database (sessions/store/store.h). It is in memory if there is no database or it
- * cannot be written. */
+ * The index is stored in the session's database (sessions/store/store.h), or in memory if there is no session. */
 #include "app/chat/chat_private.h"
 
 /* 1 if the index can be stored in the session's database. It refers to the stored documents, so every document

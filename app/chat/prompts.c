@@ -1,7 +1,7 @@
 /* app/chat/prompts.c - the user's prompt files, and shell commands whose output becomes a document.
  *
- * The file ~/.config/weir/prompts/NAME.md defines the command /NAME, which sends the file's text as a message. The words
- * after the command replace each {} in the text. Without {} in it, they are added below the text. */
+ * The file ~/.config/weir/prompts/NAME.md defines the command /NAME, which sends the file's text as a message. The
+ * words after the command replace each {} in the text; if it has no {}, they are added below it. */
 #include "app/chat/chat_private.h"
 #include "engine/base/utf8.h"
 

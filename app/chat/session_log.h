@@ -34,11 +34,11 @@ void session_log_close(struct session_log *);
 
 /* ---- commands of the user ---- */
 
-/* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. -1 on error; *by is the pid
- * of the weir process that writes it (-1 = unknown pid), or 0 if the error is another one. */
+/* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
+ * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Resume another session instead of the current one. The caller has locked it by session_log_hold(). by: 0; or the
- * pid of the process that writes it, and then it is opened read-only. */
+/* Resume another session, locked by session_log_hold(), instead of the current one. by: pid of the process that
+ * writes the session, which is then opened read-only; 0 = no process writes it. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Replace the messages from index `from` on by another branch of the session: the stored messages up to id `end`. */

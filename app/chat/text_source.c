@@ -1,8 +1,8 @@
-/* app/chat/text_source.c - reads, decodes and checks text that may grow while it is read (text_source.h).
+/* app/chat/text_source.c - reads, decodes and checks text, about 2 KiB a call (text_source.h).
  *
- *     plain text       read() -> raw -> encoding_find() -> raw_convert() -> utf8_check() -> 2 KiB of text a call
- *     other formats    the whole file -> doc_decode() -> 2 KiB of text a call
- *     web addresses    doc_read() -> 2 KiB of text a call */
+ * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read,
+ * converted to UTF-8 and checked. Files of other formats and web pages are imported whole by doc_decode() and
+ * doc_read(), and their text is returned in parts. */
 #include "app/chat/text_source.h"
 
 #include <errno.h>

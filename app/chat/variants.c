@@ -1,7 +1,7 @@
 /* app/chat/variants.c - /variant: shows another answer, or another wording, of an earlier question.
  *
- * A session is a tree of messages: /regen adds an answer to a question, /edit adds a question beside an earlier one.
- * The variants of a turn are all answers to all questions that follow the same message, oldest first. */
+ * A session is a tree of messages: /regen adds an answer to a question, /edit adds a second question after the
+ * same message. The variants of a turn are all answers to all of these questions, oldest first. */
 #include "app/chat/chat_private.h"
 
 #include <stdlib.h>

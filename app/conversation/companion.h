@@ -1,11 +1,9 @@
-/* app/conversation/companion.h - interface for companions of a conversation (app/retrieval, app/reader).
+/* app/conversation/companion.h - interface for companions of a conversation: modules that act before and after
+ * each question, such as document search (app/retrieval) and reading streams (app/reader).
  *
- * A companion is a table of functions that the conversation calls at each question: to search before the question is
- * asked, to put text before the question, to observe the answer. Companions are called in the order in which they
- * were added; functions that are NULL are skipped. `self` is the companion's own state. Order of the calls:
- *
- *     conversation_ask():     before -> context -> (question added) -> given -> begin -> began -> ended
- *     regenerate, continue:   again -> begin -> began -> ended */
+ * A companion is a table of functions and its state, `self`. Companions are called in the order in which they were
+ * added. A function may be NULL. Order of the calls for a question: before, context, given, begin, began, ended.
+ * For regenerate and continue: again, begin, began, ended. */
 #ifndef WEIR_COMPANION_H
 #define WEIR_COMPANION_H
 
@@ -25,9 +23,10 @@ enum companion_change {
 	CHANGE_DOCUMENTS, /* indices or texts of documents change or have just changed */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	/* the last message, a text read from a stream, ends: a question was appended, or it will be removed */
+	/* the growing message (a text read from a stream) is complete, because a question was appended to it or it
+	 * will be removed */
 	CHANGE_CLOSED,
-	/* the last message is read further from its stream: the question appended to it will be removed */
+	/* the growing message continues: the question that was appended to it will be removed */
 	CHANGE_REOPENED,
 };
 
@@ -76,8 +75,8 @@ size_t conversation_context_size(const struct conversation *);
 size_t conversation_count(const struct conversation *, const char *text, size_t n);
 /* 1 if the cache has at least 90 % of the KV entries of tokens [first, first + n). */
 int tokens_cached(const struct conversation *, int32_t first, int32_t n);
-/* Append the tokens of the conversation up to byte `bytes` of the last message, which is still being read: its
- * end-of-message token is left out. */
+/* Append the tokens of the conversation up to byte `bytes` of the last message, without a token that ends this
+ * message, because more of its text may be read. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
 /* Pin the prefix (system prompt and documents), which *want begins with, so that the cache never evicts it. -1 with
  * ERR_FIT if the prefix does not fit. */

@@ -1,12 +1,12 @@
 /* app/conversation/conversation.h - a conversation: its messages and the loop that answers.
  *
  * A turn is a question and its answer. Every turn renders the whole conversation to tokens, and timeline_sync()
- * reuses the KV cache of their common prefix. So undo, regenerate and a new system prompt only edit the list of
- * messages. Answers keep their sampled token ids: tokenizing the text again could give other tokens, which are not in
- * the cache.
+ * keeps the KV entries of all leading tokens that did not change. So undo, regenerate and a new system prompt only
+ * edit the list of messages. Answers keep their sampled token ids, because tokenizing their text again could give
+ * other tokens.
  *
- * The prefix is the system prompt and the whole documents, with which every rendering begins. A growing message is a
- * text read from a stream (a pipe or file) and prefilled as it arrives; the next question is appended to it. */
+ * The system prompt and the whole documents are called the prefix. A growing message is a text that is prefilled
+ * while it is read from a stream (a pipe or file); the next question is appended to it. */
 #ifndef WEIR_CONVERSATION_H
 #define WEIR_CONVERSATION_H
 
@@ -34,7 +34,7 @@ struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
 	size_t line, last_line;     /* first and last line, from 1; 0 = the document has pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
-	/* byte range of the quote: the best sentence; the passage's beginning if found is 0 */
+	/* byte range of the quote: the best sentence if found is 1, else the passage's beginning */
 	size_t quote, quote_end;
 	char *text;   /* the quote on one line */
 	int found;    /* 1 = the search found it before the answer; 0 = only the answer's attention did */
@@ -58,9 +58,8 @@ struct message {
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* Set for a growing message (a text read from a stream), otherwise 0. read: bytes of the stream. Once a
-	 * question is appended, text is: `read` bytes of the stream, a blank line, `quoted` bytes of passages, the
-	 * question. */
+	/* For a growing message (a text read from a stream): bytes of the stream; else 0. After a question text
+	 * has these parts: `read` bytes of the stream, a blank line, `quoted` bytes of passages, the question. */
 	size_t read;
 	size_t quoted;
 };
@@ -106,7 +105,8 @@ struct turn {
 	int32_t recomputed;
 	int outgrown; /* 1 = the cache evicted tokens for the first time */
 	int loop;     /* STOP_LOOP: period of the loop in tokens */
-	/* For a model on a server: number of oldest messages that were not sent, if it grew in this turn; else 0. */
+	/* For a model on a server: how many of the oldest messages were left out of the request; 0 if no more than
+	 * in the turn before. */
 	size_t left_out;
 	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
@@ -159,8 +159,8 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Called before a prompt is prefilled. Loads saved KV entries of *want into the timeline, which already has
-	 * those of the first `same` tokens. */
+	/* Called before a prompt is prefilled, to load saved KV entries of *want into the timeline. The timeline
+	 * already has the entries of the first `same` tokens. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
 	/* Find the turn that followed the last message in an earlier run and was undone. Returns 1 if found (out =
 	 * question and answer, which the caller frees), 0 if there is none, or -1. */
@@ -249,8 +249,8 @@ void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
 /* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer. On error
- * returns -1 and keeps the old policy. To go back, the KV cache is allocated a second time; if that fails too, the
- * conversation is left without an open model. where: name of the setting, for error messages. */
+ * returns -1 and restores the old policy. If the KV cache of the old policy can no longer be allocated, no model
+ * is open afterwards. where: name of the setting, for error messages. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
 /* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. On error
@@ -320,12 +320,12 @@ int conversation_render(struct conversation *, int reply_head, struct tokens *ou
 /* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or -1.
  * After ERR_CANCELLED the next turn completes the prefill. */
 int32_t conversation_prefill(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
-/* Ask a question: append it and generate the answer, whose text is passed to hooks->text token by token. A turn that
- * is stopped keeps the answer so far; if the prompt is not prefilled yet, the question is removed. Returns 0, or -1
- * with ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases.
+/* Append a question and generate the answer. hooks->text gets the answer's text token by token. Returns 0, or -1
+ * with ERR_CANCELLED, ERR_FIT, ...; *turn is set in both cases. If the turn is stopped during prefill, the
+ * question is removed; if later, the answer so far is kept.
  *
- * Call this and the next two functions between signals_work(1) and signals_work(0): otherwise a signal that arrives
- * while no timeline runs is lost. */
+ * Call this and the next two functions between signals_work(1) and signals_work(0), so that no signal is lost
+ * while no timeline runs. */
 int conversation_ask(struct conversation *, const char *text, size_t n, const struct answer_hooks *, struct turn *,
                      struct err *);
 /* Replace the last answer by a new one. If the user stops before the new answer begins, the old one is kept.
@@ -387,7 +387,8 @@ struct reasoning {
 		REASONING_AFTER
 	} at;
 	int mark;        /* index of the opening mark (reasoning_mark_at()); -1 = the prompt has it */
-	struct str held; /* bytes that may be part of a mark, or leading blanks: not parsed yet */
+	struct str held; /* bytes not parsed yet: they may be part of a mark, or are blanks at the beginning of the
+	                  * answer */
 	size_t blanks;   /* REASONING_BEGIN: number of leading blanks in held */
 	size_t words;    /* words of the reasoning so far */
 	int in_word;     /* 1 = the last byte of reasoning was part of a word */

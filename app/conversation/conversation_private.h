@@ -105,7 +105,7 @@ struct undone {
 	size_t n_msg;
 	struct document doc;
 	size_t doc_at; /* index of the document */
-	int replaces;  /* 1 = redo replaces the document at doc_at; 0 = redo inserts the document there */
+	int replaces;  /* what redo does: 1 = replaces the document at index doc_at; 0 = inserts a document there */
 };
 
 /* Move the messages from index `from` on to the redo stack. undo_keep_document: copy document i to it; the caller
@@ -125,7 +125,8 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
-	/* n: number of tokens added. run[p]: number of last tokens that each equal the token p positions earlier. */
+	/* n: number of tokens added. run[p]: how many of the last tokens, without a gap, equal the token p
+	 * positions earlier. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no

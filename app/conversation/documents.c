@@ -1,12 +1,9 @@
 /* app/conversation/documents.c - adds, replaces and removes the documents of a conversation (conversation.h).
  *
- * A document that fits the context is prefilled whole, before the first question. System prompt and whole documents
- * are the prefix of the token sequence; it is prefilled once and may be pinned in the cache. A document added later
- * extends the prefix, and the messages after the prefix are recomputed.
- *
- * A document that does not fit is searched: each question is sent with the passages that the search finds
- * (app/retrieval). If a folder of files does not fit, all of its files are searched, because the first files are no
- * more relevant than the other files. */
+ * A document that fits the context is prefilled whole, before the first question. A document added later is
+ * inserted there, too, and the messages after it are recomputed. A document that does not fit is searched: each
+ * question is sent with the passages that the search finds (app/retrieval). If a folder of files does not fit, all
+ * of its files are searched. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,10 @@
-/* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue (--resume
- * FILE).
+/* app/lab/checkpoint.c - stores the finished results of an evaluation, so that a stopped run can continue
+ * (--resume FILE).
  *
  * Each result is one line of JSON with two members: "piece", the key, and "result". The key is an object of
  * everything that determines the result: model, version, cache policy, settings and text. A result is used only if
- * its key is equal byte for byte, so one file can serve any number of commands. New results are parsed from the
- * stored text, so that a stopped run prints the same table.
- *
- * Each line is written by one write(). A last line without a line feed was cut off by a crash: it is removed. */
+ * its key is equal byte for byte, so one file can serve any number of commands. A last line that a crash cut off
+ * is removed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* app/lab/entry_fit.h - for app/lab only: adapts the settings of policies until all read equally many KV entries, so
- * that they can be compared.
+/* app/lab/entry_fit.h - adapts the settings of policies so that all read equally many KV entries and can be
+ * compared. For app/lab only.
  *
- * A policy with k=N reads N entries in most steps, but all n entries of the sequence in some, such as every tenth
- * token or the first two layers. If f is the share of these steps, it reads f n + (1 - f) k entries per token. f is
- * measured: a window of text is run with k=N, then with a corrected k, until the entries read are within 1 % of N. */
+ * With k=N a policy reads N entries in most steps, but all entries in some, such as every tenth token or the first
+ * two layers. So it reads more than N on average. A window of text is run with k=N and the reads are counted; then
+ * k is corrected and the window is run again, until the average is within 1 % of N. */
 #ifndef WEIR_EVAL_ENTRY_FIT_H
 #define WEIR_EVAL_ENTRY_FIT_H
 
@@ -13,19 +13,18 @@
 enum { FIT_ROUNDS = 4 }; /* most windows that fitting takes */
 
 struct entry_fit {
-	/* Entries that each policy should read per token; 0 = leave the settings unchanged. A policy that always
-	 * reads more gets k = want. */
+	/* KV entries that each policy should read per token; 0 = leave the settings unchanged */
 	int32_t want;
 	struct policy_list asked;
 	struct fitted {
 		const char *key; /* the setting that is fitted: k, or size */
 		struct str kv;   /* the policy with the fitted setting */
 		double value;    /* the fitted value */
-		/* value of the round before, and the entries read with it; read 0: this is the first round */
+		/* the value tried before, and how many entries were read with it; read 0 = there is none yet */
 		double before, read;
 		int done; /* no value comes closer */
-		/* > 0 if the policy cannot read so few: the entries per token read by the steps that read
-		 * everything */
+		/* 0, unless the policy cannot read as few as `want`: then the entries per token that it reads with
+		 * any value */
 		double whole;
 	} one[LIST_MAX];
 };

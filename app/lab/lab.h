@@ -1,25 +1,25 @@
 /* app/lab/lab.h - the commands weir eval and weir train. Each returns the exit code.
  *
- *     lab_options.c      the options that only these commands have
- *     ppl.c              weir eval ppl: perplexity
- *     recovery.c         weir eval recovery: attention mass on selected KV entries
- *     recovery_detail.c  more figures of recovery: by age of a selection, by layer
- *     tune.c             weir eval tune: the best value of a policy's setting
- *     predictor.c        weir eval predictor: training
- *     plot.c, plot.py    weir eval plot: pictures of attention; plot.py draws --json output
- *     ask.c              weir eval ask: questions about documents
- *     tasks.c            weir eval ruler, passkey, chain, needle, answers
- *     given.c            prompts from the user's files, for answers
- *     ruler.c            prompts of ruler and needle
- *     passkey_chain.c    prompts of passkey and chain
- *     corpus.c, words/   the texts that prompts are made of
- *     score.c, rows.c, metrics.c  scores of answers
- *     policies.c         the compared cache policies, on one timeline
- *     entry_fit.c        settings with which policies read equally many KV entries
- *     window.c           perplexity of windows of a text
- *     checkpoint.c       finished results in a file
- *     random.c           random numbers that are equal on every machine
- *     train.c            weir train: trains an adapter or all weights */
+ *     lab_options.c:     the options that only these commands have;
+ *     ppl.c:             weir eval ppl: perplexity;
+ *     recovery.c:        weir eval recovery: attention mass on selected KV entries;
+ *     recovery_detail.c: more figures of recovery: by age of a selection, by layer;
+ *     tune.c:            weir eval tune: the best value of a policy's setting;
+ *     predictor.c:       weir eval predictor: training;
+ *     plot.c, plot.py: weir eval plot: pictures of attention; plot.py draws --json output;
+ *     ask.c:             weir eval ask: questions about documents;
+ *     tasks.c:           weir eval ruler, passkey, chain, needle, answers;
+ *     given.c:           prompts from the user's files, for answers;
+ *     ruler.c:           prompts of ruler and needle;
+ *     passkey_chain.c:   prompts of passkey and chain;
+ *     corpus.c, words/: the texts that prompts are made of;
+ *     score.c, rows.c, metrics.c: scores of answers;
+ *     policies.c:        the compared cache policies, on one timeline;
+ *     entry_fit.c:       settings with which policies read equally many KV entries;
+ *     window.c:          perplexity of windows of a text;
+ *     checkpoint.c:      finished results in a file;
+ *     random.c:          random numbers that are equal on every machine;
+ *     train.c:           weir train: trains an adapter or all weights. */
 #ifndef WEIR_LAB_H
 #define WEIR_LAB_H
 

@@ -1,13 +1,13 @@
-/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). Of several references, the one
- * with the best score counts.
+/* app/lab/metrics.c - the published metrics of LongBench, GSM8K and MMLU (score.h). If there are several
+ * references, the best score counts.
  *
- *     F1:       of the words, without case, punctuation and articles (SQuAD, LongBench's question answering)
- *     ROUGE-L:  F measure of the longest common subsequence of words (Lin 2004)
- *     class:    1 / number of classes named in the answer, if the right one is named (LongBench: trec)
- *     numbers:  share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval)
- *     edit:     2 * LCS / sum of the lengths, in bytes, of the first line of code in the answer (LongBench: code)
- *     number:   1 if the answer's last number is right (GSM8K)
- *     choice:   1 if the answer's first letter that stands alone is right (MMLU) */
+ *     F1: of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
+ *     ROUGE-L: F measure of the longest common subsequence (LCS) of words (Lin 2004);
+ *     class: 1 / number of classes named in the answer, if the right one is named (LongBench: trec);
+ *     numbers: share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval);
+ *     edit: similarity in bytes of the answer's first line of code, 2 * LCS / sum of lengths (LongBench: code);
+ *     number: 1 if the answer's last number is right (GSM8K);
+ *     choice: 1 if the first single letter in the answer is right (MMLU). */
 #include "app/lab/score.h"
 
 #include <ctype.h>

@@ -1,11 +1,8 @@
-/* app/lab/plot.c - weir eval plot: which tokens one layer attends to, and which tokens a policy keeps.
+/* app/lab/plot.c - weir eval plot: pictures of what a layer attends to, and of what a policy keeps.
  *
- * matrix: the attention matrix of one layer under every policy, built token by token as by Willette et al. (Cascading
- * KV Cache). Row t shows the shares of token t's attention that the earlier tokens got. The policies are side by side
- * in one grey picture.
- *
- * span: for each token at the end of the text, the share of layers and KV heads that have kept it, by the token's
- * age. */
+ * matrix: the attention matrix of one layer under every policy, side by side in one grey picture. Row t shows the
+ * attention that token t pays to each earlier token (after Willette et al., Cascading KV Cache). span: for each of
+ * the last tokens, the share of layers and KV heads that still have its KV entry. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

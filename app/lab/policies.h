@@ -25,8 +25,8 @@ struct shared_timeline {
 /* Run this policy from now on, with room for ctx tokens. KV entries that the old and the new policy both store are
  * kept. */
 int shared_timeline_use(struct shared_timeline *, const char *kv, int32_t ctx, struct err *);
-/* Begin the next text with an empty cache, even if it begins like the text before. An evicting policy prefills in
- * strides (chunks of its own length), whose borders must not depend on how many tokens are reused. */
+/* Begin the next text with an empty cache, even if it begins like the text before. Otherwise the results of a
+ * policy that evicts would depend on how many tokens are reused. */
 void shared_timeline_fresh(struct shared_timeline *);
 void shared_timeline_close(struct shared_timeline *);
 

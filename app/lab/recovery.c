@@ -1,17 +1,16 @@
-/* app/lab/recovery.c - weir eval recovery: measures how much of full attention's mass is on the KV entries that a
+/* app/lab/recovery.c - weir eval recovery: measures how much of the attention mass is on the KV entries that a
  * policy selects.
  *
- * A window of each text is prefilled, then its last tokens are computed one at a time. The model always runs with
- * full attention. At each token, every policy selects KV entries without using them, and the attention mass on these
- * is averaged over query heads, layers and tokens. Selections of the same size are measured for comparison:
+ * The last tokens of windows of a text are computed one at a time, always under full attention. At each token,
+ * every policy selects KV entries, which are not used but measured: the attention mass on them is averaged over
+ * query heads, layers and tokens. Selections of the same size are measured for comparison:
  *
- *     oracle:   the entries with the largest mass, for each KV head
- *     last_row: those with the largest mass at the token before
- *     mean_row: those with the largest mean mass over the last tokens before
- *     recent:   sinks and the newest entries
+ *     oracle: the entries with the largest mass, for each KV head;
+ *     last_row: the entries with the largest mass at the previous token;
+ *     mean_row: the entries with the largest mean mass over the last tokens;
+ *     recent: the sinks and the newest entries.
  *
- * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). --resume stores a result
- * for each window and policy, and one for the queries of each window. */
+ * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

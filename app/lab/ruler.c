@@ -1,8 +1,8 @@
-/* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables, common
- * and frequent words, questions among documents.
+/* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables,
+ * common and frequent words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones; the wording is weir's own. The hidden things and their
- * places are drawn before the haystack, so that they stay the same when the prompt grows. */
+ * Numbers, distributions and metrics are the published ones; the wording is weir's own. A longer prompt of the
+ * same sample hides the same things at the same depths. */
 #include "app/lab/tasks.h"
 
 #include <math.h>

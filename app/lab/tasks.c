@@ -1,13 +1,11 @@
-/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: builds prompts of the right length, generates
- * answers under every policy, prints tables.
+/* app/lab/tasks.c - weir eval ruler, passkey, chain, needle, answers: builds prompts of a wanted length, generates
+ * answers under every policy, prints tables of scores.
  *
- * The prompt goes through the model's chat template as one user message; the beginning of the answer is given by the
- * task. The question is part of the prefilled prompt, so a policy may use it to decide what to keep. Sampling is
- * greedy. A prompt is prefilled once for all policies that keep every KV entry; policies that need their own prefill
- * run first.
+ * A prompt is one user message with the question in it, and the beginning of the answer. Sampling is greedy.
+ * Policies that keep every KV entry share one prefill; other policies prefill for themselves.
  *
- * `needle` hides a needle at each of D depths (0 = beginning, 1 = end of the prompt): sample i is at depth i % D / (D
- * - 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
+ * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample i is at depth i % D / (D -
+ * 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* app/lab/tune.c - weir eval tune: finds the best value of a policy's setting.
  *
  * The last tokens of windows of a text are computed one at a time, under full attention and under the policy with
- * each value. A value with which the policy reads more KV entries usually predicts better, so the lowest perplexity
- * alone would favour the value that reads most. So `tune` recommends the value that reads least of those within one
- * standard error of the lowest perplexity (the error of the difference, paired over windows). */
+ * each value. Values that read more KV entries usually have a lower perplexity. So `tune` does not recommend the
+ * lowest perplexity, but the value that reads least within one standard error of it (the error of the difference,
+ * paired over windows). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

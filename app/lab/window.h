@@ -22,8 +22,8 @@ struct window {
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* For a curve of the loss: its sum is noted after every `every` scored tokens, counted over all windows of a
-	 * text. after: that count before this window, modulo `every`. every 0 = no curve. */
+	/* every: if > 0, the summed loss is noted after each `every` scored tokens of the text, to draw a curve.
+	 * after: tokens scored since the last note, in the windows before this one. */
 	int32_t every, after;
 
 	/* ---- results ---- */

@@ -21,8 +21,8 @@ void prompt_draft(const char *text, size_t n);
 /* Ask a question. Its text must be free of control characters. 1 if the answer begins with y. */
 int prompt_ask(const char *question);
 
-/* Switch the echo of typed keys off (on = 1) or on, around a command or an answer. The keys are read at the next
- * prompt. */
+/* on = 1: stop echoing typed keys while a command or an answer runs; on = 0: echo again. The keys are read at the
+ * next prompt. */
 void prompt_quiet_keys(int on);
 
 /* ---- front ends ---- */

@@ -1,12 +1,12 @@
 /* app/options/options.h - the commands and options of the command line.
  *
- *     table.c       the tables of commands and options, the defaults
- *     value.c       sets an option from text, and shows its value as text
- *     parse.c       config file, environment, command line
- *     config.c      the config file: reading it, saving one key
- *     help.c        --help
- *     typed.c       finds the command in an unfinished command line
- *     completion.c  completion for shells
+ *     table.c:      the tables of commands and options, the defaults;
+ *     value.c:      sets an option from text, and shows its value as text;
+ *     parse.c:      config file, environment, command line;
+ *     config.c:     the config file: reading it, saving one key;
+ *     help.c:       --help;
+ *     typed.c:      finds the command in an unfinished command line;
+ *     completion.c: completion for shells.
  *
  * The command line takes precedence over the environment, that over the config file, and that over the defaults. All of
  * them, /set, --help, completion and the manual's tests use the same tables (table.c). */
@@ -101,7 +101,8 @@ struct option_def {
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	/* offset of the value in struct options, or in the larger struct of options_parse_more() */
+	/* offset of the option's value in struct options, or in the struct that begins with it
+	 * (options_parse_more()) */
 	size_t off;
 	double min, max; /* range of a number */
 };
@@ -206,7 +207,7 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Give the strings that a copy of the options owns to the original. Call it before the copy is discarded. */
+/* Move the strings that `copy` owns to *o, which frees them. Call this before the copy is discarded. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);

@@ -1,12 +1,10 @@
 /* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
  * (reader.h).
  *
- * A question ends the growing message (the text read so far). In a bounded cache, question and answer evict entries
- * of the text for good. So the timeline is saved before the question: KV entries, policy state and tokens. The
- * snapshot is kept in memory; with --kv-memory, its entries are in a file. conversation_return() loads it, and the
- * text continues bit for bit as if nothing had been asked.
- *
- * In the session file, question and answer are a branch. A resumed session shows the newest branch. */
+ * In a bounded cache a question and its answer evict entries of the text for good. So a snapshot of the timeline
+ * (KV entries, policy state, tokens) is taken before the question; it is in memory, or in a file with --kv-memory.
+ * conversation_return() loads it, and reading continues bit for bit as if nothing had been asked. In the stored
+ * session, question and answer are a branch. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

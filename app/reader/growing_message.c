@@ -1,15 +1,13 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * The template's end of message is rendered only with the question. Until then, each new piece of text is tokenized
- * once and its tokens are appended to the timeline:
+ * Each new piece of text is tokenized once, and its tokens are appended to the timeline. The end of the message is
+ * rendered only with the question, together with the whole text. So the tokens of the pieces should equal those of
+ * the whole text; where they first differ, the rest is recomputed. To avoid that, a piece ends only where every
+ * tokenizer ends a word: between a letter and a single blank or line break before another letter, or in scripts
+ * without blanks before a comma or full stop.
  *
- *     message   |  tokenized and in the cache  |  tokenized  |  not tokenized  |
- *                                              ^ pending     ^ at              ^ text.n
- *
- * The tokens of the pieces must equal those of the whole text, because the question renders the whole message. So a
- * piece ends only where every tokenizer ends a word: between a letter and a single blank or line break before another
- * letter. In scripts without blanks, it ends before a comma or full stop. Should the tokens still differ, the
- * question recomputes the text from the first difference on. */
+ * `text` = in the cache | tokenized, not in the cache (`pending`) | not tokenized. The last part begins at byte
+ * `at`. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@ void reader_join(struct conversation *);
 /* ---- the growing message (growing_message.c) ---- */
 
 /* State of the growing message: the user message whose text still arrives. It is the last message while
- * conversation.grows is 1. Its text is tokenized up to byte `at`, a safe place between two words. */
+ * conversation.grows is 1. text[0 .. at) is tokenized; `at` is between two words. */
 struct growing {
 	int known;             /* 1 = the timeline has the tokens of text[0 .. at), except pending */
 	size_t rendered;       /* bytes of the message in conversation.rendered */
@@ -22,10 +22,12 @@ struct growing {
 };
 const struct growing *growing_of(const struct conversation *);
 
-/* Append a piece of text (whole characters) to the growing message, or begin such a message. Prefill its tokens in
- * whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. The last words wait for the
- * next piece, because more letters may follow. Returns 0 or -1. After -1 (ERR_CANCELLED: stopped by the user) no text
- * is lost, and the next call continues. conversation_ask() ends the message with its question. */
+/* Append a piece of text (whole characters) to the growing message, or begin such a message, and prefill its
+ * tokens in whole chunks. all: 1 = also prefill an incomplete chunk, because no more text is ready. A word at the
+ * end of the piece waits, because more letters may follow.
+ *
+ * Returns 0, or -1; after ERR_CANCELLED (stopped by the user) no text is lost, and the next call continues.
+ * conversation_ask() ends the message with its question. */
 int conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *);
 /* Return 0 if the cache policy evicts. Otherwise -1 with ERR_USAGE, because the text would fill the context. */
@@ -33,24 +35,24 @@ int conversation_may_grow(const struct conversation *, struct err *);
 /* Tokens of text prefilled since growing_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
 void growing_count_anew(struct conversation *);
-/* Set what questions do to a growing message. on: question and answer can be removed by conversation_return(), and
- * then the text continues. off: the next question ends the message for good. */
+/* Choose whether a question about a growing message leaves a trace. on = 1: conversation_return() removes question
+ * and answer, and then the text continues. on = 0: the next question ends the growing message for good. */
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove the last question. */
 int conversation_is_beside(const struct conversation *);
 /* Remove the questions asked about the growing message and continue it. 1 = done, 0 = there is no such question. If
  * the snapshot loads, later text is computed bit for bit as if no question had been asked. */
 int conversation_return(struct conversation *);
-/* Return where a piece of p[from .. n) can safely end (the last such place between two words), or `from` if
- * nowhere. */
+/* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there
+ * is none. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as if a letter preceded it, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */
 
-/* How surprising the newest sentences of a growing message are. at[0] is sentence number `first`. Each sentence
- * begins where the one before it ends. */
+/* How surprising the newest sentences of a growing message are to the model. at[0] is sentence number `first`;
+ * each sentence begins where the previous one ends. */
 enum { SURPRISE_LEVELS = 3 };
 /* A sentence. end: its last byte + 1 in the message. nll: mean negative log-likelihood of its tokens, in nats. level:
  * from 0 (usual) to SURPRISE_LEVELS (far above the mean). */

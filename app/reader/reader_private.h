@@ -14,8 +14,8 @@ struct aside {
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
 	int32_t pinned;
-	/* KV entries of the first n_entries tokens. For tokens before n_full, entries of sliding-window layers are
-	 * missing: the timeline no longer had them. */
+	/* KV entries of the first n_entries tokens. Tokens before n_full have no entries in sliding-window layers,
+	 * because the window has passed them. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;

@@ -1,14 +1,14 @@
 /* app/remote/remote.h - a model on a server that speaks the OpenAI chat protocol: llama-server, vLLM, SGLang, Ollama,
  * hosted services.
  *
- *     address.c   the server's address and the key
- *     server.c    requests and their errors; the server's program and models
- *     request.c   a conversation as the JSON of a request
- *     events.c    server-sent events
- *     chunk.c     the JSON of one event of an answer
- *     answer.c    sending, retrying, and the text of the answer
- *     count.c     tokens of a text or a conversation
- *     probe.c     the report on a server for weir doctor
+ *     address.c:  the server's address and the key;
+ *     server.c:   requests and their errors; the server's program and models;
+ *     request.c:  a conversation as the JSON of a request;
+ *     events.c:   server-sent events;
+ *     chunk.c:    the JSON of one event of an answer;
+ *     answer.c:   sending, retrying, and the text of the answer;
+ *     count.c:    tokens of a text or a conversation;
+ *     probe.c:    the report on a server for weir doctor.
  *
  * The server is not trusted: all sizes are bounded, and redirections are not followed. The key is sent only to the
  * origin of the address, encrypted or on this machine. A struct remote may be used by only one thread. */
@@ -64,8 +64,8 @@ struct remote_report {
 	enum remote_key key; /* NONE: no key, and the server wants none */
 	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
 };
-/* Like remote_open(), but returns a struct even after an error; remote_info() then has what is known. Also tests the
- * key, by a chat request that no model answers. NULL only if the address or the key is unusable. */
+/* Like remote_open(), but return a struct even after an error, so that remote_info() shows what is known. Also
+ * test the key, by a chat request. NULL only if the address or the key is unusable. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -85,8 +85,8 @@ struct remote_request {
 	unsigned said; /* settings that are sent: 1 << enum sampling_setting */
 	int seeded;
 	uint64_t seed;
-	/* Called until the first text arrives. May be NULL. done: tokens of the prompt that are prefilled. total: all
-	 * of them; 0 = unknown. why: the error after which the request is retried, or NULL. */
+	/* Called while the answer has not begun; may be NULL. done: prefilled tokens of the prompt. total: tokens
+	 * of the prompt, 0 = unknown. why: the error after which the request is sent again, or NULL. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };

@@ -14,9 +14,9 @@ enum {
 	NAME_MOST = 200, /* bytes of a model's name */
 };
 
-/* The parts of a server's address. api: with the path, as "http://127.0.0.1:8080/v1". root: without "/v1", for
- * requests that only llama-server and vLLM support. query: appended to every path, as "?api-version=1"; may be
- * secret. here: 1 = the server is on this machine. */
+/* The parts of a server's address. api: address with its path, as "http://127.0.0.1:8080/v1". root: api without
+ * "/v1", for requests that only llama-server and vLLM have. query: appended to every request, as "?api-version=1";
+ * may be secret. here: 1 = the server is on this machine. */
 struct address {
 	struct str api, root, server, query;
 	int secure, here;
@@ -53,7 +53,8 @@ struct remote {
 		struct str refused; /* the server's word for why it cut the answer */
 		struct str ready;   /* text that remote_next() has not returned yet */
 		struct str echo;
-		/* echo: the answer that is extended. echoed: bytes of it that the server has repeated. */
+		/* a continued answer: `echo` is its old text; the server may repeat it, and has repeated `echoed`
+		 * bytes */
 		size_t echoed;
 		size_t bytes; /* bytes of text so far */
 		size_t sent;  /* bytes of the request's messages */

@@ -1,7 +1,5 @@
-/* app/summary/summarize.c - summarizes sections, then joins neighbouring summaries until one is left.
- *
- * A part is the summary of one or more consecutive sections. A level is one pass that joins parts into fewer
- * parts. */
+/* app/summary/summarize.c - summarizes sections of a text, then joins neighbouring summaries, level by level,
+ * until one is left. In this file a part is one summary; it covers one or more consecutive sections. */
 #include "app/summary/summary.h"
 #include "app/models/models.h"
 #include "engine/base/sentences.h"

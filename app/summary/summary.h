@@ -1,11 +1,11 @@
 /* app/summary/summary.h - summaries of texts of any length.
  *
- * Texts are cut into sections (sections.c). Each section is summarized; then neighbouring summaries are joined, level
- * by level, until one is left. So each prompt is about as long as one section. Prompts run on a timeline of their
- * own, which summarize() opens and closes.
+ * Texts are cut into sections (sections.c). Each section is summarized; then neighbouring summaries are joined,
+ * level by level, until one is left. So each prompt is about as long as one section. Prompts run on a timeline of
+ * their own.
  *
- * The result of a prompt has a key: the hash of the prompt, the model and the settings. A caller that stores results
- * by key can resume a stopped summary. */
+ * The result of a prompt has a key: the hash of the prompt, the model and the settings. A caller that stores
+ * results by key can resume a stopped summary. */
 #ifndef WEIR_SUMMARY_H
 #define WEIR_SUMMARY_H
 
@@ -35,7 +35,8 @@ struct summary_progress {
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* Append the stored result of a key, which may be empty, to *out. 1 = found, 0 = not found. May be NULL. */
+	/* Append the result that is stored under `key`, which may be empty, to *out. 1 = found, 0 = not found. May
+	 * be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
 	/* Store a new result. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
@@ -60,16 +61,15 @@ void summary_free(struct summary *);
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Remove the prompt's instruction from an answer, because small models repeat it. At the beginning, only the
- * instruction is removed. Further on, the answer is cut before it. Blanks at both ends are removed, too. */
+/* Remove the prompt's instruction, which small models repeat, from their answer. If the answer begins with it, the
+ * text after it stays. If it comes later, the answer ends before it. Blanks at both ends are removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from` and has `least` to `most` bytes. It ends at
- * the best break in that range: before the heading of the highest level; else after a paragraph, sentence, line, word
- * or character, in this order. Of equal breaks the last is taken. If at most `most` bytes remain, they are one
- * section. */
+/* Return the end (byte offset) of the section that begins at byte `from`; it has `least` to `most` bytes. The best
+ * break in that range is, in this order: before the highest heading, after a paragraph, sentence, line, word,
+ * character. The last of equal breaks is taken. A rest of at most `most` bytes is one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
 /* A section: index of its text, byte range [from, to), and the heading above its first word or NULL. */

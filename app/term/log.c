@@ -1,8 +1,7 @@
 /* app/term/log.c - keeps the last 200 messages of this run, with their times, for /log.
  *
- * Notices are no longer on the screen once the conversation is drawn again, and errors are shown for a few seconds only.
- * The log is in memory only: it names files and sessions, and a private conversation must leave no trace on the disk.
- * Any thread may add to it. */
+ * The log is in memory only: it names files and sessions, and a private conversation must leave no trace on the
+ * disk. Any thread may add to it. */
 #include "app/term/term.h"
 
 #include <pthread.h>

@@ -1,14 +1,14 @@
 /* app/term/signals.c - what signals do.
  *
- *   SIGINT            while an answer is generated: stop the answer. At the prompt of a chat: clear the line.
- *                     Otherwise: exit 130.
- *   SIGTERM SIGHUP    in a chat: stop the answer, save, exit 128 + n. Otherwise: exit 128 + n at once.
- *   SIGPIPE SIGXFSZ   ignored: the failed write() reports the error.
- *   SIGBUS            in a mapped model file or KV cache, which was truncated or whose disk failed: the engine reports
- *                     an error (engine_fault()). Elsewhere: as the next line.
- *   SIGQUIT SIGSEGV SIGABRT SIGFPE SIGILL   restore the terminal, then die of the signal as usual.
+ *     SIGINT: stops a running answer; at the prompt of a chat it clears the line; otherwise exit 130.
+ *     SIGTERM, SIGHUP: in a chat: stop the answer, save, exit 128 + n. Otherwise exit 128 + n at once.
+ *     SIGPIPE, SIGXFSZ: ignored, so that the failed write() reports the error.
+ *     SIGBUS: a mapped model file or KV cache was truncated, or its disk failed: the engine reports an error
+ *         (engine_fault()). At other addresses it is treated like SIGSEGV.
+ *     SIGSEGV, SIGQUIT, SIGABRT, SIGFPE, SIGILL: restore the terminal, then die of the signal as usual.
  *
- * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt it. */
+ * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt
+ * it. */
 #include "app/term/term.h"
 
 #include <errno.h>

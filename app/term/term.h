@@ -1,15 +1,15 @@
 /* app/term/term.h - the process and its terminal: output, signals, files, other programs.
  *
- *     say.c       prints errors, notices, output
- *     format.c    numbers, ages and table cells for people
- *     listing.c   lists as columns or as JSON
- *     terminal.c  what the terminal can show: width, colours
- *     answer.c    writes an answer to standard output
- *     progress.c  progress on standard error
- *     log.c       the messages of this run, for /log
- *     signals.c   SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP
- *     paths.c     whole files, free disk space
- *     external.c  the user's editor and clipboard, shell commands */
+ *     say.c:      prints errors, notices, output;
+ *     format.c:   numbers, ages and table cells for people;
+ *     listing.c:  lists as columns or as JSON;
+ *     terminal.c: what the terminal can show: width, colours;
+ *     answer.c:   writes an answer to standard output;
+ *     progress.c: progress on standard error;
+ *     log.c:      the messages of this run, for /log;
+ *     signals.c:  SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP;
+ *     paths.c:    whole files, free disk space;
+ *     external.c: the user's editor and clipboard, shell commands. */
 #ifndef WEIR_TERM_H
 #define WEIR_TERM_H
 
@@ -39,8 +39,8 @@ void say_lines(const struct str *);
  * be thread-safe, because any thread may call say(). Call say_to() while no other thread runs. */
 typedef void say_fn(const char *line, size_t n, void *ud);
 void say_to(say_fn *, void *ud);
-/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them. For a
- * full screen that has just covered these lines. */
+/* Call the function with each of the last 20 lines that say() wrote to standard error, then forget them: a full
+ * screen that has covered these lines shows them. */
 void say_again(say_fn *, void *ud);
 /* log_add(): keep a message for /log. log_show(): append the last `last` messages with their times; returns their
  * number. */
@@ -92,8 +92,8 @@ struct listing {
 void listing_row(struct listing *, const struct listing_cell *, size_t n);
 /* Write the table to standard output, and free it. */
 int listing_print(struct listing *, struct err *);
-/* Append a found passage as one line. Newlines and form feeds become blanks. The bytes 1 and 2, which enclose each
- * found word, become `mark`. */
+/* Append a found passage as one line: newlines and form feeds become blanks. The search puts the bytes 1 and 2
+ * around each found word; they are replaced by `mark`. */
 void one_line(struct str *out, const char *text, size_t n, const char *mark);
 
 /* ---- files (paths.c) ---- */
@@ -110,11 +110,11 @@ int read_whole(const char *path, size_t max, struct str *out, struct err *);
  * signals_fd() readable. */
 
 void signals_init(void);
-/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. NULL: the signals end the program, unless
- * signals_note(1) was called. Then they are recorded for signals_take_int() and signals_quit(). */
+/* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. NULL: they end the program; after signals_note(1)
+ * they are only recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins, which polls signals_stopped(). on = 0: it has ended. If the work opens a timeline by
- * signals_watch() after it was stopped, that timeline is cancelled at once. */
+/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: it has ended. A timeline that
+ * stopped work passes to signals_watch() is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
 /* Call with 1 before waiting for a key and with 0 after it. In between, window size changes and Ctrl-Z are
@@ -179,7 +179,7 @@ int color_wanted(const char *when, int fd);
 /* A progress line on standard error, which is overwritten: "reading 512/4,096 tokens ...". */
 struct progress {
 	int on;       /* 1 = rewrite one line */
-	int lines;    /* 1 = print a new line each time: -v was given, and standard error is no terminal */
+	int lines;    /* 1 = print a new line each time, because -v was given and standard error is no terminal */
 	double every; /* seconds between them */
 	int shown;    /* 1 = the line is on the terminal */
 	const char *verb, *unit;
@@ -210,17 +210,16 @@ struct reading {
 	int imports;      /* 1 = no text yet: the document is being imported */
 };
 /* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left".
- * brief: "reading 123,456, 24% of 1.2 MB, p. 34/311". A page label that is not the number comes first: "p. xii (12
+ * brief: 1 = "reading 123,456, 24% of 1.2 MB, p. 34/311". A page that is not labelled by its number is "p. xii (12
  * of 311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 
 /* ---- other programs (external.c) ---- */
 
-/* Let the user edit the text in $VISUAL, $EDITOR or vi; the screen must be closed. *text becomes the saved text
- * without its last newline. -1 if the editor fails; *text is unchanged then. The draft is in a temporary folder,
- * which is deleted even if this program is killed meanwhile. in_memory: 1 = only on a file system that is in
- * memory. */
+/* Let the user edit the text in $VISUAL, $EDITOR or vi; close the screen before. *text becomes the saved text
+ * without its last newline; it is unchanged after an error (-1). in_memory: 1 = put the temporary file only on a
+ * file system that is in memory. */
 int external_edit(struct str *text, int in_memory, struct err *);
 /* Run a shell command with empty input. Its output is appended to *out; *status: its exit status. -1: it could not
  * be run, printed more than `most` bytes, or was stopped (signals_stopped()). */

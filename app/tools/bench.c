@@ -1,14 +1,10 @@
 /* app/tools/bench.c - weir bench: measures prefill and decode speed, and compares them with the limits of the
  * machine.
  *
- * Limits on a CPU: bytes per second that the threads can read, and 8-bit multiply-adds per second in registers. On a
- * GPU: the speed of copying inside its memory. A decoded token reads all weights and the KV cache once, so decode is
- * compared with the bandwidth. Prefill is compared with the arithmetic, counting only the multiply-adds of the
- * weights.
- *
- * The text is pseudo-random, which takes the same work as any text. --fill random fills the cache with random KV
- * entries instead of by prefill: a depth of 128K tokens is reached in seconds. bench_snapshot.c measures snapshots,
- * bench_turns.c compares policies. */
+ * A decoded token reads all weights and the KV cache once, so decode is compared with the memory bandwidth (on a
+ * GPU: the speed of copying inside its memory). Prefill is compared with the 8-bit multiply-adds per second,
+ * counting only those of the weights. The text is pseudo-random, which takes the same work as any text. --fill
+ * random fills the cache with random KV entries, which reaches a depth of 128K tokens in seconds. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -32,8 +32,8 @@ void bench_text(struct bench *, size_t n);
 /* Fill the cache with random KV entries for the first `depth` tokens. Entries that the policy does not accept from
  * outside are computed by prefill. */
 int bench_fill_entries(struct bench *, struct timeline *, int32_t depth, struct err *);
-/* Decode n tokens after the first `at` tokens of the text. If the model ends its answer, decoding continues with the
- * text's next token. */
+/* Generate n tokens after the first `at` tokens of the text. Should the model end its answer, the text's own
+ * tokens follow. */
 int bench_steps(struct bench *, struct timeline *, size_t at, int32_t n, struct err *);
 /* Measure the limits of the machine, once, and append them as one or two lines. */
 void bench_machine(struct bench *, struct str *);

@@ -1,9 +1,9 @@
 /* app/tools/bench_turns.c - weir bench --turns N: compares policies and depths on a machine whose speed varies.
  *
- * A sequence for every policy at every depth is open at the same time. In a turn, each sequence generates a few
- * tokens, one after the other, so that the compared times are only seconds apart. Ratios are computed within a turn;
- * their medians over all turns are shown. Sequences deeper than SHORT keep the generated tokens, because a few
- * hundred more do not change their speed; shorter ones are rolled back after each turn. */
+ * Every policy at every depth has its own sequence, and all are open at once. In each round (turn) every sequence
+ * generates a few tokens, so that the compared times are only seconds apart. Speeds are compared within a round;
+ * the medians of the ratios over all rounds are shown. After a round, sequences shorter than SHORT tokens are rolled
+ * back, because a longer cache would make them slower. */
 #include <stdlib.h>
 #include <string.h>
 

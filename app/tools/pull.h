@@ -1,11 +1,11 @@
 /* app/tools/pull.h - declarations shared by app/tools/pull*.c: fetching a model.
  *
- *     pull_table.c   the built-in table of models to choose from
- *     pull_hub.c     the files of a repository, by the interface of huggingface.co
- *     pull_choose.c  which files make a model, and which model to take
- *     pull_fit.c     what a model needs on this machine, from its header alone
- *     pull_file.c    fetching one file, resuming, checking
- *     pull.c         weir pull: the sequence of steps, questions and messages */
+ *     pull_table.c:  the built-in table of models to choose from;
+ *     pull_hub.c:    the files of a repository, by the interface of huggingface.co;
+ *     pull_choose.c: which files make a model, and which model to take;
+ *     pull_fit.c:    what a model needs on this machine, from its header alone;
+ *     pull_file.c:   fetching one file, resuming, checking;
+ *     pull.c:        weir pull: the sequence of steps, questions and messages. */
 #ifndef WEIR_PULL_H
 #define WEIR_PULL_H
 

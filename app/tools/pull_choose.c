@@ -1,4 +1,5 @@
-/* app/tools/pull_choose.c - finds which files of a repository make a model, and which model to take (pull.h). */
+/* app/tools/pull_choose.c - groups the files of a repository into models (a model may have several files), and
+ * chooses one model (pull.h). */
 #include "app/tools/pull.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* app/tools/pull_fit.c - finds what a model needs on this machine, before its weights are fetched (pull.h).
  *
- * The header of each file is written to a sparse file of the full size, which the engine then opens like any model.
- * So a model that the engine would refuse is refused before the download. */
+ * The header of each file is fetched into a sparse file of the full size, which the engine opens like any model.
+ * So a model that weir cannot run is refused before the download. */
 #include "app/tools/pull.h"
 
 #include <dirent.h>

@@ -1,10 +1,9 @@
-/* app/tools/pull_hub.c - lists the files of a repository, by the interface of huggingface.co, which its mirrors share
+/* app/tools/pull_hub.c - lists the files of a repository, by the web interface of huggingface.co and its mirrors
  * (pull.h).
  *
- *     HF_ENDPOINT   the server; default https://huggingface.co
- *     HF_TOKEN      an access token; default: the token that Hugging Face's own tools have stored
- *
- * Names, sizes and checksums are not trusted. A file is identified by its SHA-256, whichever server sent it. */
+ * HF_ENDPOINT names another server. HF_TOKEN is an access token; by default, the token is used that Hugging Face's
+ * own tools have stored. Names, sizes and checksums are not trusted. A file is identified by its SHA-256,
+ * whichever server sent it. */
 #include "app/tools/pull.h"
 #include "engine/base/json.h"
 

@@ -1,16 +1,16 @@
 /* app/tools/tools.h - the commands other than the conversation. Each returns the exit code.
  *
- *     models.c                  weir models, weir models rm
- *     pull.c, pull_*.c          weir pull (pull.h)
- *     inspect.c                 weir inspect model, tokens, logits
- *     inspect_chat.c            weir inspect chat
- *     inspect_document.c        weir inspect document
- *     inspect_session.c         weir inspect session
- *     sessions.c                weir sessions; import: sessions_import.c
- *     docs.c                    weir docs
- *     stored.c                  shared by sessions.c and docs.c
- *     bench.c                   weir bench; --turns: bench_turns.c; snapshots: bench_snapshot.c
- *     doctor.c                  weir doctor */
+ *     models.c:                 weir models, weir models rm;
+ *     pull.c, pull_*.c: weir pull (pull.h);
+ *     inspect.c:                weir inspect model, tokens, logits;
+ *     inspect_chat.c:           weir inspect chat;
+ *     inspect_document.c:       weir inspect document;
+ *     inspect_session.c:        weir inspect session;
+ *     sessions.c:               weir sessions; import: sessions_import.c;
+ *     docs.c:                   weir docs;
+ *     stored.c:                 shared by sessions.c and docs.c;
+ *     bench.c:                  weir bench; --turns: bench_turns.c; snapshots: bench_snapshot.c;
+ *     doctor.c:                 weir doctor. */
 #ifndef WEIR_TOOLS_H
 #define WEIR_TOOLS_H
 
@@ -38,8 +38,8 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and, unless `reads` is 1, kv.db; call the function; close both. Returns the function's exit code, or
- * that of its error if it returns -1. With `reads`, snaps is NULL. */
+/* Open chat.db and kv.db (with `reads` only chat.db), call the function, and close them. Returns the exit code
+ * that the function returned, or that of its error after -1. With `reads`, snaps is NULL. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
 /* Append the command line's words after the command, with blanks between them. ERR_USAGE if there are none. */

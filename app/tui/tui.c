@@ -1,11 +1,9 @@
 /* app/tui/tui.c - the event loop of the full screen, in the main thread.
  *
- *     terminal -> ui_feed()   ui_action() -> worker_do(), display_..., the store
- *     worker   -> worker_take(), worker_status(), worker_cache() -> ui_entry(), ui_status(), ui_cache() ...
- *     ui_draw() -> display_show(), at most 30 times a second and only after a change
- *
- * The worker is the thread that runs the chat. The main thread never waits for it: lists and searches read the store
- * through a separate connection. */
+ * Keys from the terminal are passed to the ui. Its requests (ui_action()) are carried out by the worker (the
+ * thread that runs the chat), the terminal, or the store. Events, status and cache figures of the worker are
+ * passed to the ui, which then draws, at most 30 times a second. The main thread never waits for the worker: lists
+ * and searches read the store through a separate connection. */
 #include "app/tui/tui.h"
 
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* app/tui/tui_private.h (private to app/tui/) - the state of the full screen.
  *
- *     tui.c              event loop, opening and closing
- *     tui_events.c       shows events of the worker
- *     tui_actions.c      carries out requests of the user
- *     screen_commands.c  commands that only the screen has
- *     session_lists.c    the lists of sessions
- *     draft_file.c       saves unsent text against a crash
- *     tour.c             the tour for new users */
+ *     tui.c:             event loop, opening and closing;
+ *     tui_events.c:      shows events of the worker;
+ *     tui_actions.c:     carries out requests of the user;
+ *     screen_commands.c: commands that only the screen has;
+ *     session_lists.c:   the lists of sessions;
+ *     draft_file.c:      saves unsent text against a crash;
+ *     tour.c:            the tour for new users. */
 #ifndef WEIR_TUI_PRIVATE_H
 #define WEIR_TUI_PRIVATE_H
 
@@ -51,8 +51,8 @@ struct tui {
 	uint64_t memory;
 	double memory_at, drawn;
 	int served; /* 1 = the model is on a server */
-	/* The tour. step: the current one, from 1; 0 = no tour. The step is done when a counter (answers or
-	 * documents) exceeds `before`, its value at the beginning of the step. */
+	/* The tour. step: the current one, from 1; 0 = no tour. The step ends when the number of answers or
+	 * documents that it waits for exceeds `before`, the number at its beginning. */
 	struct {
 		int step, answers, documents, panel, before;
 		int64_t session;

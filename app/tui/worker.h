@@ -1,12 +1,10 @@
 /* app/tui/worker.h (private to app/tui/) - the worker: a thread that runs the chat.
  *
- *     main:    worker_do() ------------> queue of jobs ------> worker: chat_take(), chat_read(), ...
- *              worker_stop()  flag, timeline_cancel()
- *     main:    worker_take() <- events, eventfd <------------- callbacks of struct front
+ * The main thread queues jobs (worker_do()), which the worker runs one by one. The chat's callbacks become events,
+ * which the main thread takes (worker_take()). Events arrive in order, and none is lost. Figures (progress,
+ * status, cache) replace older figures that were not read.
  *
- * From worker_start() to worker_close() the worker owns struct chat, with its timeline and session log. The main thread
- * owns the screen and reads nothing of the chat. Events arrive in order, and none is lost. Figures (progress, status,
- * cache) replace older figures that were not read. */
+ * From worker_start() to worker_close() only the worker uses struct chat, with its timeline and session log. */
 #ifndef WEIR_WORKER_H
 #define WEIR_WORKER_H
 
@@ -15,7 +13,7 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: continue in that session. The jobs below it are small: they also run between two tokens of an answer */
+	/* id: continue in that session. All jobs below are small: they also run between two tokens of an answer */
 	JOB_SWITCH,
 	JOB_RENAME,   /* id, text */
 	JOB_FORK,     /* id */
@@ -32,13 +30,11 @@ enum event_what {
 	EV_CUT,      /* remove everything after the first `messages` messages */
 	EV_QUESTION, /* text: a question; its answer follows. Empty text: the last question is answered again */
 	EV_PIECE,    /* text to append to the answer */
-	/* text to append to the growing file's text, from its byte `at`; begins: 1 = it does not continue the
-	 * previous part */
+	/* text of the growing file, from its byte `at`; begins: 1 = it does not continue the text sent before */
 	EV_STREAM,
 	/* span[n_span]: how surprising the growing file's sentences are to the model, from its byte `at` */
 	EV_SURPRISE,
-	/* Only the first `messages` messages are still part of the conversation. The screen keeps showing later
-	 * ones. */
+	/* The messages after the first `messages` ones were undone, but stay visible on the screen. */
 	EV_RETURNED,
 	EV_TURNED, /* the answer has ended; note: a line below it, or empty */
 	EV_DRAFT,  /* text for the input line */
@@ -106,9 +102,8 @@ struct worker_status {
 
 struct worker;
 struct cache_report; /* app/chat/cache_view.h */
-/* Create the worker of an open chat. It replaces the chat's front end, so that notices become events. The first
- * events contain the messages and documents. The caller may use the chat until worker_start() and again after
- * worker_close(). */
+/* Create the worker of an open chat. From now on notices of the chat become events; the first events contain the
+ * messages and documents. The caller may use the chat until worker_start() and again after worker_close(). */
 int worker_open(struct worker **, struct chat *, struct err *);
 /* Start the thread. Call worker_close() even if that fails. */
 int worker_start(struct worker *, struct err *);
@@ -123,8 +118,8 @@ int worker_stop(struct worker *);
 int worker_fd(const struct worker *);
 /* The next event, which the caller frees; NULL = none. */
 struct event *worker_take(struct worker *);
-/* Copy the status. 1 if it has changed since the last call. After worker_do() it says at once that work runs,
- * unless the job is a small one. */
+/* Copy the status. 1 if it has changed since the last call. Right after worker_do() it says that work runs, unless
+ * the job is small. */
 int worker_status(struct worker *, struct worker_status *);
 int worker_busy(struct worker *);
 /* Choose the cache figures to report: 0 = none; 1 = those of the bar; 2 = all. */

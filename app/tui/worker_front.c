@@ -1,5 +1,5 @@
-/* app/tui/worker_front.c - the chat's front end in the worker thread: each callback becomes an event for the main
- * thread. Changed messages and documents are sent again. */
+/* app/tui/worker_front.c - the chat's front end in the worker thread: turns each of its callbacks into an event
+ * for the main thread. */
 #include "app/tui/worker_private.h"
 #include "app/reader/reader.h"
 #include "app/retrieval/retrieval.h"

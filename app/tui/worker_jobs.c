@@ -1,5 +1,5 @@
-/* app/tui/worker_jobs.c - runs the jobs. Small jobs need only the store (rename, delete, ...): they also run
- * between two tokens of an answer. */
+/* app/tui/worker_jobs.c - runs the jobs. Small jobs, such as renaming or deleting a session, need only the store,
+ * so they also run between two tokens of an answer. */
 #include "app/tui/worker_private.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* app/tui/worker_private.h (private to worker*.c) - the state of the worker.
  *
- *     worker.c         starts and stops the thread; what the main thread calls
- *     worker_events.c  the queue of events
- *     worker_jobs.c    runs the jobs
- *     worker_front.c   turns callbacks of the chat into events
- *     worker_report.c  figures that replace older ones: progress, status, the cache */
+ *     worker.c:        starts and stops the thread; what the main thread calls;
+ *     worker_events.c: the queue of events;
+ *     worker_jobs.c:   runs the jobs;
+ *     worker_front.c:  turns callbacks of the chat into events;
+ *     worker_report.c: figures that replace older ones: progress, status, the cache. */
 #ifndef WEIR_WORKER_PRIVATE_H
 #define WEIR_WORKER_PRIVATE_H
 
@@ -38,12 +38,12 @@ struct worker {
 	pthread_cond_t wake;
 	struct job *job, **job_end;
 	int running, closing, signalled;
-	/* number of queued jobs, without small ones, that no status report has mentioned yet */
+	/* number of queued jobs, without small ones, that were queued after the last status report */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
 	int status_new;
-	/* cache_new: the newest complete report; cache_read: the one that the main thread uses */
+	/* cache_new: the newest complete report; cache_read: the report that the main thread uses */
 	struct cache_report *cache_new, *cache_read;
 	int cache_fresh;
 
@@ -64,8 +64,8 @@ struct worker {
 	int messages_stale, documents_stale; /* 1 = they differ from what was sent */
 	int32_t *first;
 	size_t n_first; /* first token of each document, as sent */
-	/* 1 = a command runs that may change the messages: its notices wait in `held` until the messages have been
-	 * sent */
+	/* 1 = a command runs that may change the messages. Its notices are queued in `held`, so that the screen
+	 * gets the messages first */
 	int holding;
 	struct event *held, **held_end;
 	struct str *said; /* output of the small job that runs; NULL: none runs */
@@ -78,7 +78,7 @@ struct worker {
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-/* append to the newest event, or post another one if the main thread has taken it */
+/* append text to the newest event; if the main thread has taken that event, post a new one */
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);
@@ -95,7 +95,7 @@ void worker_finish(struct worker *);
 /* worker_front.c */
 extern const struct front worker_front;
 void worker_say(const char *text, size_t n, void *ud);
-/* register for the conversation's events, and assume that the screen shows nothing yet */
+/* register for the conversation's events, and mark all messages and documents as not yet shown */
 void worker_observe(struct worker *);
 void worker_ignore(struct worker *);
 void worker_send_changes(struct worker *); /* send documents and messages that have changed */

@@ -1,8 +1,8 @@
 /* sessions/fetch/address.c - parses web addresses and classifies hosts: this machine, its private network, or the
  * internet (curl.h).
  *
- * http.c refuses a redirection from a public server to this machine or its private network. Otherwise a server
- * could make weir read what only this machine can reach, such as a router's settings or a local service. */
+ * http.c uses the class to refuse a redirection from a public server to this machine or its private network: a
+ * server must not make weir read what only this machine can reach, such as a router's settings. */
 #include "sessions/fetch/fetch.h"
 
 #include <arpa/inet.h>

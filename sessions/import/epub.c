@@ -1,7 +1,7 @@
 /* sessions/import/epub.c - converts EPUB 2 and 3.
  *
- * META-INF/container.xml names the package file. The package's spine lists the chapters in reading order. A chapter
- * without a heading gets its title in the table of contents as heading. */
+ * The file META-INF/container.xml names the package file, whose spine lists the chapters in reading order. A
+ * chapter without a heading gets its title in the table of contents as heading. */
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>

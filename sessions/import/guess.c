@@ -1,10 +1,8 @@
 /* sessions/import/guess.c - guesses the encoding of a text that is not UTF-8 and does not declare one.
  *
- * Non-Latin scripts have adjacent bytes beyond ASCII. Such a text is decoded with every candidate encoding. The
- * encoding whose result has the most of its language's frequent letters wins.
- *
- * In Latin script, bytes beyond ASCII are isolated. There an encoding wins if nearly all its letters beyond ASCII
- * belong to one language that is written in it. */
+ * If bytes beyond ASCII follow each other, the script is not Latin. The text is decoded with every candidate
+ * encoding, and the result with the most of its language's frequent letters wins. In Latin script, bytes beyond
+ * ASCII are isolated. There an encoding wins if nearly all its letters beyond ASCII belong to one language. */
 #include "sessions/import/import_private.h"
 
 #include <string.h>

@@ -1,16 +1,12 @@
 /* sessions/import/helper.c - runs the jailed parser (jailed.c) in a child process and checks its output.
  *
- * The child is this program, started a second time. Its standard input is the document; its standard output and
- * standard error are pipes. It writes records: a letter, four bytes of length, and that many bytes.
+ * The child is this program, started a second time. It reads the document from standard input and writes records
+ * to a pipe. A record is a letter, four bytes of length, and that many bytes. Letters: T text; M mark (kind,
+ * level, 8 bytes of offset, label); P number of pages; N notices for the user; E why the parser failed; Z end of
+ * the output.
  *
- *     T text                                        N notices for the user
- *     M mark: kind, level, 8 bytes of offset, label  E why the parser failed
- *     P number of pages, 4 bytes                     Z end of the output
- *
- * pdftotext runs in such a child, too; a second child parses the text that pdftotext prints.
- *
- * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much is
- * killed. */
+ * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much
+ * is killed. pdftotext runs in such a child, too; a second child parses the text that it prints. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,12 +1,11 @@
-/* sessions/import/jail.c - confines a process that parses a document or a model file.
+/* sessions/import/jail.c - confines a process that parses a document or a model file. The process may compute,
+ * read open files and write to its pipe. Nothing that it does or executes can undo this.
  *
- * The process may compute, read open files and write to its pipe. Nothing that it does or executes can undo this.
- *
- *     no_new_privs  executed set-user-ID programs give no rights
- *     rlimits       memory, processor time, files, processes; no file can be written
- *     own root      other files do not exist, so even their names are hidden (if users may create namespaces)
- *     Landlock      no path can be opened, no port connected to, no signal sent (kernel 5.13 and later)
- *     seccomp       system calls that are not on a list end the process */
+ *     no_new_privs: set-user-ID programs that it executes give no rights;
+ *     rlimits: limits of memory, processor time, files and processes; no file can be written;
+ *     own root directory: other files do not exist, not even their names (if users may create namespaces);
+ *     Landlock: no path can be opened, no port connected to, no signal sent (kernel 5.13 and later);
+ *     seccomp: a system call that is not on a list ends the process. */
 #include "sessions/import/import_private.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* sessions/import/odf_lists.c - counts list items of an OpenDocument file.
  *
- * A list style says how items are numbered; each list has its own counter, even if two lists have one style. A list
- * may continue the counter of an earlier list (OpenDocument 1.3, part 3, text:list): `continue-list` names that list;
- * `continue-numbering` means the last list with the same style. */
+ * A list style says how items are numbered. Each list counts its own items, even if two lists have one style. A
+ * list may continue the count of an earlier list: `continue-list` names that list; `continue-numbering` means the
+ * last list with the same style (OpenDocument 1.3, part 3, text:list). */
 #include "sessions/import/odf.h"
 
 #include <stdlib.h>

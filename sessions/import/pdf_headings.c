@@ -1,5 +1,5 @@
-/* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines between blank lines, also of two
- * or three lines, or with their number apart from the title. */
+/* sessions/import/pdf_headings.c - finds headings in the text of a PDF: short lines between blank lines. A heading
+ * may have up to three lines, and its number may be apart from its title. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 

@@ -3,12 +3,11 @@
  * A fingerprint is the SHA-256 of a text that describes the engine, the weights, and the settings of the timeline
  * (token sequence with its KV cache). The text is stored, too, to explain why a snapshot cannot be used.
  *
- * A snapshot is also usable if only its kernels (CPU or GPU code) differ: its KV entries are then equal up to
- * rounding. To check this, the kernels named in the stored text are put into this program's own text. The hash of
- * the result must equal the snapshot's fingerprint.
+ * If only the kernels (CPU or GPU code) differ, KV entries are equal up to rounding, and the snapshot may be used.
+ * To check this, this program's text is hashed with the snapshot's kernels in it: the result must be the
+ * snapshot's fingerprint.
  *
- * Hashing the weights takes seconds, so their hash is stored with the file's device, inode, size and times. It is
- * computed again if one of these differs. */
+ * Hashing the weights takes seconds, so their hash is stored with the file's device, inode, size and times. */
 #include "sessions/snap/snap_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,8 +1,9 @@
 /* sessions/snap/snap.h - kv.db: snapshots of timelines (token sequences with their KV caches).
  *
  * kv.db is large and disposable: without it sessions are prefilled again, and no text is lost. A snapshot consists
- * of a head (the state of a timeline at one message) and chunks (KV entries of 256 tokens each). Sessions with the
- * same prefix share chunks. Functions return 0, or -1 with *err set, unless their comment says otherwise. */
+ * of a head (the state of a timeline at one message) and chunks (KV entries of 256 tokens each). Sessions that
+ * begin with the same tokens share chunks. Functions return 0, or -1 with *err set, unless their comment says
+ * otherwise. */
 #ifndef WEIR_SNAP_H
 #define WEIR_SNAP_H
 

@@ -1,15 +1,13 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * If room is short, chunks that no head (record of a timeline at one message) needs are deleted first, the least
- * recently used before others. Then heads are deleted by value, the lowest first. A head's value is the number of
- * tokens that need no prefill thanks to it, divided by the time since its last use. For the newest head of a
- * session these are all its tokens. For an older head they are only the tokens after its last chunk, because the
- * newer head keeps the chunks.
+ * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room
+ * is short, chunks that no head needs are deleted first, the least recently used before others. Then heads are
+ * deleted, those of the lowest value first. The value is the number of tokens that need no prefill thanks to the
+ * head, divided by the time since its last use.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
- * Here the pages are freed, and then all free pages are filled with zeros, as rows of table `zero`: SQLite does
- * not journal pages that were free when the transaction began. A row of table `about` makes the next start finish
- * an interrupted erasure. */
+ * Instead, pages are freed, and then filled with zeros as rows of table `zero`: pages that were free when a
+ * transaction began are not journaled. A row of table `about` makes the next start finish an interrupted erasure. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>

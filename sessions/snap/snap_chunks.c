@@ -2,8 +2,7 @@
  * PART_BYTES.
  *
  * A chunk is found by its key: the SHA-256 of the previous chunk's key, the fingerprint (what the entries were
- * computed with) and the tokens. So the key depends on all tokens up to the chunk's end. The hash is a
- * cryptographic one, so that nobody can make two documents whose chunks have equal keys.
+ * computed with) and the tokens. So the key depends on all tokens up to the chunk's end.
  *
  * Each part has a checksum: XXH3-64 of key, part number and bytes. It detects flipped bits, and rows that a
  * damaged B-tree returns under a wrong number. A part with a wrong checksum counts as missing. */

@@ -1,10 +1,9 @@
-/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions, details for one session.
+/* sessions/snap/snap_info.c - lists snapshots: sizes for all sessions (snap_states()), details for one session
+ * (snap_list()).
  *
- * snap_states() needs three queries, however many sessions there are. snap_list() verifies every byte of one
- * session's snapshots; a chunk that several snapshots need is read once.
- *
- * Each query is a transaction of its own, so other processes can save between queries. A snapshot that is deleted
- * between two queries is listed as damaged. */
+ * snap_list() verifies every byte of one session's snapshots; a chunk that several snapshots need is read once.
+ * Each query is a transaction of its own, so that other processes can save between queries. A snapshot that is
+ * deleted meanwhile is listed as damaged. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>

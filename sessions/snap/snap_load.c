@@ -1,11 +1,9 @@
 /* sessions/snap/snap_load.c - restores a timeline (token sequence with its KV cache) bit for bit.
  *
  * snap_load() restores the state that a head (record of a timeline at one message) describes. snap_load_prefix()
- * restores the longest prefix of some tokens whose chunks (KV entries of 256 tokens) are stored.
- *
- * Bytes are verified in a staging buffer before they enter the timeline. If the timeline has tokens, all chunks
- * are verified before it is emptied, and then read a second time, so that a damaged chunk does not cost the
- * timeline its KV entries. Damage is not an error: out->why names it, and the caller prefills the text again. */
+ * restores as many leading tokens as there are stored chunks (KV entries of 256 tokens). Every byte is verified
+ * before it enters the timeline. If the timeline has tokens, all chunks are verified before it is emptied, and
+ * then read a second time. Damage is not an error: out->why names it, and the caller prefills the text again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdio.h>

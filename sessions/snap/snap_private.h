@@ -1,24 +1,19 @@
 /* sessions/snap/snap_private.h - kv.db: declarations shared by the files of sessions/snap.
  *
- *     snaps.c        opens kv.db, creates its schema, renames a useless file
- *     snap_chunks.c  keys of chunks, checksummed parts
- *     snap_head.c    byte layout of a head
- *     snap_save.c    saves a timeline;  snap_load.c  loads a timeline
- *     snap_budget.c  keeps the budget, deletes, erases, checks
- *     snap_info.c    lists snapshots
- *     fingerprint.c  identifies models and settings
+ *     snaps.c opens kv.db, creates its schema, renames a useless file; snap_chunks.c keys of chunks, checksums;
+ *     snap_head.c byte layout of a head; snap_save.c saves a timeline; snap_load.c loads a timeline;
+ *     snap_budget.c keeps the budget, deletes, erases, checks; snap_info.c lists snapshots;
+ *     fingerprint.c identifies models and settings.
  *
- * A chunk is the KV entries of 256 tokens. Its key depends on all tokens up to its end, so sessions with the same
- * prefix share chunks. A head is the record of a timeline at one message: tokens, state, and the tail (KV entries
- * after the last whole chunk). Chunks and heads are numbered in one series. Table `part` stores their bytes, at
- * most PART_BYTES a row.
+ * A chunk is the KV entries of 256 tokens; sessions that begin with the same tokens share chunks. A head is the
+ * record of a timeline at one message: tokens, state, and the tail (KV entries after the last whole chunk). Table
+ * `part` stores the bytes of both, at most PART_BYTES a row.
  *
- * A save first inserts an unfinished head (done = 0), which protects its chunks from deletion. The last
- * transaction of the save sets done = 1. So a finished head never refers to a chunk that was not saved.
+ * A save first inserts its head as unfinished (done = 0), which protects its chunks from deletion. The last
+ * transaction of the save sets done = 1. So a finished head never needs a chunk that was not saved.
  *
- * Any number of processes may save and load. Between two transactions of a process, others may add and delete
- * rows, so each transaction looks up its rows again. A lost or damaged row only causes a prefill, because every
- * row has a checksum. */
+ * Any number of processes may save and load. Other processes may delete rows between two transactions, so each
+ * transaction looks up its rows again. A lost or damaged row only causes a prefill. */
 #ifndef WEIR_SNAP_PRIVATE_H
 #define WEIR_SNAP_PRIVATE_H
 

@@ -1,9 +1,10 @@
-/* sessions/snap/snap_save.c - saves a timeline: missing chunks first, then its head.
+/* sessions/snap/snap_save.c - saves a timeline: first the chunks (KV entries of 256 tokens) that kv.db lacks, then
+ * the head (record of the timeline at one message).
  *
- * A chunk is the KV entries of 256 tokens; a head is the record of a timeline at one message. The first
- * transaction inserts the head unfinished, so that no process deletes its chunks as unneeded. Chunks follow in
- * transactions of bounded size. The last transaction finishes the head and deletes the heads that it replaces.
- * After an interrupted save the older head is still there, and the next save finds the chunks written so far. */
+ * The first transaction inserts the head as unfinished, so that no process deletes its chunks. Chunks follow in
+ * transactions of bounded size. The last transaction finishes the head and deletes the session's oldest heads.
+ * After an interrupted save, the older snapshot is still there, and the next save need not write the same chunks
+ * again. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>

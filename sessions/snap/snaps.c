@@ -1,15 +1,12 @@
 /* sessions/snap/snaps.c - opens kv.db, creates its schema, and replaces a useless file.
  *
  * Everything in kv.db can be computed again, so damage is never repaired. A file that SQLite cannot use, or that
- * another version of weir wrote, is renamed, and a new one is created. The user is told so, and waits while the
- * text is prefilled again.
+ * another version of weir wrote, is renamed, and a new one is created. The user is told so.
  *
  * kv.db has a rollback journal, not a WAL, so that a save writes its bytes only once: chunks are written to new or
- * free pages, which need no copy in the journal.
- *
- * Pages have 8 KiB. Each save writes about twelve pages of B-trees and free lists, most of them also to the
- * journal. With larger pages that would be more than a tenth of the bytes that a short turn saves. Loading was
- * measured as equally fast with pages of 8, 16, 32 and 64 KiB. */
+ * free pages, which need no copy in the journal. Pages have 8 KiB, because each save also writes about twelve
+ * pages of B-trees and free lists, most of them twice. Loading was measured as equally fast with pages of 8, 16,
+ * 32 and 64 KiB. */
 #include "sessions/snap/snap_private.h"
 
 #include <errno.h>

@@ -1,12 +1,8 @@
 /* sessions/store/beginnings.c - stores the common beginning of long questions once (store_private.h).
  *
- * An edited question often begins with the same bytes as the question that it replaces. So does a second question
- * about a text that is still being read. Such questions have the same parent message. Instead of the common bytes,
- * the row of the later question has a reference to the earlier message:
- *
- *     parent --+-- 7   [text read until then][question]
- *              +-- 9   [beginning: first 2 MB of 7][text read since][question]
- *              +-- 12  [beginning: first 2.1 MB of 9][text read since][question]
+ * An edited question often begins with the same bytes as the question that it replaces; so does a second question
+ * about a text that is still being read. Both have the same parent message. The row of the later question stores a
+ * reference to the earlier one instead of the common bytes: "the first 2 MB of message 7", then its own bytes.
  *
  * A message refers only to a smaller message id, so every chain of references ends. The search index contains only
  * the bytes in a message's own row, so a word in the common beginning is found once. */

@@ -1,9 +1,8 @@
 /* sessions/store/db.h - opens and uses SQLite databases: chat.db and kv.db.
  *
- * A database file gets mode 0600 before SQLite opens it. SQLite features that a hostile file could use are off, such
- * as triggers, views and memory-mapped I/O. Every error is one sentence that names the file.
- *
- * Prepared statements are cached under the address of their SQL text, so the text must be a string literal. */
+ * A database file gets mode 0600 before SQLite opens it. SQLite features that a hostile file could use are off,
+ * such as triggers, views and memory-mapped I/O. Every error is one sentence that names the file. Prepared
+ * statements are cached under the address of their SQL text, which therefore must be a string literal. */
 #ifndef WEIR_SESSIONS_DB_H
 #define WEIR_SESSIONS_DB_H
 

@@ -1,12 +1,12 @@
 /* sessions/store/locks.c - locks between processes: on the store and on each session.
  *
- * File `lock` is locked with flock(). The first process to open the store locks it exclusively, checks and migrates
- * the database, and then changes the lock to a shared one. Later processes share it. Older versions of weir keep the
- * lock exclusive until they exit. The file contains the pid of the first process and the boot id of its machine.
- * Processes on other machines are refused, because SQLite's WAL mode needs shared memory.
+ * File `lock` is locked with flock(). The first process to open the store locks it exclusively, checks and
+ * migrates the database, and then changes the lock to a shared one, which later processes share. Older versions of
+ * weir keep it exclusive. The file contains the boot id of the machine, so that processes on other machines are
+ * refused: SQLite's WAL mode needs shared memory.
  *
- * File `writers` has a range of RANGE bytes for each session. The process that writes the session locks the range and
- * stores its pid there. Bytes 0 and 1 are the gates (struct gate, db.h) of chat.db and kv.db. */
+ * File `writers` has a range of RANGE bytes for each session. The process that writes the session locks the range
+ * and stores its pid there. Bytes 0 and 1 are locked while chat.db or kv.db is changed (struct gate, db.h). */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"
 

@@ -1,10 +1,8 @@
 /* sessions/store/passage_search.c - finds the passages of texts that answer a question (store.h).
  *
  * Passages and sentences are scored by bm25 (Robertson and Zaragoza 2009). The index tells which sentences contain
- * a word, but not how often. So the term frequency in a passage is the number of its sentences with the word.
- *
- * The question is cut into words by the tokenizer of the index. Each word is quoted in the FTS5 query, so that
- * words such as OR are not operators. */
+ * a word, but not how often, so the term frequency in a passage is the number of its sentences with the word. The
+ * words of the question are quoted in the FTS5 query, so that words such as OR are not operators. */
 #include "sessions/store/passages.h"
 #include "engine/base/utf8.h"
 

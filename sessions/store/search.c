@@ -1,7 +1,7 @@
 /* sessions/store/search.c - full text search over all messages.
  *
- * The FTS5 index stores no text of its own (external content): when a message changes, FTS5 must be given its old
- * text. A wrong index is rebuilt from the messages. Search words are quoted in FTS5 queries, so they contain no
+ * The FTS5 index has external content: it stores no text, so it must be given the old text when a message changes.
+ * A wrong index is rebuilt from the messages. Search words are quoted in FTS5 queries, so they contain no
  * operators. */
 #include "sessions/store/store_private.h"
 #include "engine/base/utf8.h"

@@ -1,9 +1,9 @@
 /* sessions/store/store.h - chat.db: sessions with their messages, documents and settings, and full text search
  * over them.
  *
- * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it. To write
- * a session, a process must hold it: become its only writer (session_hold). A struct store belongs to one thread;
- * another thread opens its own.
+ * The store is one directory (mode 0700, files 0600). Any number of processes of one machine may open it, but only
+ * one at a time may write a session (session_hold). A struct store belongs to one thread; another thread opens its
+ * own.
  *
  * Functions return 0, or -1 with *err set, unless their comment says otherwise. A list ends early, with 0, when
  * its callback returns nonzero. Strings and arrays given to a callback are valid until it returns. */

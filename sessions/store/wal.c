@@ -1,12 +1,13 @@
 /* sessions/store/wal.c - detects damage in SQLite's log (chat.db-wal) that happened while no process had it open.
  *
  * SQLite reads the log up to the first frame with a wrong checksum, and silently drops the later frames. After a
- * crash these are the transaction that was being written. After a flipped bit they include committed transactions.
+ * crash these are only the transaction that was being written. After a flipped bit they include committed
+ * transactions.
  *
  * To tell the two cases apart, the frames after the wrong one are read, too. Each frame's checksum continues that
- * of the frame before, and SQLite begins a transaction only after syncing the one before it. So if a later frame
- * continues the checksum of a complete transaction, that transaction was intact on disk and was damaged
- * afterwards. Damage in the last transaction looks like a crash and is not detected. */
+ * of the frame before, and SQLite syncs a transaction before it begins the next one. So if a later frame continues
+ * the checksum of a complete transaction, that transaction was once intact on disk. Damage in the last transaction
+ * looks like a crash and is not detected. */
 #include "sessions/store/store_private.h"
 
 #include <errno.h>

@@ -1,13 +1,11 @@
 /* ui/input/input.c - the input line; see input.h. Only this file and input_line*.c use readline.
  *
- * readline runs in callback mode and reads from a queue of bytes. input_key() queues the bytes of one key, in the
- * same encoding for every terminal, and calls readline until the queue is empty. So readline never waits. A key
- * sequence that readline has not bound is not queued, because readline would insert its last bytes as text.
+ * readline runs in callback mode and reads from a queue of bytes, so it never waits. input_key() queues the bytes
+ * of one key and calls readline until the queue is empty. Keys that readline has not bound are not queued, because
+ * it would insert their last bytes as text.
  *
  * Functions that readline lacks (paste, line breaks, moving by rows, Enter) are bound to private key sequences
- * instead of being called directly. So undo, kill, macros and vi mode treat them as readline's own commands.
- *
- * readline draws nothing here, so it must not change the terminal's settings. */
+ * instead of being called. So undo, kill, macros and vi mode treat them as readline's own commands. */
 #include "ui/input/input_readline.h"
 
 #include <stdlib.h>

@@ -10,8 +10,8 @@
 #include "ui/screen/keys.h"
 
 /* Open the input line. history: path of the history file, created with mode 0600; NULL: no file. commands and
- * settings are for completion, end with name = NULL, and must outlive the input line; settings may be NULL.
- * Session names for completion are set by input_names(). */
+ * settings are what completion offers; they end with name = NULL and must outlive the input line. settings may be
+ * NULL. */
 void input_open(const char *history, const struct ui_command *commands, const struct ui_setting *settings);
 void input_close(void);
 void input_names(const char *const *names, size_t n); /* names for completion; copied */
@@ -20,7 +20,7 @@ void input_names(const char *const *names, size_t n); /* names for completion; c
  * ended a message, get it with input_take(). */
 int input_key(const struct key *);
 /* Take the oldest message that Enter ended. Returns 1, or 0 if there is none. The message is in the history
- * already. A backslash at the end of a line, or an open """ block, continues the message on the next line. */
+ * already. It may have several lines: a line ends with a backslash, or a """ block is open. */
 int input_take(struct str *out);
 
 int input_empty(void);
@@ -28,7 +28,7 @@ const char *input_text(size_t *n); /* a long paste is one character in it */
 void input_whole(struct str *out); /* appends the text with long pastes in full */
 /* Replace the text, as one undo step; the cursor moves to its end. */
 void input_set(const char *text, size_t n);
-/* Replace the text by text from input_text(), possibly with additions. Long pastes stay one character each. */
+/* Replace the text by one that was made from input_text(). Long pastes stay represented by one character each. */
 void input_restore(const char *text);
 /* Clear the line; save the draft in the history. */
 void input_abandon(void);

@@ -17,7 +17,7 @@ struct wrapped {
 };
 struct wrap_row {
 	size_t from, to, next;
-}; /* byte offsets; next: start of the next row, NO_ROW if there is none */
+}; /* byte offsets; next: where the following row begins, NO_ROW if this is the last row */
 #define NO_ROW SIZE_MAX
 
 void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out); /* from: first byte of the row */
@@ -49,8 +49,8 @@ void pastes_forget(void);
 enum { OFFER_ROWS = 8, OFFER_MOST = 4096 };
 enum offer_kind { OFFER_NOTHING, OFFER_COMMANDS, OFFER_PATHS, OFFER_NAMES, OFFER_WORDS };
 
-/* name: the bytes to insert; shown: name without control characters; help: may be ""; more: 1 if further text is
- * typed after the name, an argument or a name in that directory. */
+/* A completion. name: the bytes to insert. shown: name without control characters. help: may be "". more: 1 =
+ * something usually follows, such as an argument or a file name after a directory. */
 struct offer {
 	char *name, *shown, *help;
 	int more;
@@ -59,9 +59,9 @@ struct offers {
 	enum offer_kind kind;
 	struct offer *list;
 	size_t n, cap;
-	int cut;         /* 1: some are missing, because more than OFFER_MOST were found */
+	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
-	/* head: for paths, the typed directory, which stays; quote: the quote that is open after it, or 0 */
+	/* head: for paths, the directory as typed, which is kept; quote: the quote character open behind it, or 0 */
 	struct str head;
 	char quote;
 	size_t typed; /* how many bytes of each name have been typed */

@@ -12,8 +12,8 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-/* Private key sequences, each bound to a function. No terminal sends them. They do no harm if a vi command takes
- * their ESC as its argument. */
+/* Private key sequences that are bound to readline functions. No terminal sends them. If a vi command that waits
+ * for a character takes the ESC, the remaining characters do no harm. */
 #define SEQ_ACCEPT      "\033[<Q"
 #define SEQ_NEWLINE     "\033[<H"
 #define SEQ_PASTE       "\033[<K"
@@ -43,7 +43,8 @@ struct input {
 	struct str queue;
 	size_t taken;    /* how many bytes of `queue` readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	struct str back; /* a message that continues: inserted at the start of the next line */
+	struct str back; /* first lines of a message that continues; inserted again when readline begins the next
+	                  * line */
 	struct str *message;
 	size_t n_message, cap_message;
 	int abandon;     /* 1: the line that ends is a discarded draft, not a message */
@@ -51,7 +52,8 @@ struct input {
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
 	int ask;         /* 1: a completion key of readline was pressed */
 	struct offers offers;
-	int width, mark; /* columns of the area drawn last, and of the mark before its first row */
+	int width, mark; /* width: columns of the area drawn last; mark: columns of the text before the first row,
+	                  * such as "> " */
 	size_t top;      /* first visible byte */
 	int goal;        /* column that repeated Up or Down aim at; -1: none */
 };

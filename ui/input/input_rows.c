@@ -1,8 +1,8 @@
-/* ui/input/input_rows.c - wraps the input line into rows.
+/* ui/input/input_rows.c - wraps the input line into rows, at any character and not only between words, so that
+ * text does not jump while typing.
  *
- * Rows are wrapped at any character, not between words, so that text does not jump while typing. A character here is
- * a base with its combining marks. Characters that cannot be shown are replaced by a name, as in clean_line(): ^I,
- * <U+202E>. A name is never split; if a row is too narrow for it, U+FFFD is shown. */
+ * A character here is a base with its combining marks. Characters that cannot be shown are replaced by a name, as
+ * in clean_line(): ^I, <U+202E>. A name is never split; if a row is too narrow for it, U+FFFD is shown. */
 #include "ui/input/input_private.h"
 #include "ui/text/text.h"
 

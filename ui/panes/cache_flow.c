@@ -1,5 +1,5 @@
-/* ui/panes/cache_flow.c - draws, in the cache pane, the tokens that entered, moved or were evicted, what the last
- * token read, and how long computing the figures takes. */
+/* ui/panes/cache_flow.c - draws, in the cache pane, which tokens entered the cache or were evicted, what the last
+ * token read, and how long computing these figures takes. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
-/* ui/panes/cache_meters.c - draws, in the cache pane, how full each region is, and the numbers of the whole cache.
+/* ui/panes/cache_meters.c - draws, in the cache pane, how full each region of the cache is (sinks, pinned prefix,
+ * rings), and the numbers of the whole cache.
  *
- * Each number has a fixed width, so that nothing moves when it changes. Values that are not observed are "-", never
- * zero. Regions have letters, so that the pane can be read without colours. */
+ * Each number has a fixed width, so that nothing moves when it changes. Values that are not observed are "-",
+ * never zero. Regions have letters, so that the pane can be read without colours. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>

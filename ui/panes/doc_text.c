@@ -1,8 +1,8 @@
 /* ui/panes/doc_text.c - prepares a document's text for display, once, when the document is first shown.
  *
- * The text is filtered of control characters, and cut into chunks at line ends. Its pages (form feeds or marks) and
- * headings are collected. A table maps offsets in the filtered text to offsets in the original, which the lens (the map of
- * evicted words) uses. Only characters whose length changes by the filter need a row in the table. */
+ * Control characters are filtered, the text is cut into chunks at line ends, and pages and headings are collected.
+ * A table maps offsets in the filtered text to offsets in the original, to which the report of evicted words
+ * refers. It has entries only where the filter changed the length. */
 #include "ui/panes/doc_text.h"
 #include "ui/text/text.h"
 

@@ -7,8 +7,8 @@
 /* most bytes of an original text: filtered text can be eight times as long, and offsets have 32 bits */
 #define DOC_TEXT_MOST (256u << 20)
 
-/* A row of the offset table. From here to the next row, original (raw) and filtered (clean) text have the same
- * bytes. */
+/* An entry of the table that maps offsets of the filtered text (clean) to the original (raw). From here to the
+ * next entry both texts have the same bytes. */
 struct point {
 	uint32_t raw, clean;
 };
@@ -34,7 +34,7 @@ struct doc_text {
 	/* page[i]: offset of the page separator before page i + 2 */
 	uint32_t *page;
 	size_t n_page, cap_page;
-	/* [n_page + 1] label[i]: label of page i + 1 if pages come from marks; else NULL */
+	/* [n_page + 1] label[i]: label of page i + 1, if the document has page marks; else label is NULL */
 	const char **label;
 	struct head *head;
 	size_t n_head, cap_head;

@@ -1,12 +1,11 @@
-/* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws the two small forms of the pane.
+/* ui/panes/pane_cache.c - the cache pane: stores posted figures, and draws its two small forms.
  *
- *   the bar, above the input line (about four rows)     the side panel, beside the transcript (40 to 48 columns)
- *     a summary in one row                                boxes: summary; strip; attention over time; examples; a plain
- *     the strip: all token positions, what is kept        legend; cost of the panel
- *     names of the cache's regions
+ * The bar, above the input line, has about four rows: a summary, the strip (all token positions, and how much of
+ * each is kept), and the names of the cache's regions. The side panel, beside the transcript, has 40 to 48 columns
+ * and also shows attention over time and a legend.
  *
- * The full-screen form is in pane_cache_full.c; what the forms consist of is drawn by cache_*.c. Posted figures are
- * clamped to valid ranges here, so the drawing functions need no checks. */
+ * The full-screen form is in pane_cache_full.c; cache_*.c draw the parts of all forms. Posted figures are clamped
+ * to valid ranges here, so that the drawing functions need no checks. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 

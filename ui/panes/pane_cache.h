@@ -14,13 +14,14 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	struct ui_cache c; /* the figures posted last, numbers clamped; its pointers are NULL, copies are below */
+	struct ui_cache c; /* the figures posted last, clamped to valid ranges; its pointers are NULL, their arrays
+	                    * are copied below */
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
-	/* Attention mass over time, one row per post. The newest row is (n_past - 1) % HISTORY. A share of 1 is
-	 * stored as 65534. */
+	/* Share of attention of each region (sinks, prefix, rings), one row per post. The newest row is (n_past -
+	 * 1) % HISTORY. 0 .. 65534 mean shares 0 .. 1. */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
@@ -31,9 +32,10 @@ struct cache_pane {
 	int legend_seen, legend_more; /* legend was drawn; its lines without room */
 	int legend_top;               /* first visible line of the legend */
 	int layer;                    /* picked layer */
-	int at;                       /* data column under the cursor; -1 = the highest peak of the picked layer */
+	int at;                       /* heat map column (tokens) under the cursor; -1 = the highest peak of the
+	                               * picked layer */
 	char (*text)[UI_COL_TEXT];    /* [cols] text of each column as posted; NULL = unknown */
-	/* first token and number of tokens that strip and heat map show in the full form; span 0 = all */
+	/* full form: which tokens strip and heat map show, `span` tokens from `from` on; span 0 = all */
 	int64_t from, span;
 };
 
@@ -49,8 +51,8 @@ void meters_draw(const struct cache_pane *, const struct area *, int compact);
 /* one row; most: also the memory at capacity */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
-/* The strip: an axis, a row of amounts, region letters, and marks where documents begin. left: columns to leave
- * for labels. */
+/* Draw the strip: an axis, how much of each token position is kept, letters of cache regions, and where documents
+ * begin. left: columns to leave for labels. */
 int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
 int history_rows(const struct cache_pane *);
@@ -61,7 +63,7 @@ void reads_draw(const struct cache_pane *, const struct area *, int y); /* one r
 void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
 /* share: also as a share of the time between reports */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if more is known about what the last token read than the number of entries. */
+/* 1 if more than a number of entries is known about what the last token read. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };

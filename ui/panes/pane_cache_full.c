@@ -1,14 +1,15 @@
 /* ui/panes/pane_cache_full.c - the cache pane on the whole screen.
  *
- *   policy
- *   meters, numbers, kept by, read, flow                 | attention over time (beside them from WIDE columns on)
- *   axis, strip, marks of documents
- *   heat map of attention: layers x token positions, with the same columns as the strip
- *   the picked layer, larger, with a cursor; positions of its peaks; words under the cursor
- *   the legend
+ *     From top to bottom:
+ *     the policy;
+ *     figures: how full each region is, what was kept, read and evicted; at their right attention over time;
+ *     the strip: all token positions, how much of each is kept, and marks of documents;
+ *     a heat map of attention, layers x token positions, in the same columns as the strip;
+ *     one layer, larger, with a cursor, and the words under the cursor;
+ *     the legend.
  *
- * Rows are given out in the order of the table `wanted`; the heat map gets the remaining rows. The legend is shown if it
- * fits below everything; on smaller screens `?` shows it instead of the heat map. */
+ * The table `wanted` says which of these get rows first; the heat map gets the remaining rows. If the legend does
+ * not fit, `?` shows it instead of the heat map. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 

@@ -1,12 +1,10 @@
 /* ui/panes/pane_documents.c - the documents pane: a pager for the documents' texts.
  *
- *   row 0      names of the documents, if there are several and they fit
- *   rows       the text, wrapped; evicted words are dimmed, matches marked
- *   last row   name, section, line, percent, page, token; or the search line
+ * The first row has the names of the documents, if there are several. Then follows the text, wrapped; evicted
+ * words are dimmed, matches marked. The last row tells the position, or is the search line.
  *
- * A document may have many megabytes. It is prepared when it is first shown (doc_text.c); only visible chunks are wrapped,
- * and the last few are cached. A position is a byte offset, not a line number, so that opening a document or changing
- * the width does not need the layout of all text. */
+ * A document may have many megabytes. Only visible chunks are wrapped, and the last few are cached. A position is
+ * a byte offset, not a line number, so that the layout of the whole text is never needed. */
 #include "ui/panes/pane_documents.h"
 #include "engine/base/utf8.h"
 #include "ui/text/text.h"

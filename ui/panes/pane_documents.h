@@ -37,7 +37,8 @@ struct documents_pane {
 	struct str words; /* the pattern; lower case if fold */
 	int fold, back;
 	uint32_t found, found_n; /* current match; n = 0: none */
-	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing */
+	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing was
+	 * opened */
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];

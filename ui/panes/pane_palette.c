@@ -1,13 +1,13 @@
-/* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered while typing.
+/* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered
+ * while typing.
  *
- *   row 0   the filter; how many rows match it
- *   rows    kind, name, description
+ * The first row is the filter. A word of it matches an entry if the name contains the word, or its letters in this
+ * order, or if a word of the description or a synonym begins with it. Only the entries that match the most letters
+ * are shown, so words that match nothing are ignored ("how do i quit"). Whole words rank before scattered letters,
+ * names before descriptions.
  *
- * A word of the filter matches a row if the name contains the word, or its letters in this order, or if a word of the
- * description or a synonym begins with it. Only the rows that match the most letters are shown, so words that match
- * nothing are ignored ("how do i quit"). Whole words rank before scattered letters, names before descriptions.
- *
- * Enter runs the row; a command that needs arguments goes to the input line instead, as Tab does for every command. */
+ * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
+ * command. */
 #include "ui/panes/panes.h"
 #include "ui/screen/widgets.h"
 #include "ui/text/text.h"

@@ -28,11 +28,11 @@ struct sessions_pane {
 	size_t *shown; /* [list.n] indexes of the rows that pass the filter */
 	struct list list;
 	int64_t chosen_id;
-	/* this renamed session stays listed until the filter changes, even if its new name does not match; NOBODY
-	 * = none */
+	/* session that the user renamed: it stays listed until the filter changes, even if its new name does not
+	 * match; NOBODY = none */
 	int64_t renamed_id;
-	/* the newest session id when a copy (fork) was requested; a session with a higher id is the copy; 0 = none
-	 * requested */
+	/* 0, or while a fork is requested: the newest session id before it. The session with a higher id is the
+	 * fork */
 	int64_t forked;
 	int opened; /* 1 = the pane was just opened: choose the current session when the list is posted */
 	int rows;   /* rows of the list drawn last */

@@ -1,8 +1,9 @@
-/* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of keys.
+/* ui/panes/panes.h (private to ui/) - panes, which cover the transcript while they are open, and the table of
+ * keys.
  *
- * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area. It is offered most
- * keys first (see `key` below); keys that it does not use do what they do without a pane. A row ACT_PANE + NAME in
- * bindings.c opens and closes it. */
+ * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen.
+ * It gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row ACT_PANE +
+ * NAME in bindings.c is the key that opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
@@ -19,8 +20,8 @@
 enum pane_id { NO_PANE, PANES(PANE_ID) N_PANES };
 #undef PANE_ID
 
-/* What a pane did with a key. PANE_ACTION: *out is a request to the application, whose text is valid until the
- * pane's next call. PANE_CHOSEN: close the palette and run what was chosen in it. */
+/* What a pane did with a key. PANE_ACTION: it returned a request to the application in *out, whose text is valid
+ * until the pane's next call. PANE_CHOSEN: close the palette and run what was chosen in it. */
 enum pane_key { PANE_NOT_MINE, PANE_USED, PANE_CLOSE, PANE_ACTION, PANE_CHOSEN };
 struct hint {
 	const char *key, *does;
@@ -164,7 +165,7 @@ void text_pane_post(struct pane *, const char *title, const char *text, size_t n
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
-	/* a command; one that ends with a blank goes to the input line, because it needs arguments */
+	/* a command; if it ends with a blank it needs arguments, so it is put into the input line */
 	const char *text;
 	int draft;  /* 1: put it into the input line in any case */
 	int act;    /* enum act */

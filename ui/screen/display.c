@@ -1,18 +1,17 @@
 /* ui/screen/display.c - a terminal that shows a grid of cells: opening, closing, modes, clipboard. display_show.c
  * draws.
  *
- * ncurses computes changes and control sequences. What it does not decide is decided here:
+ * ncurses computes changes and control sequences, with these exceptions:
  *
- * - start: newterm(), because initscr() exits on unsuitable terminals. A terminal unknown to terminfo is treated
- *   as an xterm or vt100.
- * - signals: newterm() installs handlers; the previous ones are restored at once.
- * - keys: keypad mode off and raw mode, so all bytes reach ui/screen/keys.c, those of Ctrl-C and Ctrl-Z too.
- * - widths: if the C library and char_width() disagree about a character's width, a replacement is shown (is_showable()),
- *   because the rest of the row would be shifted.
- * - size: taken from the grid, so that picture and size change together.
+ *     start: newterm(), because initscr() exits on unsuitable terminals. A terminal unknown to terminfo is
+ *         treated as an xterm or vt100;
+ *     signals: the handlers that newterm() installs are replaced by the previous ones at once;
+ *     keys: raw mode without keypad mode, so that ui/screen/keys.c gets all bytes, also Ctrl-C and Ctrl-Z;
+ *     widths: if the C library and char_width() disagree about a character's width, a replacement is drawn,
+ *         because otherwise the rest of the row would be shifted;
+ *     size: taken from the grid, so that picture and size change together.
  *
- * Bytes reach the terminal through ncurses, or as fixed strings through display_say(). Both write at once, so the
- * order of calls is kept. After the terminal is lost, all functions do nothing. */
+ * After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"
 
 #include <term.h>

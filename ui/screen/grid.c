@@ -1,9 +1,8 @@
 /* ui/screen/grid.c - the screen as cells: writes text into cells, and dumps them as text.
  *
- * Always true for a grid, so that a row can be read from left to right:
- *   - A cell of width 2 is followed by its right half (width 0, cp 0, same style). There are no other right halves.
- *   - Every other cell has one code point of width 1 and at most CLEAN_MARKS_MAX combining marks, without gaps.
- *   - char_width() knows every code point. */
+ * Always true for a grid, so that a row can be read from left to right: a cell of width 2 is followed by its right
+ * half (width 0, code point 0, same style), and there are no other right halves. Every other cell has one code
+ * point of width 1 and at most CLEAN_MARKS_MAX combining marks. char_width() knows every code point. */
 #include "ui/screen/grid.h"
 #include "ui/text/text.h"
 

@@ -39,7 +39,7 @@ enum style {
 	ST_PROMPT,   /* prompt of the input line */
 	ST_EVICTED,  /* evicted words */
 	ST_METER,    /* filled part of a meter */
-	/* first of PARTS_OF_CACHE colours for parts of the KV cache; this one is for pinned tokens */
+	/* first of PARTS_OF_CACHE colours for regions of the KV cache; this colour is for pinned tokens */
 	ST_PART,
 	ST_HEAT = ST_PART + 4, /* first of HEATS steps of a heat map, from little to much */
 	ST_COUNT = ST_HEAT + 8
@@ -77,9 +77,8 @@ struct area {
 struct area area_of(struct grid *);
 struct area area_part(const struct area *, int x, int y, int w, int h); /* clipped to the area */
 void area_clear(const struct area *, unsigned style);
-/* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Terminals
- * disagree about the width of emoji sequences. So U+200D and variation selectors after emoji are left out, and a
- * skin colour after an emoji becomes blanks. */
+/* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Emoji
+ * sequences are drawn as their single emoji, because terminals disagree about the width of a sequence. */
 int area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
 int area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

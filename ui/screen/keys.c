@@ -1,22 +1,12 @@
-/* ui/screen/keys.c - decodes a terminal's bytes to keys: pastes, timeouts, sequences to skip. keys_decode.c decodes
- * single keys.
- *
- * What is recognised, in this order:
- *
- *   paste       ESC[200~ ... ESC[201~: everything between is pasted text
- *   CSI         ESC [ parameters final: arrows and named keys with xterm's modifiers (1;5A, 3;2~); F keys of xterm,
- *               Linux console (ESC[[A) and rxvt (11~, 3^, 3$); any key as 27;MODS;CODE~ or CODE;MODSu; mouse
- *               (<0;1;1M); focus (I, O)
- *   SS3         ESC O final: arrows, F1-F4, the numeric pad
- *   strings     ESC ] P X ^ _ up to BEL or ESC \: answers of the terminal; dropped
- *   Alt         ESC and any other character; ESC ESC [ ... as rxvt sends it
- *   all else    control characters, UTF-8
+/* ui/screen/keys.c - splits the bytes of a terminal into keys and pastes, and skips unknown sequences.
+ * keys_decode.c decodes single keys.
  *
  * An unknown sequence is skipped to its end and reported as K_UNKNOWN, so that none of its letters gets into the
- * input line. A control character inside a sequence ends it and is a key itself: Ctrl-C and Enter always work.
+ * input line. Answers of the terminal (ESC ] ... BEL and similar strings) are dropped. A control character inside
+ * a sequence ends it and is a key itself, so Ctrl-C and Enter always work.
  *
  * An incomplete sequence is kept in `held` and decoded with the next bytes, so keys do not depend on how the bytes
- * were split between reads. A sequence that stays incomplete is ended by a timeout (wait_of()). */
+ * were split between reads. After a timeout (wait_of()) it is decoded as it is. */
 #include "ui/screen/keys_private.h"
 
 #include <float.h>

@@ -41,9 +41,8 @@ struct key {
 };
 typedef void key_fn(const struct key *, void *ud);
 
-/* The input may be split anywhere. After a lone ESC, KEYS_ESC seconds pass before it counts as the Esc key. If the
- * terminal has never marked a paste, KEYS_BURST or more bytes at once with a line break before their end count as
- * a paste. Ctrl-J is K_ENTER with KEY_CTRL, Alt-Enter is K_ENTER with KEY_ALT. */
+/* Limits of decoding. A lone ESC counts as the Esc key after KEYS_ESC seconds. From a terminal that does not mark
+ * pastes, KEYS_BURST or more bytes at once with a line break inside count as a paste. */
 #define KEYS_ESC 0.025
 enum { KEYS_BURST = 32, KEYS_PASTE_MAX = 16 << 20, KEYS_SEQ_MAX = 64 };
 struct keys {
@@ -55,7 +54,7 @@ struct keys {
 	unsigned char marks_pastes; /* 1: the terminal has marked a paste */
 	char string[32];
 	unsigned char n_string; /* length of string[], the first bytes of a control string */
-	/* in a paste: after_cr: 1: skip a line feed; matched: bytes of the end mark seen */
+	/* in a paste: after_cr: 1 = the last byte was CR, so skip a line feed; matched: bytes of the end mark seen */
 	unsigned char after_cr, matched;
 };
 void keys_free(struct keys *);

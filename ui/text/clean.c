@@ -1,31 +1,22 @@
-/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output.
+/* ui/text/clean.c - makes untrusted text safe to show, in one pass: bytes to code points to output. Options:
+ * CLEAN_LINE makes one line of it; CLEAN_SHOW shows invisible characters.
  *
- * What happens to each kind of input (CLEAN_LINE: the output is a single line; CLEAN_SHOW: invisible characters are
- * shown):
+ *     Bytes that are not UTF-8, noncharacters, private use: U+FFFD, one for each maximal bad part.
+ *     Unassigned code points (chars.c) and direction controls: their code, <U+202E>.
+ *     Line ends (\n, \r, \r\n, U+0085, U+2028, U+2029): \n; with CLEAN_LINE shown as ^J, ^M, <85>, <U+2028>.
+ *     \t: spaces up to the next multiple of 8 columns; with CLEAN_LINE ^I.
+ *     Other control characters: ^A, ^?, <80>.
+ *     Invisible characters: dropped; with CLEAN_SHOW their code.
+ *     U+200C, U+200D (joiners): kept between letters of scripts that join (Arabic); U+200D also between emoji;
+ *         elsewhere treated as invisible.
+ *     Variation selectors: kept after an emoji, before U+20E3 and on Mongolian letters; elsewhere invisible.
+ *     Combining marks: at most four on one base; without a base on a dotted circle, U+25CC.
+ *     A line over 64 KiB: broken with \n; with CLEAN_LINE cut with an ellipsis.
  *
- *   bytes that are not UTF-8       U+FFFD for each maximal bad part (overlong, surrogate, > U+10FFFF, cut off)
- *   noncharacters, private use     U+FFFD
- *   unassigned (see chars.c)       its code: <U+0378>
- *   \n                             kept                                with CLEAN_LINE: ^J
- *   \r, \r\n, U+0085 2028 2029     \n                                  with CLEAN_LINE: ^M, ^M^J, <85>, <U+2028>
- *   \t                             spaces up to the next multiple of 8 columns        with CLEAN_LINE: ^I
- *   other C0, DEL                  ^A ... ^_ ^@ ^?
- *   C1, U+0080-009F                <80> ... <9F>
- *   direction controls             the code: <U+202E>
- *   invisible characters           dropped; with CLEAN_SHOW the code: <U+200B>
- *   U+200C U+200D (joiners)        kept between letters of scripts that join (Arabic); U+200D kept between emoji;
- *                                  elsewhere treated as invisible
- *   U+FE0F                         kept after an emoji, and between a digit and U+20E3; elsewhere invisible
- *   other variation selectors      Mongolian ones kept on letters that join; elsewhere treated as invisible
- *   combining marks                at most four on one base; a mark without a base is put on a dotted circle, U+25CC
- *   a line over 64 KiB             broken with \n                      with CLEAN_LINE: cut with an ellipsis
- *   all else                       kept
+ * Dropped and replaced characters are counted, and the program tells the user the counts.
  *
- * Dropped and replaced characters are counted. The program tells the user the counts, so nothing is hidden silently.
- *
- * For every input (tested): the output does not depend on how the input was cut into parts, and cleaning twice gives
- * the same as cleaning once. To achieve this, a joiner is held back until the next character is known, and dropped
- * characters change no state. */
+ * The output does not depend on how the input was cut into parts, and cleaning twice gives the same as cleaning
+ * once. Therefore a joiner is held back until the next character is known. */
 #include "ui/text/text.h"
 #include "ui/ui.h"
 

@@ -2,7 +2,7 @@
  *
  * Model output, documents, file names, GGUF metadata, session titles and error texts of libraries are untrusted:
  * their bytes could move the cursor, change the clipboard, reorder a line or hide text. They may reach a terminal,
- * stdout, a title or a log only through clean_text() or clean_line(). clean.c lists the replacements. */
+ * stdout, a title or a log only through clean_text() or clean_line(), whose replacements are listed in clean.c. */
 #ifndef WEIR_TEXT_H
 #define WEIR_TEXT_H
 
@@ -27,7 +27,7 @@ struct clean {
 	struct clean_found found;
 	/* private */
 	int32_t cp; /* code point being decoded */
-	/* need: missing bytes of the character being decoded; lo, hi: bounds of the next one */
+	/* UTF-8 decoding: need: missing bytes of the character; lo, hi: bounds of the next byte */
 	unsigned char need, lo, hi;
 	unsigned char after; /* kind of the last written character */
 	unsigned char marks; /* combining marks on the last written character */
@@ -49,8 +49,8 @@ uint64_t clean_describe(const struct clean_found *, struct str *out);
 /* Clean a whole string and append it as one line. For messages, file names, titles in lists. */
 void clean_line(const char *in, size_t n, struct str *out);
 
-/* Return the columns of a code point: 1 or 2; 0 if it combines with the character before; -1 if it never occurs in
- * clean text, and for '\n'. */
+/* Return how many columns a code point takes: 1 or 2; 0 if it combines with the character before; -1 for '\n', and
+ * for code points that are never in clean text. */
 int char_width(int32_t cp);
 /* Columns of clean text s[n]. */
 size_t text_width(const char *s, size_t n);
@@ -63,7 +63,7 @@ struct wrap {
 	/* private */
 	size_t gap; /* blanks not written yet; dropped at a line's end */
 	struct str word;
-	size_t word_cols;          /* columns of `word`, which is not written yet because it may not fit */
+	size_t word_cols;          /* columns of `word`, which is held back until it is known to fit on the line */
 	unsigned char flows;       /* 1: write the remaining letters of this word at once */
 	unsigned char joined;      /* 1: the last character was a joiner */
 	unsigned char as_is, code; /* as_is: 1: do not wrap this line; code: 1: inside a fenced code block */

@@ -1,11 +1,11 @@
 /* ui/text/wrap.c - word wrap for text that arrives in parts.
  *
- * A terminal breaks a line after any letter; here a word that does not fit begins a new line. Written text is never
- * changed and the cursor is never moved, so this works on any terminal. Letters are written as they come, except
- * near the end of a line: there a word is held back until it is known to fit.
+ * Letters are written as they come, except near the end of a line: there a word is held back until it is known to
+ * fit. A word that does not fit begins a new line. Written text is never changed and the cursor is never moved, so
+ * this works on any terminal.
  *
- * Words longer than WORD_MAX (web addresses), code (fenced or indented) and tables are not wrapped. The terminal
- * breaks them without a newline, so copying from the screen gives the original text. */
+ * Words longer than WORD_MAX (web addresses), code and tables are not wrapped: the terminal breaks them without a
+ * newline, so that text copied from the screen is the original. */
 #include "ui/text/text.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* ui/transcript/lines.h (private to lines.c, markdown*.c and punycode.c) - the steps of laying out a paragraph.
+/* ui/transcript/lines.h (private to lines.c, markdown*.c and punycode.c) - functions that lay out a paragraph.
  *
- * A paragraph is collected at the end of struct lines' text, with a list of spans (byte ranges that have one style).
- * wrap_next() then cuts it into lines, and lines_put() makes a line's runs from the spans. */
+ * First its text is appended to struct lines, with a list of spans (byte ranges that have one style). Then
+ * wrap_next() cuts the text into lines, and lines_put() adds each line with the styles of the spans. */
 #ifndef WEIR_LINES_H
 #define WEIR_LINES_H
 
@@ -18,8 +18,8 @@ struct spans {
 	size_t n, cap;
 };
 
-/* Append styled text to a paragraph. source: offset of the same text in the message, or NO_SOURCE if it is not in
- * it. */
+/* Append styled text to a paragraph. source: offset of the same text in the message; NO_SOURCE for text that is
+ * not in the message, such as a bullet. */
 void spans_add(struct lines *l, struct spans *s, const char *text, size_t n, unsigned style, uint32_t source);
 
 /* Find the longest line in p[at..end), at < end, that fits `width` columns: p[at..*stop), which is *cols columns
@@ -57,16 +57,16 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 
 /* Offset of the newline that ends the line at `at`, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
-/* Find the end of the piece (a part that can be parsed separately) that begins at `from`. *whole: 1 = later text
- * cannot change it. *fence: 1 = a code fence begins here instead. scan: state of the last call for this piece, so
- * that each line is read once while the text grows; NULL: none. */
+/* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately.
+ * *whole: 1 = later text cannot change it. *fence: 1 = a code fence begins here instead. scan: state of the last
+ * call for this piece, so that growing text is read once; may be NULL. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
 /* 1 if a piece has so many marks, columns or levels that it cannot be real text. It must not be given to md4c,
  * whose time is not linear then. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy of a piece that md4c parses. Colons after brackets are replaced, so that there are no link definitions,
- * and stars in products (2*3*4), so that these are not emphasis. Dashes that md4c requires are added to tables.
- * md4c 0.4.8 reads beyond the end, so zeros follow, and every pointer that it reports is checked. */
+/* The copy of a piece that md4c parses, changed so that md4c finds no link definitions (colons after brackets are
+ * replaced), no emphasis in products (2*3*4), and tables whose dashes are incomplete. md4c 0.4.8 reads beyond the
+ * end, so zeros follow, and every pointer that it reports is checked. */
 struct piece {
 	char *p;
 	size_t n;
@@ -80,8 +80,8 @@ void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
 /* Return the offset in the text of byte p of the copy; SIZE_MAX = the byte was added. */
 size_t piece_source(const struct piece *, const char *p);
-/* md4c has reported n bytes at p of the copy. Return how many of them are in the text; *skip: how many bytes after
- * those were added. */
+/* md4c has reported n bytes at p of the copy. Return how many of them come from the text; *skip: how many added
+ * bytes follow them. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the stand-ins by the original characters. */
 void piece_unpatch(char *p, size_t n);

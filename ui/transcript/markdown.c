@@ -1,9 +1,9 @@
-/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with md4c,
- * and turns md4c's events into lines.
+/* ui/transcript/markdown.c - lays out Markdown: cuts the text into pieces (markdown_pieces.c), parses each with
+ * md4c, and turns md4c's events into lines.
  *
- * Deliberate differences from CommonMark. HTML is plain text. Link definitions are plain text, too: they would act across
- * pieces, hide text, and let a few bytes expand to many. A blank line is shown exactly where the text has one. A line
- * break after a short line is kept, because models mean it. */
+ * It differs from CommonMark on purpose. HTML and link definitions are shown as plain text: link definitions could
+ * hide text or expand to much text. A blank line is shown exactly where the text has one. A line break after a
+ * short line is kept, because models mean it. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 

@@ -1,6 +1,5 @@
-/* ui/transcript/markdown_blocks.c - lays out Markdown blocks: bars and bullets in front of the text, code, tables, rules.
- *
- * An empty line is drawn before a block if the source has one there. */
+/* ui/transcript/markdown_blocks.c - lays out Markdown blocks: quote bars and bullets before the text, code,
+ * tables, rules. An empty line is drawn before a block if the source has one there. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 

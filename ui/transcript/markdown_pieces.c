@@ -1,9 +1,10 @@
-/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced code.
+/* ui/transcript/markdown_pieces.c - cuts Markdown into pieces that can be parsed separately, and finds fenced
+ * code.
  *
- * A piece ends at a blank line before an unindented line, and at fenced code of the top level, which md4c never sees. So
- * only the last piece of a text that grows is parsed again, and the parts of md4c that are not linear get at most
- * PIECE_MOST bytes. A piece that is full of marks is shown as plain text. Cuts depend on whole lines only, so that they
- * do not depend on the sizes in which the text arrives. */
+ * A piece ends at a blank line before an unindented line, and where fenced code begins or ends; md4c does not see
+ * the code. So only the last piece of a text that grows is parsed again. Pieces have at most PIECE_MOST bytes,
+ * because parts of md4c are not linear, and a piece that is full of marks is shown as plain text. Cuts depend on
+ * whole lines only, not on the sizes in which the text arrives. */
 #include "ui/transcript/lines.h"
 #include "engine/base/utf8.h"
 

@@ -1,8 +1,8 @@
 /* ui/transcript/markdown_private.h (private to markdown*.c) - the state of laying out Markdown.
  *
- *     markdown.c          pieces, fences, events of md4c
- *     markdown_inline.c   words, emphasis, links
- *     markdown_blocks.c   paragraphs, lists, quotes, code, tables, rules */
+ *     markdown.c:         pieces, fences, events of md4c;
+ *     markdown_inline.c:  words, emphasis, links;
+ *     markdown_blocks.c:  paragraphs, lists, quotes, code, tables, rules. */
 #ifndef WEIR_MARKDOWN_PRIVATE_H
 #define WEIR_MARKDOWN_PRIVATE_H
 

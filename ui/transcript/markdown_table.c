@@ -1,7 +1,8 @@
 /* ui/transcript/markdown_table.c - lays out Markdown tables, with wrapped cells.
  *
- * If a table is too wide, its widest columns are narrowed first, each down to its longest word (at most WORD_MOST columns).
- * If that is not enough, the cells of a row are written below each other, all but the first indented. */
+ * A table that is too wide gets narrower columns, the widest first, each down to its longest word (at most
+ * WORD_MOST columns). If that is not enough, each row is written as a list: its cells below each other, all but
+ * the first indented. */
 #include "ui/text/text.h"
 #include "ui/transcript/lines.h"
 

@@ -1,10 +1,9 @@
-/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors. Long ones are split in parts.
+/* ui/transcript/transcript.c - the entries of the transcript: messages, notices and errors. A long message is
+ * split into several entries.
  *
- * Only visible entries are laid out. Their lines are kept until the width changes or they take too much memory. For
- * other entries the number of rows is estimated, to show percentages and "lines below". While an answer grows, only its
- * unfinished end is laid out again (struct growth).
- *
- * Rows of an entry: its text, a faint note, and an empty row. */
+ * Only visible entries are laid out. Their lines are kept until the width changes or they take too much memory.
+ * For other entries the number of rows is estimated, to show percentages and "lines below". While an answer grows,
+ * only its unfinished end is laid out again (struct growth). */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/text/text.h"

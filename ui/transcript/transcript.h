@@ -19,21 +19,23 @@ size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_
 void transcript_append(struct transcript *, const char *piece, size_t n);
 /* end the last entry; note: faint line below it, or NULL */
 void transcript_end(struct transcript *, const char *note);
-/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = transcript_text_lens() ignores
- * such entries before this one. */
+/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that
+ * of earlier entries, so transcript_text_lens() ignores those. */
 void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
 /* Remove all entries, also notices, after the first n messages. Does nothing if there are fewer messages. */
 void transcript_cut(struct transcript *, size_t n);
-/* Only the first n messages keep their numbers. Later ones stay visible but get no lens (marks of evicted words). */
+/* Only the first n messages still belong to the conversation. Later ones stay visible, but without marks of
+ * evicted words. */
 void transcript_messages_end(struct transcript *, size_t n);
-/* Set which words of a message are evicted; they are dimmed. message: index among the messages. span: byte ranges
- * of its original text; n = 0: no word is. */
+/* Dim the evicted words of a message. message: index among the messages. span: byte ranges of its original text; n
+ * = 0: nothing is evicted. */
 void transcript_lens(struct transcript *, size_t message, const struct ui_span *, size_t n);
-/* Set which words of a growing file's text are evicted. The ranges begin at its byte `from`; all earlier text is
+/* Dim the evicted words of a growing file's text. The ranges begin at its byte `from`; all earlier text is
  * evicted. */
 void transcript_text_lens(struct transcript *, size_t from, const struct ui_span *, size_t n);
-/* Add how surprising a growing file's text is to the model, from its byte `from` on, as levels 0 to 3. */
+/* Tint the sentences of a growing file's text, from its byte `from` on, by how surprising they are to the model:
+ * levels 0 to 3. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
 /* Show or hide the gutter: a bar before each row, in the colour of the cache region that has most of the row's
  * text. */
@@ -55,8 +57,8 @@ uint64_t transcript_place(const struct transcript *);
 void transcript_go(struct transcript *, uint64_t place);
 /* Store a copy of an answer's sources. message: index of its question; SIZE_MAX = the last question. */
 void transcript_sources(struct transcript *, size_t message, const struct ui_source *, size_t n);
-/* A turn is a question with all entries up to the next question. Its number is 1 + the index of the question's
- * entry; 0 = none. transcript_turn(): return the turn whose answer is visible, else the last turn. */
+/* A turn is a question with all entries up to the next question. It is named by 1 + the index of the question's
+ * entry. transcript_turn(): return the turn whose answer is visible, else the last turn; 0 = none. */
 size_t transcript_turn(const struct transcript *);
 size_t transcript_last_turn(const struct transcript *);
 /* Sources of a turn; returns their number. */
@@ -64,25 +66,26 @@ size_t transcript_turn_sources(const struct transcript *, size_t turn, const str
 /* Return the number, from 1, of the source at column x of screen row y ("[1] report.pdf, page 3"), else of the
  * first source in that row; 0 = none. *turn: the turn of that source. */
 size_t transcript_source_at(struct transcript *, int x, int y, size_t *turn);
-/* Return how screen row y continues the row above: 0 = not at all; 1 = after a blank; 2 = inside a word. */
+/* Tell how screen row y continues the row above, to join wrapped lines: 0 = not at all; 1 = after a blank; 2 =
+ * inside a word. */
 int transcript_row_continues(struct transcript *, int y);
-/* Do not follow new text until transcript_end_follow() is called. 1 if the view was following. */
+/* Stop following new text until transcript_end_follow() is called. 1 if the view was following it. */
 int transcript_hold(struct transcript *);
 int transcript_question(struct transcript *, int step); /* go to the previous (-1) or next (1) question: 1; 0: none */
 
 /* Return the entry that copying and folding apply to: the question that the user jumped to, else the last visible
  * entry. */
 size_t transcript_focus(const struct transcript *);
-/* Fold or unfold the entry of transcript_focus(). But if the user jumped to no question, and folded entries are
- * visible, unfold the last of these. */
+/* Fold or unfold the entry of transcript_focus(). Exception: if folded entries are visible and the user jumped to
+ * no question, unfold the last of them. */
 void transcript_fold(struct transcript *);
 void transcript_fold_last(struct transcript *);       /* fold the last entry */
 int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at that row: 1; 0: none */
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 
-/* Search for words and mark the matches; case matters if the pattern has capitals. step: 1 = go to the next match,
- * -1 = to the previous, wrapping around; 0 = search while typing: stay at the current match if it still matches.
+/* Search for words and mark the matches; case matters if the pattern has capitals. step: 1 or -1 = go to the next
+ * or previous match, around the end; 0 = the user is still typing: stay at the current match if it still matches.
  * Returns the number of matches; *at: the current one, from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at); /* NULL: remove the marks */
 

@@ -1,8 +1,8 @@
 /* ui/transcript/transcript_find.c - searches the transcript.
  *
- * The text of each entry is searched once, and further text when it arrives. A blank in the pattern matches any white
- * space, also line breaks and quote bars. Markdown marks inside a match are skipped, so that words are found as they look
- * on the screen. A match may begin in one part of a long text and end in the next. */
+ * The text of each entry is searched once, and later text when it arrives. A blank in the pattern matches any
+ * white space, also line breaks and quote bars. Markdown marks inside a match are skipped, so that words are found
+ * as they look on the screen. A match may continue from one entry of a split message to the next. */
 #include "ui/transcript/transcript_private.h"
 
 #include "ui/screen/widgets.h"

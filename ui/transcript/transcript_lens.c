@@ -1,6 +1,5 @@
-/* ui/transcript/transcript_lens.c - dims the words that are no longer in the KV cache.
- *
- * The cache's report has byte ranges of the original texts. They are mapped to the filtered text when an entry is drawn. */
+/* ui/transcript/transcript_lens.c - dims the words that are no longer in the KV cache. Their byte ranges in the
+ * original text are mapped to the filtered text when an entry is drawn. */
 #include "ui/transcript/transcript_private.h"
 
 #include <stdlib.h>

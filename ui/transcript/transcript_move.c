@@ -1,6 +1,6 @@
-/* ui/transcript/transcript_move.c - which rows of the transcript are visible: scrolling, jumping to questions, folding.
- *
- * A position is an entry and an offset in its text, so that it stays valid when the width changes or text is added. */
+/* ui/transcript/transcript_move.c - which rows of the transcript are visible: scrolling, jumping to questions,
+ * folding. A position is an entry and an offset in its text, so that it stays valid when the width changes or text
+ * is added. */
 #include "ui/transcript/transcript_private.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* ui/transcript/transcript_private.h (private to transcript*.c) - the state of the transcript.
  *
- *     transcript.c         entries; splits long texts
- *     transcript_layout.c  number of rows of each entry
- *     transcript_move.c    visible rows, scrolling
- *     transcript_draw.c    drawing
- *     transcript_lens.c    evicted words
- *     transcript_find.c    search
- *     transcript_sources.c sources of answers
- *     transcript_copy.c    text for the clipboard */
+ *     transcript.c:        entries; splits long texts;
+ *     transcript_layout.c: number of rows of each entry;
+ *     transcript_move.c:   visible rows, scrolling;
+ *     transcript_draw.c:   drawing;
+ *     transcript_lens.c:   evicted words;
+ *     transcript_find.c:   search;
+ *     transcript_sources.c: sources of answers;
+ *     transcript_copy.c:   text for the clipboard. */
 #ifndef WEIR_TRANSCRIPT_PRIVATE_H
 #define WEIR_TRANSCRIPT_PRIVATE_H
 
@@ -15,7 +15,8 @@
 #include "ui/transcript/transcript.h"
 #include "ui/text/text.h"
 
-/* How much of a byte range is in the cache. The range ends at byte `end` of the entry's filtered text. */
+/* How much of a byte range is in the KV cache. It begins at the end of the previous range, and ends at byte `end`
+ * of the filtered text. */
 /* part: as in struct ui_span */
 struct kept {
 	uint32_t end;
@@ -41,8 +42,8 @@ struct entry {
 		struct code colours;
 	} from;
 	unsigned char gap; /* 1: an empty row before the next part */
-	/* Where a long text can be cut. whole: the end of its complete Markdown blocks; open: the code block that
-	 * is open there; line: the beginning of its last line. */
+	/* Where a long text can be cut into entries. whole: end of the last complete Markdown block; open: the
+	 * code block that is open there; line: beginning of the last line. */
 	size_t whole;
 	struct open open;
 	struct piece_scan scan; /* scan of the block after it */
@@ -52,12 +53,13 @@ struct entry {
 		int behind_code;
 	} line;
 
-	/* The layout of the first laid_n bytes. laid: the transcript's stamp at that time; 0 = never laid out. */
+	/* Layout of the first laid_n bytes. laid: value of the transcript's counter at that time; 0 = not laid
+	 * out. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows, counted at stamp `counted`. Kept when the lines are freed. */
+	/* Number of rows when the transcript's counter was `counted`. Kept when the lines are freed. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
@@ -99,9 +101,8 @@ struct transcript {
 	int dirty;
 	uint64_t stamp; /* incremented when all lines must be laid out again */
 
-	/* The first visible row: line `line` of entry `top`. Line numbers change with the width, so the position
-	 * is stored in `source`, too: as an offset in the text (behind = 0), or as a number of rows after the text
-	 * (behind = 1). */
+	/* The first visible row is line `line` of entry `top`. Because line numbers change with the width, the row
+	 * is also stored as `source`: an offset in the text, or with behind = 1 a number of rows after the text. */
 	int follow;
 	size_t top, line;
 	uint32_t source;
