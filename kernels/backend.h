@@ -1,8 +1,8 @@
 /* kernels/backend.h - tensor operations on the CPU or a GPU behind one table of functions: the only header of
  * kernels/ that engine/ includes.
  *
- * A backend is a table of about forty operations, each a step of a transformer layer. Every entry is set. One
- * thread at a time uses a backend; the CPU backend runs a thread pool of its own.
+ * A backend is a table of about forty operations, each a step of a transformer layer; no entry is NULL. Only one
+ * thread at a time may use a backend. The CPU backend has a thread pool of its own.
  *
  * Terms:
  * - Plane: the keys, or the values, of one layer, [n_kv_head * cap][head_dim]. Slot s of KV head h is row h * cap +
@@ -11,17 +11,14 @@
  * - Group: the n_head / n_kv_head query heads that share a KV head.
  * - Shapes are [rows][cols]. "host": the caller's memory, read before the call returns.
  *
- * Errors:
- * - Operations return nothing. The first failure sets be->failed and be->err.
- * - After a failure operations do nothing until sync() reports and clears it. So a forward pass is straight-line
- *   code with one check per step.
- * - Every call checks its operands. A text "internal: ..." is a mistake of the caller; all other texts are for the
- *   user.
+ * Errors: operations return nothing. The first failure sets be->failed and be->err; later operations do nothing until
+ * sync() reports the failure and clears it. So a forward pass is straight-line code with one check per step. Every
+ * call checks its operands. An error that begins with "internal:" is a mistake of the caller; all other errors are
+ * for the user.
  *
- * Results:
- * - CPU: the bits of an output element do not depend on the number of threads or on the other tokens of the call.
- * - Device: the same calls give the same bits. A product of many tokens is summed in another order than a product
- *   of one. */
+ * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
+ * the call. A device gives the same bits for the same calls, but it sums a product of many tokens in another order
+ * than a product of one. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -132,10 +129,9 @@ struct matmul_glu {
 	enum activation act;
 };
 
-/* Short convolution of every column over the tokens: sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t] for token
- * t, added in this order. `state` has the u of the tokens before the call.
- * - Gated (LFM2): u = B * x and out = C * sum.
- * - Plain: u is the input and out = silu(sum + bias). */
+/* Short convolution of every column over the last `taps` tokens. u[t] is the convolution's input at token t: sum =
+ * w[0] u[t - taps + 1] + ... + w[taps - 1] u[t], added in this order. `state` has the u of the tokens before the
+ * call. Gated (LFM2): u = B * x and out = C * sum. Plain: u is the operation's input and out = silu(sum + bias). */
 struct short_conv {
 	struct tensor *out; /* f32 [>= n][cols] */
 	/* Gated: f32 [>= n][3 * cols], for each token B, C and x. Plain: f32 [>= n][cols], for each token u. */
@@ -184,20 +180,18 @@ struct attn_part {
 	int32_t n_slots; /* slots of the part */
 	/* how many slots at the end of the list are a random sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
-	/* If the predicate is false, the part is skipped. Conditions for a call with predicates: n is 1, there are at
-	 * most 16 parts, and there is no window. At least one part is not skipped. With a probe, the slots of parts
-	 * with a predicate are among the first `skip` slots of the call. (Slots of skipped parts count in `skip`,
-	 * too.) */
+	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most
+	 * 16 parts, and at least one part that is not skipped. If it also has a probe, all slots of parts with a
+	 * predicate must be among the first `skip` slots of the call (skipped parts included). */
 	struct predicate when;
 };
 
-/* Gated delta rule. A value head has a state S [key_dim][value_dim]; a token decays S, corrects it at the token's
- * key k and reads it with the query q:
+/* Gated delta rule. A value head has a state S [key_dim][value_dim]. A token decays S, corrects it at the token's key
+ * k, and reads it with the query q: S = exp(decay * softplus(alpha + dt)) S; then S += k (sigmoid(beta) (v - S^T
+ * k))^T; then out = S^T q / sqrt(key_dim).
  *
- *     S = exp(decay * softplus(alpha + dt)) S      S += k (sigmoid(beta) (v - S^T k))^T      out = S^T q / sqrt(key_dim)
- *
- * q and k are scaled to length 1. Value head h uses the query and key of key head h % n_key_head, or, if
- * `grouped`, of key head h / (n_value_head / n_key_head). */
+ * q and k are scaled to length 1. Value head h uses the query and key of key head h % n_key_head, or, if `grouped`,
+ * of key head h / (n_value_head / n_key_head). */
 struct delta_rule {
 	struct tensor *out; /* f32 [>= n][n_value_head * value_dim] */
 	/* f32 [>= n][2 * n_key_head * key_dim + n_value_head * value_dim]: queries, keys, values */
@@ -211,12 +205,9 @@ struct delta_rule {
 };
 enum { DELTA_KEY = 256 };
 
-/* State space (Mamba-2). A head has a state S [state_dim][head_dim]; with dt = softplus(step + bias), a token
- * decays S, adds its input x and reads the sum:
- *
- *     S = exp(decay * dt) S + b (dt x)^T           out = S^T c + skip * x
- *
- * Head h uses b and c of group h / (n_head / n_group). */
+/* State space (Mamba-2). A head has a state S [state_dim][head_dim]. With dt = softplus(step + bias), a token decays
+ * S and adds its input x: S = exp(decay * dt) S + b (dt x)^T. Then out = S^T c + skip * x. Head h uses b and c of
+ * group h / (n_head / n_group). */
 struct state_space {
 	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
 	/* f32 [>= n][n_head * head_dim + 2 * n_group * state_dim]: x, b, c of a token */
@@ -232,13 +223,13 @@ enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
 
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
-/* Measures attention during attn(): how much each slot got (mass), and over how many slots it spread. p is the
- * softmax probability of a slot for one token and one query head. The call's slots are numbered through its parts in
- * order; column c of mass is slot number skip + c. */
+/* Measures attention during attn(): how much each slot gets (mass), and over how many slots a query's attention is
+ * spread. p is the softmax probability of a slot for one token and one query head. The call's slots are numbered
+ * through its parts in order; column c of mass is slot number skip + c. */
 struct attn_probe {
-	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]. NULL = not wanted. rows = n_kv_head, or
-	 * 1 if whole_layer. For each token, the p of the heads of a group (or of all heads) are reduced to one
-	 * number. weight[token] times this number is added to the slot's column, in token order. */
+	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL
+	 * = not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of all heads
+	 * of a group (whole_layer: of all heads), reduced to one number. */
 	struct tensor *mass;
 	/* Initial values of the sums, of the same shape as mass but another tensor. NULL = the sums start from
 	 * mass. With `from`, mass is only written, so a failed call leaves the old sums intact. The columns of the
@@ -282,29 +273,26 @@ struct attn_args {
 	 * arithmetic. A token's result still depends neither on the other tokens of the call nor on the number of
 	 * threads. */
 	int prompt;
-	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. A query's first block
-	 * and the block of its own token must be among them. Needs a single part, which has slot0 = 0, no list and
-	 * no window. */
+	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
+	 * first block and the block of its own token. Needs a single part, which has slot0 = 0, no list and no
+	 * window. */
 	const struct tensor *blocks;
 };
 
-/* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of each block's
- * attention. The result for a query depends only on this query and the keys before it.
+/* Selects which blocks of READ_BLOCK slots each query of a prompt reads in attn(), by an estimate of the attention
+ * that each block gets. A query always reads the first block, the block of its own token and the block before that.
+ * Then blocks are added in descending order of their estimates, until the blocks read have `share` of the sum of all
+ * estimates. (Blocks with estimates within a factor of 2^(1/8) may be added together.) A query with an estimate that
+ * is not finite reads all blocks.
  *
- * - A query always reads the first block, the block of its own token and the block before that.
- * - It then adds blocks in descending order of their estimates, until the blocks read have `share` of the sum of
- *   all estimates. Blocks whose estimates round down to the same power of 2^(1/8) are added together.
- * - A query with an estimate that is not finite reads all blocks.
- *
- * Estimate of a block: e1 + e2. The block of the query's own token needs none. The first READ_FIRST slots of the
- * sequence are not estimated by block: each has exp(scale * q . k).
- * - e1 = exp(scale * q . k) for the key farthest from the block's mean.
- * - e2 estimates the sum of exp(score) over the n other keys as n exp(m + v / 2). m and v are the mean and the
- *   variance of their scores, if dimensions are taken as independent and normal. If v / 2 > log n, the largest
- *   scores decide the sum, and e2 = exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981).
- *
- * MInference (2024), SeerAttention (2024) and XAttention (2025) select for a block of queries at once. Here each
- * query has its own selection, so a token's result does not depend on later tokens. */
+ * The result for a query depends only on this query and the keys before it. MInference (2024), SeerAttention (2024)
+ * and XAttention (2025) select for many queries at once instead. */
+
+/* The estimate of a block is a sum of exp(score), where score = scale * q . k. The key farthest from the block's mean
+ * is computed exactly. The n other keys are estimated as n exp(m + v / 2). m and v are the mean and the variance of
+ * their scores, if the dimensions of keys are independent and normal. If v / 2 > log n, the largest scores decide the
+ * sum, and the estimate is exp(m + sqrt(2 v log n)) (Derrida's random energy model, 1981). The first READ_FIRST slots
+ * of the sequence are computed exactly. */
 struct read_blocks_args {
 	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
 	 * the query reads block b. */
@@ -317,9 +305,9 @@ struct read_blocks_args {
 };
 enum { READ_BLOCK = 64, READ_FIRST = 4 };
 
-/* Scores the keys of one layer for one token, as input of topk(). For each query head: p = softmax of scale * q .
- * k over slots 0 .. n_slots - 1. The p of the heads of a group are reduced to one per slot; out = its natural
- * logarithm. page_scan() does the same with pages (page_bounds()) in place of slots. */
+/* Scores the keys of one layer for one token, as input of topk(). For each query head, p is the softmax of scale * q
+ * . k over slots 0 .. n_slots - 1. out = log(p), where p is first reduced to one number over the query heads that
+ * share a KV head. page_scan() does the same with pages (page_bounds()) in place of slots. */
 struct scan_args {
 	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
 	struct tensor *out;
@@ -337,13 +325,13 @@ struct scan_args {
 	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Copies KV entries from planes in host memory (alloc_host) into a cache of `rows` entries per KV head on the
- * device. Row r of KV head h is row h * rows + r of the smaller planes.
- * - A wanted entry that is in the cache keeps its row.
- * - Every other wanted entry gets a row, found by a clock hand that starts after the last row it filled. First
- *   choice: empty rows, and rows that neither this call nor the call before wanted; prefetches do not count.
- *   Second choice: any row that this call does not want.
- * - A prefetch (`ahead`) uses the first choice only, so it may leave entries without a row. */
+/* Copies KV entries from planes in host memory (alloc_host) into a cache on the device, which has `rows` rows
+ * (entries) per KV head. Row r of KV head h is row h * rows + r of the smaller planes.
+ *
+ * A wanted entry that is in the cache keeps its row. Any other wanted entry gets a row that is empty or that neither
+ * this call nor the call before wanted (prefetches do not count as calls). If there is none, it gets any row that
+ * this call does not want. The search begins after the last row that was filled (clock algorithm). A prefetch
+ * (`ahead`) takes only rows of the first kind, so some of its entries may get no row. */
 struct fetch_args {
 	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
 	/* planes in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
@@ -375,8 +363,8 @@ static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 }
 
 enum topk_order { SLOT_ORDER, BEST_FIRST };
-/* Selects the k slots with the highest scores in each KV head. Ties: the slot with the higher score before pooling
- * wins, then the slot with the higher number. NaN ranks lowest. */
+/* Selects the k slots with the highest scores in each KV head. Of slots with equal scores, the one with the higher
+ * score before pooling (see `pool`) wins, then the one with the higher number. NaN ranks lowest. */
 struct topk_args {
 	struct tensor *slots;       /* output, i32 [n_kv_head][cols >= k + sample] */
 	const struct tensor *score; /* f32 [n_kv_head][cols >= n] */
@@ -387,11 +375,12 @@ struct topk_args {
 	int32_t first, last;   /* number of slots at the beginning and at the end that are always selected ("forced") */
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
 	struct predicate when; /* if false, the outputs are unchanged */
-	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention. The
-	 * sample is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. 0 = no sample.
-	 * - A slot is taken with a probability p proportional to exp(score) (within 1 in 1,000), at most 1.
-	 * - bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k slots, -log(p) for a
-	 *   sampled slot, SAMPLE_NONE in unused columns. Without a sample bias is unused. */
+	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention; 0 = no
+	 * sample. It is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken with
+	 * a probability p, at most 1, that is proportional to exp(score) (within 1 in 1,000).
+	 *
+	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
+	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */
 	int32_t sample;
 	struct tensor *bias;
 };
@@ -400,10 +389,9 @@ struct topk_args {
 /* Copies KV entries from slot to slot of one plane. All sources are read before any slot is written. If two moves
  * have the same target, the later move wins. */
 struct kv_moves {
-	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move);
-	 * target slot; row of `shift` by which the key is rotated (-1 = not rotated). A slot outside of the plane:
-	 * the CPU reports an error; a device skips the move, because its host code cannot read the list.
-	 * Consecutive kv_move calls share one launch on a device. */
+	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move); target
+	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). A move to or from a slot outside of
+	 * the plane is an error on the CPU; a device skips it, because its host code cannot read the list. */
 	const struct tensor *move;
 	int32_t move_row; /* the row of move for KV head 0 */
 	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL for planes
@@ -414,17 +402,15 @@ struct kv_moves {
 };
 
 /* Tells whether a layer's query has turned away from the query for which slots were last selected (the test of
- * RefreshKV).
- * - now[row] = the mean over the query heads of q[q_row].
- * - cosine[0][col] = the cosine of the angle between now[row] and then[row].
- * - flag[0][col] = 1 if the cosine is at most `least`, else 0. */
+ * RefreshKV). now[row] = the mean over the query heads of row q_row of q. cosine[0][col] = the cosine of the angle
+ * between now[row] and then[row]. flag[0][col] = 1 if the cosine is at most `least`, else 0. */
 struct query_drift_args {
 	struct tensor *now;     /* f32 [> row][head_dim] */
 	const struct tensor *q; /* f32 [> q_row][n_head * head_dim] */
 	int32_t q_row, row, n_head, head_dim;
 	struct tensor *flag; /* i32 [1][> col]; NULL = compute only `now` */
-	/* f32 [1][more than col columns]: column col gets the cosine of `now` and `then`; 0 if one of them is zero. Unused
-	 * if flag is NULL. */
+	/* f32 [1][> col]: column col receives the cosine of `now` and `then`; 0 if one of them is zero. Unused if
+	 * flag is NULL. */
 	struct tensor *cosine;
 	int32_t col;
 	/* f32 [> row][head_dim], not the same tensor as `now`: the means at the last selection. Unused if flag is
@@ -633,13 +619,12 @@ enum { BACKEND_ABI = 21 };
  * for a device. Results must not depend on which thread runs which task. */
 void backend_each(struct backend *, void (*fn)(void *arg, int task), void *arg, int n);
 
-/* One row of a 3 x 3 convolution over an image with n_in floats per pixel:
+/* One row of a 3 x 3 convolution over an image with n_in floats per pixel. For all x < n and o < n_out: out[x][o] =
+ * bias[o] + the sum over dy, dx (0 .. 2) and i (0 .. n_in - 1) of in[dy][x + dx][i] * w[dy][dx][i][o].
  *
- *     out[x][o] = bias[o] + sum over dy, dx, i of in[dy][x + dx][i] * w[dy][dx][i][o]        x < n, o < n_out
- *
- * in[0], in[1], in[2] are the rows above, at and below the output row; NULL = a row of zeros. Each has n + 2
- * pixels and begins one pixel to the left of the output. n_out is 16 or 32. bias NULL = zeros. The bits of an
- * element do not depend on n. */
+ * in[0], in[1], in[2] are the rows above, at and below the output row; NULL = a row of zeros. Each has n + 2 pixels
+ * and begins one pixel to the left of the output. n_out is 16 or 32. bias NULL = zeros. The bits of an element do not
+ * depend on n. */
 struct conv3_args {
 	float *out; /* [n][n_out] */
 	const float *in[3], *w, *bias;
@@ -655,11 +640,10 @@ struct conv3_grad_args {
 };
 void conv_row_grad(struct backend *, const struct conv3_grad_args *);
 
-/* A product of float matrices for training: c = alpha a b, or c += alpha a b if `accumulate`:
- *
- *     c[i * c_row + j] = alpha * sum over p of a[i * a_row + p * a_col] * b[p * b_row + j * b_col]        i < m, j < n, p < k
- *
- * The strides allow transposed matrices. m, n, k are 1 or more. c does not overlap a or b. */
+/* A product of float matrices for training: c = alpha a b, or c += alpha a b if `accumulate`. a is m x k, b is k x n,
+ * c is m x n. Element (i, p) of a is a[i * a_row + p * a_col], element (p, j) of b is b[p * b_row + j * b_col],
+ * element (i, j) of c is c[i * c_row + j]; so a and b may be transposed. m, n, k are 1 or more. c does not overlap a
+ * or b. */
 struct gemm {
 	float *c;
 	const float *a, *b;

@@ -1,6 +1,6 @@
-/* kernels/machine.c - measures the machine's memory bandwidth and arithmetic rate, with which the speed of the
- * engine is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. read_sum()
- * and multiply() of the best instruction set level do the work. */
+/* kernels/machine.c - measures the machine's memory bandwidth and arithmetic rate, with which the speed of the engine
+ * is compared. Each measurement opens a thread pool, repeats a pass and keeps the fastest one. The work is done by
+ * read_sum() and multiply() of the best instruction set (fns.h). */
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,13 +1,11 @@
 /* kernels/plugin.c - finds weir-cuda.so and opens the CUDA backend in it. The program does not link to CUDA, so it
  * also runs on machines without CUDA. The plugin is loaded when a GPU is asked for.
  *
- * The file is searched in this order:
- * - the path in the environment variable WEIR_CUDA (for tests); if set, no other place is tried
- * - the folder of the program (`make`)
- * - ../lib/weir from there (`make install`)
+ * If the environment variable WEIR_CUDA is set (for tests), it is the path of the plugin. Otherwise the plugin is
+ * searched in the folder of the program (`make`), then in ../lib/weir from there (`make install`).
  *
- * A loaded plugin is never unloaded: the CUDA runtime and cuBLAS start threads and register handlers, whose code
- * must stay mapped. */
+ * A loaded plugin is never unloaded: the CUDA runtime and cuBLAS start threads and register handlers, whose code must
+ * stay mapped. */
 #include "kernels/plugin.h"
 
 #include <dlfcn.h>

@@ -11,7 +11,7 @@
 enum pretok_kind {
 	PRETOK_GPT2, /* contractions, " ?letters", " ?numbers", " ?symbols" */
 	/* a word is letters with at most one other character before them; newlines belong to the symbols or blanks
-	 * before them */
+	 * that precede them */
 	PRETOK_LLAMA3,
 	PRETOK_SEED,   /* as LLAMA3, but newlines do not join the symbols before them */
 	PRETOK_QWEN35, /* as LLAMA3, but combining marks count as letters */

@@ -108,8 +108,9 @@ void token_ends_add(struct token_ends *e, size_t at)
 	e->at[e->n++] = (uint32_t)at;
 }
 
-/* Return the end offset of the token that begins at offset `at` of the run. SentencePiece encodes a space and a space
- * mark (3 bytes) of the text as the same token, so look at the text to see which one it is. */
+/* Return the end offset of the token that begins at offset `at` of the run (plain text between two special tokens).
+ * SentencePiece encodes a space and a space mark (U+2581, 3 bytes) as the same token, so the text tells which one it
+ * is. */
 static ptrdiff_t token_end(const struct encoder *e, int32_t id, ptrdiff_t at, ptrdiff_t to)
 {
 	char piece[256];

@@ -93,8 +93,9 @@ struct vocab {
 	/* BPE without a list of merges: [n], rank of the merge into each token; the highest score has the lowest
 	 * rank */
 	uint32_t *rank;
-	int add_space;   /* 1 = add a space before the text */
-	int words_apart; /* 1 = no token has a space mark after another character, so words are encoded one by one */
+	int add_space; /* 1 = add a space before the text */
+	/* 1 = no token has a space mark (U+2581) after another character, so words are encoded one by one */
+	int words_apart;
 
 	/* Byte-level BPE only. */
 	const struct pretok *pre;
@@ -105,7 +106,7 @@ struct vocab {
 	double unknown_score;     /* Unigram: score of a character without a token */
 	struct charsmap charsmap; /* Unigram */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
-	uint32_t word_node;       /* WordPiece: the trie's node of the space mark, with which words begin; 0 = none */
+	uint32_t word_node;       /* WordPiece: the trie's node of U+2581, with which words begin; 0 = none */
 	int lowercase;            /* WordPiece: 1 = lower-case the text */
 	int strip_accents;        /* WordPiece: 1 = remove accents */
 
@@ -195,14 +196,14 @@ void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
 
-/* Append the ids of s[0..n), one run of plain text. space: 1 = put a space mark before it. begins: 0 = the run
+/* Append the ids of s[0..n), a run of plain text. space: 1 = put a space mark (U+2581) before it. begins: 0 = the run
  * follows other plain text or a user-defined token. */
 int spm_encode(struct encoder *, const char *s, size_t n, int space);
 int bpe_encode(struct encoder *, const char *s, size_t n);
 int unigram_encode(struct encoder *, const char *s, size_t n, int begins);
 int wordpiece_encode(struct encoder *, const char *s, size_t n);
-/* Return the end of the word that begins at byte i. A word is space marks, if any, and the text up to the next space
- * mark. */
+/* Return the end of the word that begins at byte i. A word is space marks (U+2581), if any, and the text up to the
+ * next space mark. */
 size_t spm_next_word(const char *s, size_t n, size_t i);
 
 /* ---- token_trie.c ---- */

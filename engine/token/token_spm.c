@@ -1,9 +1,9 @@
 /* engine/token/token_spm.c - SentencePiece BPE: merges characters in order of their scores, or by a list of merges
  * (Gemma 4). A character without a token becomes byte tokens. Spaces become U+2581, the space mark.
  *
- * SentencePiece itself encodes the text as a whole. But in most vocabularies (all of Llama) no token has a space mark
- * after another character, so no merge crosses the start of a word. Then encoding word by word gives the same tokens,
- * and the words are short (vocab.words_apart). */
+ * The reference software encodes the text as a whole. But in most vocabularies (all of Llama) no token has a space
+ * mark after another character, so no merge crosses the start of a word. Then encoding word by word gives the same
+ * tokens and is faster (vocab.words_apart). */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>

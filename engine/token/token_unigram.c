@@ -1,10 +1,12 @@
 /* engine/token/token_unigram.c - Unigram (SentencePiece): normalises the text, then cuts each word into the tokens
  * with the highest sum of scores.
  *
- * Normalising replaces texts by the charsmap, invalid bytes by U+FFFD, and spaces by U+2581, the space mark. It can
- * also drop leading, trailing and repeated spaces. The best cut is found by the Viterbi algorithm: for each byte of
- * the word, the best sum of a cut that ends there. Of equal sums, the one with the longer last token wins. A
- * character without a token of its own counts as unknown, with the lowest score of all tokens - 10. */
+ * Normalising replaces texts by a table of the model file (charsmap), invalid bytes by U+FFFD, and spaces by U+2581,
+ * the space mark. It can also drop leading, trailing and repeated spaces.
+ *
+ * The best cut is found by the Viterbi algorithm: for each byte of the word, the best sum of a cut that ends there.
+ * Of equal sums, the one with the longer last token wins. A character without a token counts as unknown; its score is
+ * 10 below the lowest score of all tokens. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>

@@ -1,26 +1,19 @@
-/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch, a low-bit code of keys: 2, 4
- * or 8 bits per value; the same on every backend.
+/* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: a layer's keys in 2, 4 or 8 bits
+ * per value, from which scores are estimated. It is the same on every backend.
  *
- * For each KV head, blocks of SKETCH_BLOCK (256) keys:
+ * A key is about mean + H (scale * (2 code - most)), where most = 2^bits - 1, `mean` is the mean of a block of keys,
+ * and H is the Hadamard transform. Subtracting the mean removes the large offset that keys have in some dimensions. H
+ * spreads the remaining differences evenly over all dimensions. Queries are transformed, too, which leaves dot
+ * products unchanged. The scale is chosen so that dot products are unbiased (RaBitQ, arXiv 2405.12497).
  *
- *     mean of keys (f32 [head_dim]), then a flag (f32), 1 = the mean is of this block's own keys; padded to 64 bytes
- *     256 scales (f16)
- *     16 panels of 16 keys: units of 64 bytes, 16 lanes of 32 bits, lane = key
- *
- * A lane of a unit has 32 / bits codes. Byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ...
- * of the unit. So a shift and a mask give four consecutive values of each of 16 keys: the operand of a byte
- * product.
- *
- *     key ~ mean + H (scale * (2 code - most)), most = 2^bits - 1
- *
- * H is the Hadamard transform; queries are transformed too, which leaves dot products unchanged. Keys have
- * dimensions far from zero. Subtracting the mean removes this offset, and H spreads the remaining differences
- * evenly over the values. The step between codes is the best one for a normal distribution. The scale is |y|^2 /
- * <y, 2 code - most> for the transformed key y, which makes dot products unbiased (RaBitQ, arXiv 2405.12497).
- *
- * A full block is centred by the mean of its own keys. The last block, until it is full, is centred by the mean of
- * the block before it (the first block by 0). So the sketch depends only on the keys, not on how many are added at
- * a time. */
+ * A full block is centred by the mean of its own keys; the last block, until it is full, by the mean of the block
+ * before it (the first block by 0). So the sketch depends only on the keys, not on how many are added at a time. */
+
+/* Layout: for each KV head, blocks of SKETCH_BLOCK (256) keys. A block begins with the mean (f32 [head_dim]) and a
+ * flag (f32; 1 = the mean is of this block's own keys), padded to 64 bytes. Then come 256 scales (f16), then 16
+ * panels of 16 keys. A panel is a sequence of units of 64 bytes: 16 lanes of 32 bits, one lane for each key. A lane
+ * has 32 / bits codes: byte j has, from its low bits up, the codes of values j, j + 4, j + 8 ... of the unit. So a
+ * shift and a mask give four consecutive values of each of the 16 keys, the operand of a byte product. */
 #ifndef WEIR_KEY_SKETCH_H
 #define WEIR_KEY_SKETCH_H
 
@@ -77,7 +70,8 @@ static inline int32_t sketch_blocks(int32_t cap)
 	return (cap - 1) / SKETCH_BLOCK + 1;
 }
 
-/* Step between two codes, in standard deviations of the transformed values */
+/* Step between two codes, in standard deviations of the transformed values; the best step for a normal
+ * distribution. */
 static inline float sketch_step(int32_t bits)
 {
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;

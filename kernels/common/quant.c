@@ -1,7 +1,8 @@
 /* kernels/common/quant.c - weight types: their table, half floats, reference conversions, simple quantisers.
- * quant_unpack32() decodes every block layout: it unpacks 32 weights of any quantised type to small integers,
- * with one scale (and for some types one minimum) per 16. dtype_to_f32() uses it and computes scale * q (+ min),
- * each step rounded to f32, as ggml does. Products use the same integers, so they agree with the conversion. */
+ *
+ * quant_unpack32() decodes every quantised type: it unpacks 32 weights to small integers, with one scale (and for
+ * some types one minimum) for each 16 of them. dtype_to_f32() computes scale * q (+ min) from these, each step
+ * rounded to f32, as ggml does. Products use the same integers, so they agree with the conversion. */
 #include <math.h>
 #include "kernels/common/quant.h"
 
@@ -92,7 +93,7 @@ static uint32_t bits_of(float f)
 }
 
 /* Convert f16 to f32 and back. A NaN keeps sign and payload and becomes quiet, as with the processor's
- * instructions. So all instruction set levels give the same bits. */
+ * instructions. So every instruction set gives the same bits. */
 float f16_to_f32(uint16_t h)
 {
 	uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff;
@@ -243,9 +244,9 @@ static void unpack_block(enum dtype t, const void *block, int8_t q[32], float sc
 	}
 }
 
-/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte / 256, read as a fraction in base 3, has one value
- * per digit. Digit n (0 = the first) of byte b is value 32 n + b if b < 32, and value 160 + 16 n + b - 32 if 32 <= b
- * < 48. Digit n of byte b of qh is value 240 + 4 n + b. */
+/* Return value j (0 .. 255) of a block of TQ1_0, as 0 to 2. A byte divided by 256 is a fraction; its first five
+ * digits in base 3 are five values. Digit n (0 = the first) of byte i is value 32 n + i if i < 32, and value 160 + 16
+ * n + i - 32 if 32 <= i < 48. Digit n of byte i of field qh is value 240 + 4 n + i. */
 static int tq1_digit(const struct block_tq1_0 *b, int j)
 {
 	static const uint8_t power[5] = { 1, 3, 9, 27, 81 };

@@ -1,7 +1,7 @@
 /* kernels/common/quant.h (private to kernels/) - block layouts of the GGUF weight types, and half floats.
  *
  * The structs are the bytes of GGUF files (little endian, blocks contiguous). dtype_to_f32() in quant.c is the
- * reference conversion of every type; the CPU levels are tested against it. */
+ * reference conversion of every type; all faster conversions are tested against it. */
 #ifndef WEIR_QUANT_H
 #define WEIR_QUANT_H
 

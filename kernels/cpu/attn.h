@@ -7,17 +7,17 @@
 
 enum {
 	TILE_QUERIES = 48, /* maximum number of (token, head) pairs in a tile */
-	/* maximum number of (token, head) pairs in a tile of a prompt. Larger tiles are used only if each thread
-	 * gets at least PROMPT_TILES of them. A block of keys is converted once per tile, so large tiles save
-	 * conversions. */
+	/* maximum number of (token, head) pairs in a tile of a prompt. Large tiles save work, because a block of keys
+	 * is converted once per tile. But tiles are smaller if otherwise a thread would get fewer than
+	 * PROMPT_TILES. */
 	PROMPT_QUERIES = 384,
 	PROMPT_TILES = 4,
 };
 
-/* One call of attention. Each part is cut into spans of ATTN_SPAN slots (half of that for a list of slots). A unit of
- * work is (KV head, tile of tokens). Usually a task computes one unit. If there are few units (decode), each span of
- * a unit is a task, and the thread that finishes a unit's last span merges the partial states. The merges and their
- * order are the same for both kinds of tasks. */
+/* One call of attention. The slots of each part are cut into spans of ATTN_SPAN slots (half of that for a list of
+ * slots), the tokens into tiles. In a prefill, a task computes one KV head of one tile over all spans. In decode such
+ * tasks are too few, so each span is a task of its own, and the thread that finishes a tile's last span merges the
+ * results. Both ways merge spans in the same order. */
 struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
@@ -27,7 +27,7 @@ struct attn_job {
 	int32_t spans; /* spans of all parts */
 	int32_t group;
 	size_t row_bytes;                                 /* bytes of a K or V row */
-	void (*attn)(const struct attn_tile *);           /* the level's attn or attn_prompt */
+	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* its attn_scratch or attn_prompt_scratch */
 	/* The tokens that are computed in this run, t0 .. t1 - 1: */
 	int32_t t0, t1, tokens, tiles;
@@ -37,8 +37,8 @@ struct attn_job {
 	struct attn_state *st; /* [tile][head][span][n_q] */
 	float *acc;            /* [tile][head][span][n_q][head_dim] */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
-	/* Only with a probe, else NULL. score: scores of the columns from `first` on, [t1 - t0][n_head][stride]; m
-	 * and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
+	/* Only with a probe, else NULL. score: scores of the columns (slots) from `first` on, [t1 -
+	 * t0][n_head][stride]; m and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
 	float *score, *m, *l;
 	size_t stride;
 	int32_t first; /* first column with a kept score, where a part begins */
@@ -69,8 +69,8 @@ int32_t attn_part_spans(const struct attn_part *);
 int attn_split(struct attn_job *, int32_t n);
 /* Compute one span, as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* Compute one span of one KV head for n jobs of one token each. In all jobs the part of this span has the same
- * slots, except that later jobs may have more of them. */
+/* Compute one span of one KV head for n jobs of one token each. All jobs read the same slots in this span, but later
+ * jobs may read some more at its end. */
 void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
 /* Run n <= ATTN_EACH_MOST jobs of one token each, together with their selections of slots, in one run of the pool.
  * Return 0, or -1 when cancelled or out of memory. */

@@ -1,5 +1,5 @@
-/* kernels/cpu/c.c - the C level: reference leaf functions, against which all other levels are tested. Plain loops
- * with sums in double, on any machine. Only one thing is tuned, so that machines without a faster level are
+/* kernels/cpu/c.c - the CPU backend's arithmetic in plain C, for any machine: loops with sums in double. It is the
+ * reference against which the SIMD code is tested. Only one thing is tuned, so that machines without SIMD code are
  * usable: weights and keys are converted once for several columns or queries. */
 #include "kernels/cpu/fns.h"
 #include "kernels/cpu/select.h"

@@ -1,5 +1,5 @@
-/* kernels/cpu/c_select.c - the C level's leaf functions for the selection of slots. They do the same steps as the
- * vector levels, with sums in sixteen lanes. */
+/* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). The steps are those of the SIMD
+ * code, with sums in sixteen lanes. */
 #include <math.h>
 #include <string.h>
 

@@ -134,10 +134,9 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Write the residual planes as units. A wide block of a column has a second plane of bytes, the residuals. For
- * each block, the residuals of all columns that are wide there are written side by side; a unit has as many of
- * them as a tile has columns. p has room for COLS_SET columns of each block and their padding. Return the number
- * of units. */
+/* Arrange residuals (the low bytes of blocks coded in 16 bits, struct act) as units. For each block, the residuals of
+ * all columns that have some are written side by side; a unit has as many of them as a tile has columns. p has room
+ * for COLS_SET columns of each block and their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {

@@ -1,25 +1,22 @@
-/* kernels/cpu/cols.h (private to kernels/) - quantised columns of activations, arranged for the leaf functions of a
- * CPU level. A column is an input row of the product. The data that the product needs are computed once for a set of
- * columns, and are at constant distances from one pointer. All panels of the weight are multiplied with them.
+/* kernels/cpu/cols.h (private to kernels/) - quantised input of matrix products, arranged for SIMD code. A column is
+ * an input row of the product: the activations of one token. A set of columns is arranged once and then multiplied
+ * with all rows of the weight.
  *
  * The columns are cut into tiles. A tile of `width` columns has, for every block of 32 values:
- *
- *     int8 q[width][32]              values of the block
- *     f32 d[width]                   scale
- *     f32 ds[halves][width]          scale * sum of q: for weight types with a minimum; or
- *     int32 start[halves][width]     - offset * sum of q: for weight types with an offset
+ * - int8 q[width][32]: the values;
+ * - f32 d[width]: their scales;
+ * - f32 ds[halves][width]: scale * sum of q, for weight types with a minimum. Or int32 start[halves][width]: - offset
+ *   * sum of q, for weight types with an offset.
  *
  * The last tile is padded with columns of zeros.
  *
- * Residuals (lo of struct act, of blocks coded in 16 bits) are arranged in one of two ways, with the same results:
- * - as further columns, if most blocks have residuals;
- * - else as units. A unit has the residuals of a few columns in one block, in the layout of a tile. Columns without
- *   residuals in that block are omitted.
+ * A block coded in 16 bits also has residuals (lo of struct act). If most blocks have some, the residuals are further
+ * columns. Otherwise they are arranged as units: a unit has the residuals of a few columns in one block, in the
+ * layout of a tile. The results are the same.
  *
- * Some leaf functions multiply 16-bit words (struct pack_format). Their tiles have no residuals. They have
- *
- *     int16 q[width][32]             values 256 q + lo of the block; of four values the second and third are swapped
- *     f32 d[width]                   scale / 256 */
+ * For weight types that are multiplied as 16-bit words (pack_format.words), a tile has int16 q[width][32] instead:
+ * 256 q + lo, with the second and the third of every four values swapped. d is then scale / 256, and there are no
+ * residuals. */
 #ifndef WEIR_CPU_COLS_H
 #define WEIR_CPU_COLS_H
 
@@ -44,8 +41,8 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* Index of the result of the first residual column. The results of the n columns come before it; n results
-	 * of residuals and one for padding follow. */
+	/* Index of the result of the first residual column. Results are in this order: n columns, n residual columns,
+	 * one for padding. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = residual planes are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
@@ -89,7 +86,7 @@ static inline int cols_serve(const struct cols *k, struct pack_format f)
 
 /* Return the bytes of scratch for a set of COLS_SET columns of `cols` values. */
 size_t cols_scratch(int32_t cols);
-/* Arrange n <= COLS_SET columns of x from c0 on. widths: the tile widths that the level supports, ascending, ended
+/* Arrange n <= COLS_SET columns of x from c0 on. widths: the possible numbers of columns in a tile, ascending, ended
  * by 0. scratch is 64-byte aligned and must live as long as the columns are used. */
 void cols_prepare(struct cols *, struct pack_format, const uint8_t *widths, const struct act *x, int32_t c0, int32_t n,
                   void *scratch);

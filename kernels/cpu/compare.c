@@ -101,7 +101,7 @@ void cpu_page_scan(struct backend *be, const struct scan_args *a)
 
 /* ---- refresh ---- */
 
-/* Compute on the caller's thread, in double and in a fixed order: all levels give the same bits. */
+/* Compute on the caller's thread, in double and in a fixed order: every instruction set gives the same bits. */
 void cpu_query_drift(struct backend *be, const struct query_drift_args *a)
 {
 	int64_t width = (int64_t)a->n_head * a->head_dim;

@@ -1,25 +1,17 @@
 /* kernels/cpu/cpu.h (private to kernels/cpu/) - declarations that the files of the CPU backend share.
  *
- *     cpu.c          opening, errors, the table of operations
- *     mem.c          memory, weights and their repacking
- *     rows.c         operations row by row: embed, norms, rotations, cache writes
- *     matmul.c       products
- *     cols.c         arranges quantised input rows for products
- *     attn.c         attention
- *     read_blocks.c  selects the blocks of keys that each query of a prompt reads
- *     probe.c        attention with measurement of mass and spread
- *     key_sketch.c, scan.c, topk.c   selection of slots (select.h): key sketches, scores of keys, the k highest
- *     fused_select_attn.c  selection and attention of one or several tokens in one run of the thread pool
- *     kv_move.c      moves KV entries inside a plane
- *     fetch.c        copies KV entries from host memory, the reference for devices
- *     recurrent.c    short convolutions, the gated delta rule, state spaces, gates
- *     compare.c      operations of the comparison policies
- *     host.c         tasks and convolutions in host memory, also for device backends
- *     gemm.c         products of float matrices in host memory
+ * Files: cpu.c (opening, errors, the table of operations), mem.c (memory, weights and their repacking), rows.c
+ * (operations on single rows: embed, norms, rotations, cache writes), matmul.c (products), cols.c (arranges quantised
+ * input for products), attn.c (attention), probe.c (attention with measurement of the attention that each slot gets),
+ * read_blocks.c (selects the blocks of keys that a prompt's queries read), key_sketch.c, scan.c and topk.c (selection
+ * of slots, select.h), fused_select_attn.c (selection and attention in one run of the thread pool), kv_move.c (moves
+ * KV entries inside a plane), fetch.c (copies KV entries from host memory), recurrent.c (short convolutions, gated
+ * delta rule, state spaces, gates), compare.c (operations of the comparison policies), host.c (tasks and convolutions
+ * in host memory, also for device backends), gemm.c (products of float matrices).
  *
- * Leaf functions do the arithmetic (fns.h). These files decide which thread computes what. Work is split by
- * outputs (rows, columns, or spans of keys, which are merged in ascending order), never inside a sum. So a result
- * does not depend on the number of threads, on the tiles, or on the number of tokens in a call.
+ * These files decide which thread computes what; leaf functions (fns.h) do the arithmetic. Work is split by outputs
+ * (rows, columns, or spans of keys, which are merged in ascending order), never inside a sum. So a result does not
+ * depend on the number of threads or on the number of tokens in a call.
  *
  * Operations that cost less than waking a thread (norms, rotations, cache writes of one token) run on the calling
  * thread; products and long attention run in the thread pool. */
@@ -103,8 +95,8 @@ static inline int predicate_holds(const struct predicate *w)
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* Convert n floats to a row of a plane, with the same bits at every level. A block of q8_0 with NaN, or with a
- * magnitude above f16's largest value, becomes NaN. */
+/* Convert n floats to a row of a plane, with the same bits for every instruction set. A block of q8_0 with NaN, or
+ * with a magnitude above f16's largest value, becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows. Each operation sets only the fields that it needs. */

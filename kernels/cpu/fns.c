@@ -1,6 +1,6 @@
 /* kernels/cpu/fns.c - detects which CPU levels (instruction sets that have a table of leaf functions) this machine
- * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot)
- * hides the levels above the named one, so that every level can be tested. */
+ * supports, and picks the best one. The environment variable WEIR_CPU=c|avx2|avx512 (on ARM: c|neon|neon-dot) hides
+ * the levels that are faster than the named one, so that every level can be tested. */
 #include "kernels/cpu/fns.h"
 
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-/* kernels/cpu/fns.h (private to kernels/) - the leaf functions of the CPU backend. Each CPU level, an instruction
- * set, has a table of them. The operations (*.c) check shapes and split work over threads; a leaf function
- * computes on one thread. The C level (c.c) is the reference: plain loops, sums in double. Faster levels: avx2.c
- * and avx512.c on x86-64, neon.c and neon_dot.c on 64-bit ARM.
+/* kernels/cpu/fns.h (private to kernels/) - the leaf functions of the CPU backend. There is a table of them for each
+ * level (set of instructions): plain C (c.c, the reference, sums in double), AVX2 and AVX-512 on x86-64, NEON with
+ * and without dot products on 64-bit ARM. The operations (*.c) check shapes and split work over threads; a leaf
+ * function computes on one thread.
  *
- * Weights: a level may repack a weight into panels of `panel` rows. If pack_bytes() is 0 for a type, the weight
- * stays plain rows, which matmul_rows() reads. The last panel is padded with zero rows.
+ * Weights: a level may repack a weight into panels, which have `panel` rows side by side. The last panel is padded
+ * with zero rows. If pack_bytes() is 0 for a type, the weight stays plain rows, which matmul_rows() reads.
  *
- * Activations of quantised products are int8 in blocks of 32 with an f32 scale. Some blocks have a second int8
- * plane (struct act). Integer dot products are exact, and block results are added in f32 in ascending block order.
- * So the bits of an output element do not depend on the number of columns, tiles or threads. */
+ * Inputs of quantised products are int8 in blocks of 32 with an f32 scale; some blocks have a second int8 per value
+ * (struct act). Integer dot products are exact, and block results are added in f32 in ascending block order. So the
+ * bits of an output element do not depend on the number of columns or threads. */
 #ifndef WEIR_CPU_FNS_H
 #define WEIR_CPU_FNS_H
 
@@ -48,10 +48,10 @@ struct attn_state {
 };
 
 enum { ATTN_BLOCK = 64, ATTN_SPAN = 512 };
-/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 of one span (k1 - k0 <= ATTN_SPAN, k0 a multiple
- * of ATTN_BLOCK). Keys are processed in blocks of ATTN_BLOCK. The queries are ordered by token, then by head of
- * the group. Query r sees keys k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0,
- * acc = 0). The state of a query depends only on this query and its limit. */
+/* Attention of n_q queries of one KV head over keys k0 .. k1 - 1 (k1 - k0 <= ATTN_SPAN, k0 a multiple of ATTN_BLOCK).
+ * Keys are processed in blocks of ATTN_BLOCK. The queries are ordered by token, then by query head. Query r sees keys
+ * k < limit[r]; limits ascend. The function initialises the states (m = -inf, l = 0, acc = 0). The state of a query
+ * depends only on this query and its limit. */
 struct attn_tile {
 	const float *const *q; /* [n_q] pointers to head_dim values, unscaled */
 	const int32_t *limit;  /* [n_q] */
@@ -63,8 +63,8 @@ struct attn_tile {
 	float scale, softcap; /* softcap 0: none */
 	const float *bias;    /* bias[k] is added to the score of key k; NULL = none */
 	const int32_t *from;  /* [n_q], ascending: the first key that each query sees; NULL = key 0 */
-	/* [n_q]: bit i = the query reads the i-th ATTN_BLOCK keys from k0 on; NULL = it reads all. Not together
-	 * with `from`. */
+	/* [n_q]: bit i = the query reads the i-th block of ATTN_BLOCK keys, counted from k0; NULL = it reads all
+	 * blocks. Not together with `from`. */
 	const uint8_t *blocks;
 	/* NULL; or [n_q] arrays to write: score[r][k - k0] = scaled score of each key that query r sees and reads */
 	float *const *score;
@@ -86,8 +86,8 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 	return (size_t)(t->rows ? t->rows[k] : k);
 }
 
-/* Add one token's attention mass to n columns: out[c] += weight * r, where r is the heads' probabilities of column
- * c, reduced to one number. At most PROBE_HEADS heads. */
+/* Add one token's attention mass to n columns (slots): out[c] += weight * r. r is the probability of slot c, reduced
+ * over the heads to one number. At most PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score; /* [heads][stride], written by attn */
 	const float *m, *l; /* [heads], of the finished states */
@@ -125,12 +125,12 @@ struct cpu_fns {
 	/* Quantise one row of a->x; cols is a multiple of 32. All levels give the same bits. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(): the format of this level's panels of a type; and the numbers of columns that its
+	/* For cols_prepare(). format: how this level packs a weight type. widths: the numbers of columns that its
 	 * products take at a time, ascending, ended by 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
-	/* Compute out[c * ldo + r] = w row r . x column c for all rows of n packed panels, which are contiguous,
-	 * and all columns. */
+	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
+	 * columns and all rows of n packed panels, which are contiguous. */
 	void (*matmul_panels)(enum dtype, const void *panels, int32_t n, const struct cols *, float *out, int32_t ldo);
 	/* Compute out[c * ldo + r] for plain rows w[0 .. n_rows - 1], row_bytes apart, and columns c0 .. c1 - 1 of
 	 * x. */
@@ -161,8 +161,8 @@ struct cpu_fns {
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);
-	/* Compute one tile of struct gemm, gemm_rows x gemm_cols elements of C. a: a panel [k][gemm_rows] of A. b:
-	 * a panel [k][gemm_cols] of B. */
+	/* Compute a tile of C (struct gemm), gemm_rows x gemm_cols elements. a: k columns of A, [k][gemm_rows]. b: k
+	 * rows of B, [k][gemm_cols]. */
 	void (*gemm_tile)(int32_t k, const float *a, const float *b, float *c, size_t c_row, float alpha,
 	                  int accumulate);
 	int32_t gemm_rows, gemm_cols;

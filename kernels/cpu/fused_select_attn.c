@@ -1,13 +1,12 @@
 /* kernels/cpu/fused_select_attn.c - selects slots (scan, topk) and computes attention over them in one run of the
- * thread pool, for one token or for several tokens over the same planes, each with its own lists of slots.
+ * thread pool: for one token, or for several tokens that read the same planes, each with its own lists of slots.
  *
- * Tasks are the scans of all KV heads and tokens, then the spans of attention. The thread that finishes a scan
- * selects the slots of that token and head, while other threads scan the next head or already compute attention.
- * In separate runs, each run would wait for its slowest task: with few heads this costs half as much as the work
- * itself.
+ * The thread that finishes the scan of a KV head selects its slots, while other threads scan the next head or already
+ * compute attention. In separate runs, each run would wait for its slowest task; with few heads that wait is half as
+ * long as the work itself.
  *
- * Several tokens share memory reads: scans of the same head follow each other, so all but the first find the key
- * sketch in the caches. Spans without a list of slots are computed for all tokens together. */
+ * With several tokens, scans of the same head follow each other, so all but the first find the key sketch in the
+ * processor's caches. Parts without a list of slots are computed for all tokens together. */
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
@@ -133,8 +132,8 @@ static void tasks_list(struct fused_job *j)
 						task_add(j, FUSED_SPAN, t, 1, h, at);
 }
 
-/* Check and prepare the selections of all tokens. *part_bytes is raised to the scratch that topk needs per thread;
- * the multiply-adds of the scans are added to *work. Return 0, or -1 if a selection cannot run. */
+/* Check and prepare the selections of all tokens. Raise *part_bytes to the scratch that topk needs per thread, and
+ * add the multiply-adds of the scans to *work. Return 0, or -1 if a selection cannot run. */
 static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *work)
 {
 	struct cpu *c = j->attn->c;

@@ -1,15 +1,17 @@
-/* kernels/cpu/gemm.c - products of float matrices in host memory, for training: blocked for the caches, on all
- * threads. A task computes one block of C: it copies pieces of A and B into panels, which the level's gemm_tile()
- * reads. A piece has GEMM_DEPTH of the k values. An element of C is summed in ascending order of k, so its bits
- * depend neither on threads nor on the other products of a call. */
+/* kernels/cpu/gemm.c - products C = A B of float matrices in host memory, for training. A task computes one block of
+ * C. It copies the columns of A and the rows of B that it needs, GEMM_DEPTH at a time, into buffers that fit a cache.
+ * Then gemm_tile() (fns.h), which exists for each instruction set, multiplies them tile by tile.
+ *
+ * Each element of C is summed in a fixed order, so its bits depend neither on the number of threads nor on the other
+ * products of a call. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
 
-/* GEMM_DEPTH: maximum number of k values in a piece of A or B. GEMM_BLOCK_ROWS, GEMM_BLOCK_COLS: size of a block of
- * C. GEMM_TILE_MOST: maximum number of elements of a tile at any level. With the largest tiles, the pieces of A and B
- * take 0.5 MB, about a second-level cache. */
+/* GEMM_DEPTH: maximum number of columns of A and rows of B that are copied at a time. GEMM_BLOCK_ROWS,
+ * GEMM_BLOCK_COLS: size of a block of C. GEMM_TILE_MOST: maximum number of elements that gemm_tile() computes, in any
+ * instruction set. The copies take up to 0.5 MB, about a second-level cache. */
 enum { GEMM_DEPTH = 256, GEMM_BLOCK_ROWS = 192, GEMM_BLOCK_COLS = 256, GEMM_TILE_MOST = 16 * 64 };
 
 struct gemm_run {

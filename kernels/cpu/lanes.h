@@ -1,15 +1,16 @@
-/* kernels/cpu/lanes.h (private to the vector levels) - vectors of LANES floats, for any instruction set. The
- * compiler's flags of the including file decide how wide a vector is.
+/* kernels/cpu/lanes.h (private to the SIMD code) - vectors of LANES floats, for any instruction set. The compiler's
+ * flags of the including file decide how wide a vector is.
  *
- * The operators + - * / & | << >> work on vectors as on numbers. A header per kind of processor, included below,
- * defines all other operations and these types:
+ * The operators + - * / & | << >> work on vectors as on numbers. lanes_x86.h and lanes_neon.h, included below, define
+ * all other operations, the constants LANES (floats in a vector) and REGISTERS (number of vector registers), and
+ * these types:
+ * - vec, vec_int: a vector of floats; of 32-bit integers.
+ * - vec_mask: true or false for each lane.
+ * - vec8: eight floats, whatever LANES is; no operators.
+ * - bytes32: 32 quantised activations.
+ * - struct dots: sums of byte products.
  *
- *     LANES, REGISTERS         floats per vector; number of vector registers
- *     vec, vec_int, vec_mask   vectors of floats and of 32-bit integers; a true or false per lane
- *     vec8                     eight floats: one vector, half a vector or two vectors; no operators
- *     bytes32, struct dots     32 quantised activations; sums of byte products
- *
- * A sum across lanes depends on LANES, so each level sums floats in an order of its own. */
+ * Sums across lanes depend on LANES, so instruction sets with different vectors sum floats in different orders. */
 #ifndef WEIR_CPU_LANES_H
 #define WEIR_CPU_LANES_H
 

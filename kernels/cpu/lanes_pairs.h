@@ -1,7 +1,7 @@
-/* kernels/cpu/lanes_pairs.h (private to the vector levels) - lanes that hold a pair of 16-bit integers, lo | hi <<
- * 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits: twice the
- * multiply-adds of floats. PAIRS is 1 at the levels that have it: AVX2 (vpmaddwd, vpaddd) and AVX-512 (vpdpwssd).
- * NEON has no need of it: it multiplies 16-bit integers no faster than floats. */
+/* kernels/cpu/lanes_pairs.h (private to the SIMD code) - vectors whose 32-bit lanes hold a pair of 16-bit integers,
+ * lo | hi << 16. One instruction multiplies the pairs of two vectors and adds both products in 32 bits: twice the
+ * multiply-adds of floats. PAIRS is 1 where this is available: AVX2 (vpmaddwd, vpaddd) and AVX-512 (vpdpwssd). NEON
+ * multiplies 16-bit integers no faster than floats, so PAIRS is 0 there. */
 #ifndef WEIR_CPU_LANES_PAIRS_H
 #define WEIR_CPU_LANES_PAIRS_H
 

@@ -496,8 +496,8 @@ INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask
 	return n + __builtin_popcount(high);
 }
 
-/* Transpose a unit of panel one and the same unit of panel two of the key sketch: row[j] = byte j of each of 32
- * keys, those of panel one in the lower 16 bytes, those of panel two in the upper. */
+/* Transpose the same unit of two panels of the key sketch: row[j] = byte j of each of 32 keys, the keys of panel
+ * `one` in the lower 16 bytes, those of panel `two` in the upper. */
 #define LOOKS_UP        1
 INLINE void unit_rows(vec_int row[4], const uint8_t *one, const uint8_t *two)
 {
@@ -535,8 +535,8 @@ INLINE vec_int bytes_add(vec_int a, vec_int b)
 	return (vec_int)_mm256_add_epi8((__m256i)a, (__m256i)b);
 }
 
-/* Sums of bytes, one for each of 32 keys, in 16-bit lanes. all: the sum of an even key + 256 times the sum of the
- * odd key after it. odd: the sum of the odd key. */
+/* Sums of bytes, one sum for each of 32 keys, in 16-bit lanes. A lane of `all` is the sum of an even key + 256 times
+ * the sum of the odd key after it; the same lane of `odd` is the sum of that odd key. */
 struct lookups {
 	__m256i all, odd;
 };
@@ -559,7 +559,7 @@ INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 	sum[3] = (vec_int)_mm256_unpackhi_epi16(hi, none);
 }
 
-/* Load four halves of each of two panels as floats; vec_store_both() stores four floats of each. */
+/* Load four half floats (f16) of each of two panels as floats; vec_store_both() stores four floats of each. */
 INLINE vec vec_both(const uint8_t *one, const uint8_t *two)
 {
 	return _mm256_cvtph_ps(

@@ -1,10 +1,9 @@
-/* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the CPU level, copies of rows.
+/* kernels/cpu/mem.c - memory of the CPU backend: tensors, weights repacked for the instruction set, copies of rows.
  *
- * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB
- * pages, TLB misses add several per cent to the time of reading the weights, and as much to reading the selected
- * KV entries. So weights share large chunks that Linux can back with huge pages; planes of caches share other such
- * chunks. A chunk is unmapped when its last block is dropped. Very large tensors, small tensors and working
- * buffers have memory of their own. */
+ * Decode reads all weights in order, and attention over selected slots reads the cache at random. With 4 KiB pages,
+ * TLB misses add several per cent to the time of both. So weights share large chunks that Linux can back with huge
+ * pages; KV planes share other such chunks. A chunk is unmapped when its last block is dropped. Very large tensors,
+ * small tensors and working buffers have memory of their own. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

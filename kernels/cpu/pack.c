@@ -162,13 +162,12 @@ static void put_bytes(uint8_t *sub, int32_t panel, const uint8_t scale[16])
 		sub[i * panel] = scale[i];
 }
 
-/* Write the scales of row r's block to the head, and its small scales to sub (pack.h). sub has, in P bytes each
- * (P rows in a panel):
- *
- *     Q4_K, Q5_K    scale and minimum of each block
- *     Q2_K          scale | minimum << 4 of each half block
- *     Q3_K, Q6_K    signed scale of each half block
- *     IQ4_XS        signed scale of each block */
+/* Write the scales of row r's block to the head, and its small scales to sub (pack.h). sub has P bytes (P = rows in a
+ * panel) for each of these:
+ * - Q4_K, Q5_K: the scale of each block; its minimum.
+ * - Q2_K: scale | minimum << 4 of each half block.
+ * - Q3_K, Q6_K: the signed scale of each half block.
+ * - IQ4_XS: the signed scale of each block. */
 static void put_scales(enum dtype type, uint8_t *head, uint8_t *sub, int32_t panel, int32_t r, int32_t in_group,
                        const void *block)
 {

@@ -1,20 +1,13 @@
 /* kernels/cpu/pack.h (private to kernels/) - layout of quantised weights that are rearranged for vector units.
  *
- * A panel is P rows side by side, each row in one 32-bit vector lane: P = 16 for AVX-512, 8 for AVX2 and NEON. A
- * unit is 4 * P bytes, one vector (NEON: two). The columns are cut into groups of 1, 2 or 8 blocks of 32 values. A
- * group is
+ * A panel is P rows side by side, each row in one 32-bit vector lane: P = 16 for AVX-512, 8 for AVX2 and NEON. So one
+ * vector instruction multiplies four values of each of P rows with the same four values of the input. The last panel
+ * is padded with rows of zeros.
  *
- *     head     1 unit    scales of the group, P halves each: d of each block; or d and minimum; or d and dmin
- *     sub                K types only: small scales and minima, P bytes each, of every block or half block
- *     blocks             the quantised values, block by block; a block is one or more of these planes:
- *
- *     bytes    8 units   unit g: byte 4 r + j = value 4 g + j of row r (signed, or + 128 for AVX-512)
- *     nibbles  4 units   unit i: low nibble = value 4 i + j, high nibble = value 4 (i + 4) + j
- *     twos     2 units   unit z: bits 2 t and up = two bits of value 4 (4 z + t) + j
- *     ones     1 unit    bit g = one bit of value 4 g + j
- *
- * So one vector instruction multiplies four values of each of P rows with the same four values of a column. The
- * last panel is padded with rows of zeros. */
+ * A panel is a sequence of groups, each for 1, 2 or 8 blocks of 32 columns. A group begins with a unit (4 * P bytes)
+ * with two half floats for each row (`head`): the scales of two blocks; or the scale and minimum of one block; or,
+ * for K types, d and dmin of the group. K types then have small scales and minima, P bytes for every block or half
+ * block (`sub`). The quantised values follow, block by block. */
 #ifndef WEIR_CPU_PACK_H
 #define WEIR_CPU_PACK_H
 
@@ -22,6 +15,12 @@
 #include <stdint.h>
 #include "kernels/backend.h"
 
+/* The quantised values of a block are one or more planes of units (4 * P bytes: 4 bytes for each row r). Byte j of
+ * row r (j = 0 .. 3) has:
+ * - bytes, 8 units: value 4 g + j in unit g (signed, or + 128 for AVX-512).
+ * - nibbles, 4 units: value 4 i + j in the low nibble of unit i, value 4 (i + 4) + j in its high nibble.
+ * - twos, 2 units: two bits of value 4 (4 z + t) + j in bits 2 t and 2 t + 1 of unit z, t = 0 .. 3.
+ * - ones, 1 unit: one bit of value 4 g + j in bit g. */
 struct pack_format {
 	uint8_t group;                      /* blocks of 32 per group */
 	uint8_t sub;                        /* units of small scales per group */
@@ -30,9 +29,11 @@ struct pack_format {
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
-	/* 1: the head's scales are bf16, not f16, for types whose scales are powers of two in the range of floats */
+	/* 1: the scales in the head of a group are bf16, not f16. For types whose scales are powers of two in the
+	 * range of floats. */
 	uint8_t bf16;
-	/* 1: this level multiplies 16-bit columns, which combine both planes of struct act; set by the level */
+	/* 1: products use 16-bit columns, which combine both bytes of a value of struct act (AVX2, for weights stored
+	 * as bytes) */
 	uint8_t words;
 };
 

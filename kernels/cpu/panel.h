@@ -1,7 +1,7 @@
-/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key
- * sketch at once. Each key is a lane. The operations and their order are those of key_sketch.c for one key, so the
- * bits are the same. Coding takes most of the time when the sketch of a stored document is computed again. Each
- * level compiles this file with its own flags. */
+/* kernels/cpu/panel.h (private to c_select.c and simd_scan.h) - codes the sixteen keys of a panel of the key sketch
+ * at once, each key in a lane. The operations and their order are those of key_sketch.c for one key, so the bits are
+ * the same. Speed matters when the sketch of a long saved document is computed again. This file is compiled once for
+ * each instruction set. */
 #ifndef WEIR_CPU_PANEL_H
 #define WEIR_CPU_PANEL_H
 
@@ -10,13 +10,13 @@
 #include "kernels/cpu/select.h"
 
 #ifndef PANEL_LANES
-#define PANEL_LANES 4 /* keys that a vector holds at this level */
+#define PANEL_LANES 4 /* keys that a vector holds in this instruction set */
 #endif
 
 typedef float lane_keys __attribute__((vector_size(4 * PANEL_LANES)));
 typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
-/* Macros instead of functions: how a function passes vectors of this size depends on the level. */
+/* Macros instead of functions: how a function passes vectors of this size depends on the instruction set. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
 #define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as sum_of() in key_sketch.c */
 

@@ -1,18 +1,15 @@
-/* kernels/cpu/pool.c - worker threads that stay alive between runs. Decoding one token starts about 150 runs of
- * 10-50 microseconds each, so starting one must cost far less than a system call. Workers spin for a short while
- * after their last task before they sleep.
+/* kernels/cpu/pool.c - worker threads that stay alive between runs.
  *
- * One 64-bit word, the ticket, decides which thread runs which task:
+ * Decoding one token starts about 150 runs of 10-50 microseconds each, so starting one must cost far less than a
+ * system call. Workers spin for a short while after their last task before they sleep.
  *
- *     bits 63..32   number of tasks of the current run
- *     bits 31..0    next task to hand out
+ * One 64-bit word, the ticket, decides which thread runs which task. Its upper half is the number of tasks in the
+ * current run, its lower half the next task. A thread takes a task by fetch_add of 1 and reads both numbers from the
+ * returned value. If the task number is below the count, the task is this thread's, and the run cannot end before the
+ * thread reports it, so fn and arg stay valid. Otherwise no task is left.
  *
- * A thread takes a task by fetch_add of 1 and reads both numbers from the returned value. A task number below the
- * count is this thread's task. The run cannot end before the thread reports the task, so fn and arg stay valid. At
- * or above the count, no task is left.
- *
- * A worker that wakes late, or not at all, delays no run: the other threads do its tasks. So the pool stays fast
- * on a crowded machine. */
+ * A worker that wakes late, or not at all, delays no run, because the other threads do its tasks. So the pool stays
+ * fast on a crowded machine. */
 #include "kernels/cpu/pool.h"
 
 #include <errno.h>

@@ -1,13 +1,13 @@
-/* kernels/cpu/probe.c - attention with a probe: attention mass per slot, and the spread of attention.
+/* kernels/cpu/probe.c - attention with a probe, which measures how much attention each slot gets (mass), and over how
+ * many slots a query's attention is spread.
  *
- * Measured tokens are computed a tile at a time. First the attention of the tile is computed; its scores are kept.
- * Then, for every column, the probabilities of the tile's tokens are added in token order. So a sum does not
- * depend on tiles, threads or the cut of tokens into calls, and the output has the bits of attention without a
- * probe.
+ * The attention of some tokens (a tile) is computed first, and its scores are kept. Then, for every slot, the
+ * probabilities of the tile's tokens are added in token order. So a sum does not depend on tiles, threads or the
+ * division of tokens among calls, and the output has the bits of attention without a probe.
  *
- * The spread is the smallest number of slots whose probabilities sum to a given share. It is found by bisection
- * over a threshold of the probability, in steps of 1/64 octave. Inside the last step, slots count with their mean
- * probability. */
+ * The spread is the smallest number of slots whose probabilities sum to a given share. It is found by bisection over
+ * a threshold of the probability, in steps of 1/64 octave. Of the slots in the last such step, as many are counted as
+ * fill the share at their mean probability. */
 #include <math.h>
 #include <string.h>
 

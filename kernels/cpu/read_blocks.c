@@ -1,8 +1,10 @@
-/* kernels/cpu/read_blocks.c - selects the blocks of keys that each query of a prompt reads. Means and variances of
- * blocks are computed anew in every call. With 512 tokens this takes less than a hundredth of the time of
- * attention, and nothing has to be cached, rolled back or saved. There are two runs of tasks. The first computes
- * means and variances, with a task for each KV head and block. The second selects, with a task for each KV head and
- * some tokens. */
+/* kernels/cpu/read_blocks.c - selects the blocks of keys that each query of a prompt reads.
+ *
+ * A first run of tasks computes means and variances of blocks of keys, with a task for each KV head and block. A
+ * second run selects blocks, with a task for each KV head and some tokens.
+ *
+ * Means and variances are computed anew in every call. With 512 tokens that takes less than a hundredth of the time
+ * of attention, and nothing has to be cached, rolled back or saved. */
 #include <math.h>
 #include <string.h>
 

@@ -1,8 +1,9 @@
-/* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token. A scan reads every key of a plane,
- * or of its key sketch, once per KV head, for all query heads of the group. A task computes some ranges of
- * SCAN_RANGE keys: their scores and, per query head, the maximum and the sum of exponentials. The thread that
- * finishes a KV head's last range merges maxima and sums in ascending order and writes the head's row of the
- * output, so the result does not depend on the threads. */
+/* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
+ *
+ * A scan reads every key of a plane, or of its key sketch, once per KV head, for all query heads that share this KV
+ * head. A task computes the scores of some ranges of SCAN_RANGE keys and, for each range and query head, the maximum
+ * and the sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending
+ * order and writes the head's row of the output. So the result does not depend on the threads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,9 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* Return the bits of the largest |q[i] * scale|. fours = 1: of the largest sum of the four magnitudes that a two-bit
- * sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least the bits
- * of infinity. */
+/* Return the bits of the largest |q[i] * scale|. With fours = 1: of the largest sum of four such magnitudes that a
+ * two-bit sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least
+ * the bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;

@@ -1,17 +1,14 @@
 /* kernels/cpu/select.h (private to kernels/cpu/) - selection of slots: declarations of operations and leaf functions.
  *
- *     key_sketch.c         key sketches
- *     scan.c               scores of keys
- *     topk.c               the slots with the k highest scores
- *     read_blocks.c        the blocks of keys that each query of a prompt reads
- *     fused_select_attn.c  scan, topk and attention over the selected slots in one run of the thread pool
- *     kv_move.c            moves KV entries inside a plane
- *     fetch.c              copies KV entries from host memory
- *     compare.c            comparison policies: pages (quest), the drift of queries (refresh)
- *     c_select.c, simd_scan.h, simd_select.h   the leaf functions
+ * Operations: key_sketch.c (key sketches), scan.c (scores of keys), topk.c (the slots with the k highest scores),
+ * read_blocks.c (the blocks of keys that a prompt's queries read), fused_select_attn.c (scan, topk and attention in
+ * one run of the thread pool), kv_move.c (moves KV entries inside a plane), fetch.c (copies KV entries from host
+ * memory), compare.c (operations of the comparison policies quest and refresh). Leaf functions: c_select.c,
+ * simd_scan.h, simd_select.h.
  *
- * Key sketches, and scores computed from them, have the same bits at every level: dot products are integers, and the
- * float operations are the same in the same order. Scores of a plane are float sums in each level's own order. */
+ * Key sketches, and scores computed from them, have the same bits in every instruction set: dot products are
+ * integers, and the float operations are the same in the same order. Scores of a plane are float sums, in an order
+ * that depends on the instruction set. */
 #ifndef WEIR_CPU_SELECT_H
 #define WEIR_CPU_SELECT_H
 
@@ -25,28 +22,28 @@
 
 enum { SAMPLE_BLOCK = 16 }; /* scores that a sample adds up before it considers each */
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
-/* Bytes of the lookup tables of a group of 64 values. A unit of the sketch has four bytes per key, a byte has two
- * halves (bits 0 .. 3, bits 4 .. 7), and a half has two codes. For each half, the table has the 16 products that
- * its two codes can give. */
+/* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A unit of the sketch has four bytes per
+ * key, a byte has two halves of four bits, and a half has two codes. For each half, the table has the 16 products
+ * that its two codes can give. */
 enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 
-/* The scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads of its group; k0 and ld are multiples of
- * 16 */
+/* The scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share it; k0 and ld are multiples of
+ * 16. */
 struct scan_tile {
 	const void *keys; /* the first block of this KV head in a key sketch, or its slot 0 in a plane */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
 	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past
 	 * dim. Without lo, a query is ~ hi. With lo, a query is ~ 256 hi + lo, and scores are 256 times as large. sum
-	 * [n_q][groups]: the sum of a group of these integers, times the largest code. A two-bit sketch has no lo;
-	 * there, the magnitudes of any four values of hi that are multiplied with one byte of a key sum to at most
-	 * 42. */
+	 * [n_q][groups]: the sum of these integers in a group, times the largest code.
+	 *
+	 * A two-bit sketch has no lo. There, the four values of hi that are multiplied with one byte of a key have
+	 * magnitudes that sum to at most 42. */
 	const int8_t *hi, *lo;
 	const int32_t *sum;
-	/* Only for a two-bit sketch at a level that looks up products. table [n_q][groups][LOOKUP_BYTES]:
-	 * products, none negative: a negative query value is multiplied with the largest code minus the key's
-	 * code. size [n_q][groups]: the sum of the magnitudes of the query values of a group, times the largest
-	 * code. */
+	/* Only for a two-bit sketch whose products are looked up in tables. table [n_q][groups][LOOKUP_BYTES]: the
+	 * products. To keep them positive, a negative query value is multiplied with the largest code minus the key's
+	 * code. size [n_q][groups]: the sum of the magnitudes of a group's query values, times the largest code. */
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
@@ -56,14 +53,17 @@ struct scan_tile {
 	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
 };
 
-/* One query and the columns whose attention is estimated (struct read_blocks_args). The first READ_FIRST columns are
- * one key each. The columns after them are one block each, for all blocks before that of the call's last token.
- * Columns are zeros up to ld. moments[2 * dim + d][c] is a single key: that of the column, or the key farthest from
- * the block's mean. The scores of the block's other keys have the mean sum q[d] * moments[d][c] and the variance sum
- * q[d]^2 * moments[dim + d][c]. */
+/* One query and the columns whose attention is estimated (struct read_blocks_args). Each of the first READ_FIRST
+ * columns is one key. Each later column is one block of keys, for all blocks before that of the call's last token.
+ * Columns are zeros up to ld.
+ *
+ * moments[d][c], d < dim: the mean of a block's keys without the farthest key; moments[dim + d][c]: their variance;
+ * moments[2 * dim + d][c]: the farthest key. (Farthest from the mean of all keys of the block.) If column c is a
+ * single key, moments[2 * dim + d][c] is that key. */
 struct block_query {
 	const float *q, *moments; /* q [dim], without scale; moments [3 * dim][ld] */
-	/* [ld]: log2 of the number of other keys of a column; 0 for the first READ_FIRST columns, single keys */
+	/* [ld]: log2 of the number of keys in a block without the farthest key; 0 in the first READ_FIRST columns,
+	 * which are single keys */
 	const float *logs;
 	size_t ld;        /* a multiple of 16 */
 	int32_t dim, own; /* own: the block of the query's token, at least 3 */
@@ -71,11 +71,12 @@ struct block_query {
 	float *weight, *variance, *key; /* scratch, [ld] each */
 	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
 };
-/* BLOCK_STEPS: levels of weight per factor of 2. BLOCK_LEVELS: number of levels. Blocks are selected level by level,
- * the largest weights first. If the last level does not suffice, all blocks are read. */
+/* A weight is the estimated attention of a block. Weights are divided into BLOCK_LEVELS levels, BLOCK_STEPS levels
+ * per factor of 2. Blocks are selected level by level, the largest weights first. If the last level does not suffice,
+ * all blocks are read. */
 enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };
 
-/* Return the smallest weight of a level. The largest possible weight is 2. */
+/* Return the smallest weight (estimated attention of a block) in a level. The largest possible weight is 2. */
 static inline float block_level(int32_t level)
 {
 	static const float root[BLOCK_STEPS] = {
@@ -102,8 +103,9 @@ struct select_fns {
 	void (*exps)(float *out, const float *s, int32_t n, float max);
 	/* out[b] = sum of the SAMPLE_BLOCK floats of x that begin at SAMPLE_BLOCK * b */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
-	/* Reduce the probabilities of n_q heads: out[i] = the maximum, or the log of the mean of exp, over r, of
-	 * s[r * ld + i] * mult[r] - lse[r]. Up to n rounded up to 16 values of each row of s may be read. */
+	/* Reduce the log probabilities x[r] = s[r * ld + i] * mult[r] - lse[r] of heads r < n_q to one: out[i] =
+	 * their maximum, or the log of the mean of exp(x[r]). Up to n rounded up to 16 values of each row of s may be
+	 * read. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
 	               int32_t n, enum reduce);
 
@@ -125,7 +127,7 @@ struct select_fns {
 
 extern const struct select_fns select_fns_c;
 
-/* ---- arithmetic with the same steps at every level ---- */
+/* ---- arithmetic with the same steps for every instruction set ---- */
 
 /* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, converted
  * to an integer and read as a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly
@@ -143,7 +145,7 @@ extern const struct select_fns select_fns_c;
 #define CHOOSE_LOG_2 0.150533197f
 #define CHOOSE_LOG_3 (-0.0448739553f)
 
-/* Sum of 16 lanes, in the order of all levels. */
+/* Sum of 16 lanes, in the same order for every instruction set. */
 static inline float fold16(const float x[16])
 {
 	float a[8];
@@ -155,8 +157,7 @@ static inline float fold16(const float x[16])
 	return (a[0] + a[2]) + (a[1] + a[3]);
 }
 
-/* Sum a block of scores in the order in which the vector levels sum eight blocks by vec8_add2, vec8_add4,
- * vec8_add8. */
+/* Sum a block of scores in the order in which the SIMD code sums eight blocks by vec8_add2, vec8_add4, vec8_add8. */
 static inline float sum_of_block(const float x[SAMPLE_BLOCK])
 {
 	float a[8];

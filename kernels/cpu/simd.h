@@ -1,5 +1,5 @@
-/* kernels/cpu/simd.h (private to the vector levels) - includes the code that all vector levels share, over the
- * vectors of lanes.h. Each level compiles it with its own flags. */
+/* kernels/cpu/simd.h (private to the SIMD code) - includes the code of all instruction sets, over the vectors of
+ * lanes.h. It is compiled once for each instruction set, with its own flags. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 
@@ -13,7 +13,7 @@
 #include "kernels/cpu/simd_float.h"
 #include "kernels/cpu/simd_matmul.h"
 
-/* All entries of a level's struct cpu_fns but the name. */
+/* All entries of struct cpu_fns but the name. */
 #define SIMD_FNS                                                                                                       \
 	.matmul_rows = matmul_rows, .wants_q8 = wants_q8, .quantize = quantize, .rmsnorm = rmsnorm, .glu = glu,        \
 	.layernorm = layernorm, .gelu = gelu, .delta = delta, .rope = rope, .score_unit = SCORE_UNIT,                  \

@@ -1,19 +1,15 @@
-/* kernels/cpu/simd_attn.h (private to the vector levels) - attention over one KV head; compiled once per level.
+/* kernels/cpu/simd_attn.h (private to the SIMD code) - attention over one KV head; compiled once for each instruction
+ * set.
  *
- * Keys are read in blocks of 64. A dot product q . k is summed in eight chains of multiply-adds, chain d % 8 for
- * dimension d, which are added in the order ((0 + 2) + (1 + 3)) + ((4 + 6) + (5 + 7)). Two ways compute exactly
- * this, so calls with any number of tokens give the same bits (prompts have code of their own,
- * simd_attn_prompt.h):
+ * Keys are read in blocks of 64. With few queries, a lane is a dimension: keys are read in place, and sums are added
+ * across lanes. With many queries, a lane is a key: the block's keys are converted to floats and transposed first.
+ * Both ways sum a dot product in the same eight chains (chain d % 8 for dimension d) and add the chains in the same
+ * order, so calls with any number of tokens give the same bits. (Prompts may use simd_attn_prompt.h instead.)
  *
- *     few queries    a lane is a dimension; rows are read in place; the chains of eight keys are added across lanes
- *     many queries   a lane is a key; the block's keys are converted to floats and transposed; RUN queries at a time
- *
- * The weighted sum of values is computed row by row, a lane is a dimension. For many queries the values are
+ * The weighted sum of values is computed row by row, with a dimension in each lane. For many queries the values are
  * converted to floats first.
  *
- * Scratch: offsets of the span's rows, keys [head_dim][64], values [64][head_dim], head_dim rounded up to LANES. A
- * query never reads keys past its limit: that memory may contain anything. Scores are in the level's unit
- * (SCORE_UNIT). */
+ * A query never reads keys past its limit: that memory may contain anything. Scores are in the unit SCORE_UNIT. */
 #ifndef WEIR_CPU_SIMD_ATTN_H
 #define WEIR_CPU_SIMD_ATTN_H
 
@@ -41,7 +37,7 @@ struct span {
 	const size_t *off;
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
-	float scale, cap;  /* in the level's unit; cap 0: none */
+	float scale, cap;  /* in the unit SCORE_UNIT; cap 0: none */
 };
 
 /* One block of a span: its keys kb .. kb + n - 1. */
@@ -313,7 +309,7 @@ static float exp1(float x)
 	return score_exp(vec_splat(x))[0];
 }
 
-/* Sum of a block's vectors, in the level's own order. */
+/* Sum of a block's vectors, in an order that depends on LANES. */
 INLINE vec block_sum(const vec x[KEYS / LANES])
 {
 	vec sum = x[0];
@@ -375,8 +371,8 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 	return fix;
 }
 
-/* Arguments of a sum of values for a run of queries: acc = acc * fix + sum over keys of p * v. Rows of v are at
- * off. If `ahead` is not NULL, rows of that plane, 64 keys further on, are prefetched. */
+/* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. Rows of v are at off. If
+ * `ahead` is not NULL, rows of that plane, 64 keys further on, are prefetched. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;

@@ -1,28 +1,18 @@
-/* kernels/cpu/simd_attn_prompt.h (private to the vector levels) - attention of a prompt's tokens over one KV head,
- * in 16-bit integers, for planes of f16, bf16 and q8_0; compiled once per level that has pairs (lanes_pairs.h).
+/* kernels/cpu/simd_attn_prompt.h (private to the SIMD code) - attention of a prompt's tokens over one KV head, in
+ * 16-bit integers; for KV caches of f16, bf16 and q8_0. Compiled for AVX2 and AVX-512, which multiply pairs of 16-bit
+ * integers (lanes_pairs.h).
  *
- *     keys      13 bits and sign, times a power of two chosen by the row's largest value
- *     queries   16 bits with sign, times a factor that makes the row's length 2^18 / sqrt(head_dim), 2^15 at most.
- *               A key's length is 2^13 sqrt(head_dim) at most, so no score exceeds 32 bits (Cauchy-Schwarz)
- *     values    12 bits and sign, times a power of two, as keys
- *     weights   2^(score - m) of a block's keys, times the powers of two of the values, scaled so that the largest is
- *               2^13 - 1. A sum over the 64 keys of a block fits 32 bits; blocks are added in floats
+ * Every query, key and value vector is rounded to integers, with a factor of its own. Softmax weights are rounded to
+ * integers, too, for each block of 64 keys. Sums of products are exact in 32 bits; blocks are added in floats. So a
+ * query's result does not depend on the queries computed with it. In tests the squared error by rounding is at most
+ * 1.1e-7 of the output's square.
  *
- * Integer sums are exact, so a query's result does not depend on the other queries of its tile. Error by rounding:
- * of a key at most 2^-14, of a value at most 2^-13 (of the power of two above the row's largest value); of a
- * weight 2^-14 of the block's largest weight. In t_attn the squared error is at most 1.1e-7 of the output's
- * square.
+ * A block of 64 keys and its values are converted once for all queries. Some queries at a time (N_RUN) take three
+ * phases: scores, softmax weights, sums of values. While the weights of some queries wait for their scores, the
+ * processor computes the sums of the queries before them.
  *
- * A block of 64 keys is converted once for all queries of the tile: keys [dim / 2][64], values [32][dim], in
- * pairs: dimensions j and j + LANES, keys k and k + LANES. N_RUN queries at a time take three phases: products,
- * weights, values. The phases of successive groups overlap: while a group's weights wait for its products, the
- * processor computes the values of the group before.
- *
- * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
- * for it, and their states are copied back afterwards.
- *
- * Scratch: offsets of the span's rows; keys, values and factors of the rows; queries [n_q][dim / 2] and their
- * factors; the same for copied queries, with their limits, states and scores. */
+ * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side for
+ * it, and their states are copied back afterwards. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -30,14 +20,14 @@
 #include "kernels/cpu/simd_attn.h"
 
 #if defined(LANES) && PAIRS
-/* Scores in this file are exponents of 2. Softmax states, and scores for a probe, are read by other files, so they
- * are converted to SCORE_UNIT. */
+/* Scores in this file are exponents of 2. Softmax states and kept scores, which other files read, are converted to
+ * the unit SCORE_UNIT. */
 #define LOG2_E 1.44269504088896341f
 
 enum {
-	KEY_BITS = 13,
-	VALUE_BITS = 12,
-	WEIGHT_MOST = (1 << 13) - 1,
+	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
+	VALUE_BITS = 12,             /* the same for value vectors */
+	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
 	/* limits of a row's exponent: below LEAST_EXPONENT values lose digits; above MOST_EXPONENT a value counts
 	 * as infinite */
 	LEAST_EXPONENT = -40,
@@ -49,8 +39,10 @@ enum {
 /* One span of a tile. */
 struct prompt {
 	const struct attn_tile *t;
-	int32_t dim;                        /* head_dim rounded up to pairs of vectors */
-	float *keys, *values;               /* pairs, in the bits of floats */
+	int32_t dim; /* head_dim rounded up to pairs of vectors */
+	/* Pairs of 16-bit integers, stored as floats. keys [dim / 2][64]: a pair is dimensions j and j + LANES of one
+	 * key. values [32][dim]: a pair is one dimension of keys k and k + LANES. */
+	float *keys, *values;
 	float *key_unit;                    /* [64]: factor of each key */
 	float *value_power, *value_inverse; /* [64]: exponent of each value row's power of two; 2^-exponent */
 	int32_t *q;                         /* [n_q][dim / 2] */
@@ -240,7 +232,9 @@ static void prompt_block(const struct prompt *u, const size_t *off, int32_t n)
 	}
 }
 
-/* Convert query r to pairs of integers. q_unit[r] = factor from integer products to scores. */
+/* Convert query r to pairs of integers. q_unit[r] = factor from integer products to scores. The integers are at most
+ * 2^15, and their vector has a length of at most 2^18 / sqrt(dim). The vector of a key is at most 2^13 sqrt(dim)
+ * long, so no product exceeds 32 bits (Cauchy-Schwarz). */
 static void prompt_query(const struct prompt *u, int32_t r)
 {
 	const float most = (float)(1 << (31 - KEY_BITS)), *q = u->t->q[r];

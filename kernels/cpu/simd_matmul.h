@@ -1,36 +1,15 @@
-/* kernels/cpu/simd_matmul.h (private to the vector levels) - products with packed quantised weights; compiled once
- * per level.
+/* kernels/cpu/simd_matmul.h (private to the SIMD code) - products with packed quantised weights; compiled once for
+ * each instruction set.
  *
  * A panel is PANEL rows of the weight, each in one 32-bit lane (pack.h). One instruction, or a few, multiply four
- * stored values of every row with the same four activations of a column: nothing is summed across lanes. Per block
- * and column:
+ * stored values of every row with the same four activations of a column, so nothing is summed across lanes. For each
+ * block of 32 values, the sum of products is exact in integers. It is then multiplied by the scales of weight and
+ * input, and added in f32; weight types with a minimum add minimum * scale * sum of inputs. The residuals lo of
+ * inputs coded in 16 bits (struct act) take the same steps, into a second sum, which is added last.
  *
- *     i   = sum of stored * q - offset * sum of q          exact, in integers
- *     acc = fma(float(i), d_w * d_x, acc)                  twice if the type has a scale per half block
- *     acc = fma(min_w, d_x * sum of q, acc)                types with a minimum
- *
- * The residuals lo of 16-bit blocks (struct act) take the same steps with d_x / 256, into a second sum, which is
- * added last. The steps are the same for any number of columns, so one token alone has the same bits as among 512
- * tokens. Up to TILE columns stay in registers while a block's weights are unpacked once.
- *
- * Prefetch (measured with AVX-512):
- * - One column: the hardware prefetcher follows the weights. Explicit prefetch makes decoding with Q4_1 a fifth
- *   slower on Zen 4. On Zen 5 it makes K types a quarter faster: they spend many instructions on small scales.
- * - 2 to COLS_AHEAD columns (drafted tokens): prefetch helps every type. On two threads of a Zen 4, four columns
- *   of Q4_K take 1.27 times as long as one column; without prefetch 1.55 times.
- * - More columns: the weights are in the L2 cache.
- *
- * A leaf function is inlined with the type and the number of columns as constants. matmul_x86.h and matmul_neon.h
- * define:
- *
- *     PANEL, UNIT, TILE        rows of a panel; bytes of a unit; maximum number of columns in a tile
- *     WIDTHS(X)                X(n) for each number n of columns of a tile, ascending, up to TILE
- *     COLS_AHEAD               maximum number of columns with prefetch of the weights; 0 = none
- *     SIGNED                   1: bytes and table values are stored signed, without an offset
- *     WORDS                    1: weights of bytes are multiplied with columns of 16-bit words (cols.h)
- *     panel_vec, panel_int     a float, a 32-bit integer for each row of a panel
- *     byte_vec                 bytes of stored values
- *     half_sums()              the integer products of half h of a block, or of the whole block */
+ * The steps are the same for any number of columns, so one token alone has the same bits as among 512 tokens. Up to
+ * TILE columns stay in registers while a block's weights are unpacked once. A leaf function is inlined with the type
+ * and the number of columns as constants. */
 #ifndef WEIR_CPU_SIMD_MATMUL_H
 #define WEIR_CPU_SIMD_MATMUL_H
 
@@ -42,6 +21,15 @@
 #ifdef LANES
 enum { FETCH_AHEAD = 4096 }; /* bytes */
 
+/* These headers define:
+ * - PANEL, UNIT, TILE: rows of a panel; bytes of a unit; maximum number of columns in a tile.
+ * - WIDTHS(X): X(n) for each possible number n of columns in a tile, ascending, up to TILE.
+ * - COLS_AHEAD: weights are prefetched for products of 2 to COLS_AHEAD columns.
+ * - SIGNED: 1 = bytes and table values are stored signed, without an offset.
+ * - WORDS: 1 = weights of bytes are multiplied with columns of 16-bit words (cols.h).
+ * - panel_vec, panel_int: a float, a 32-bit integer for each row of a panel.
+ * - byte_vec: bytes of stored values.
+ * - half_sums(): the integer products of half a block, or of the whole block. */
 #include "kernels/cpu/matmul_x86.h"
 #include "kernels/cpu/matmul_neon.h"
 
@@ -74,8 +62,8 @@ static void panel_pack(enum dtype type, void *panel, const void *rows, size_t ro
 	cpu_pack(type, PANEL, SIGNED ? 0 : 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
-/* Compute the scales dw and minima mw of a panel's rows in block b of a group, two of each if the type has scales
- * per half block. The product of a half float and a small integer is exact in f32. */
+/* Compute the scales dw and minima mw of a panel's rows in block b of a group; two of each if the type has scales per
+ * half block. A half float times a small integer is exact in f32. */
 INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
                          panel_vec dw[2], panel_vec mw[2])
 {
@@ -235,7 +223,7 @@ static void matmul_panels(enum dtype type, const void *packed, int32_t n, const 
 	}
 }
 
-/* The entries of a level's struct cpu_fns. */
+/* Entries of struct cpu_fns. */
 #define MATMUL_FNS                                                                                                     \
 	.panel = PANEL, .pack_bytes = panel_bytes, .pack = panel_pack, .format = panel_format, .widths = tile_widths,  \
 	.matmul_panels = matmul_panels, .multiply = multiply

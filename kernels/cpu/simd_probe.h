@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_probe.h (private to the vector levels) - attention mass per key; compiled once per level.
- * Scores are in the level's unit (SCORE_UNIT). */
+/* kernels/cpu/simd_probe.h (private to the SIMD code) - attention mass per key; compiled once for each instruction
+ * set. Scores are in the unit SCORE_UNIT. */
 #ifndef WEIR_CPU_SIMD_PROBE_H
 #define WEIR_CPU_SIMD_PROBE_H
 

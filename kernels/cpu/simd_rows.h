@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_rows.h (private to the vector levels) - leaf functions for rows of activations; compiled once
- * per level. */
+/* kernels/cpu/simd_rows.h (private to the SIMD code) - leaf functions for rows of activations; compiled once for each
+ * instruction set. */
 #ifndef WEIR_CPU_SIMD_ROWS_H
 #define WEIR_CPU_SIMD_ROWS_H
 
@@ -26,7 +26,7 @@ INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 	return bytes32_of(lo, 1);
 }
 
-/* Quantise a row, with the bits of the C level. Magnitudes are compared as integers, where infinity and NaN are
+/* Quantise a row; the bits are those of the C code. Magnitudes are compared as integers, where infinity and NaN are
  * the largest: a block that has one gets the scale NaN and values of zero. */
 static void quantize(const struct act *a, int32_t row)
 {
@@ -108,7 +108,7 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* A mean that is summed in floats, `near`, has a rounding error. The mean of x - near is that error, so both are
+/* `near`, the mean as summed in floats, has a rounding error. The mean of x - near is that error, so both are
  * subtracted from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {

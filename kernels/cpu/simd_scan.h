@@ -1,11 +1,11 @@
-/* kernels/cpu/simd_scan.h (private to the vector levels) - scores of keys, from a key sketch or from the rows of a
- * plane; compiled once per level.
+/* kernels/cpu/simd_scan.h (private to the SIMD code) - scores of keys, from a key sketch or from the rows of a plane;
+ * compiled once for each instruction set.
  *
- * A panel of the key sketch (key_sketch.h) is sixteen keys, one per lane. A byte product multiplies four values of
- * LANES keys for one query head; codes are unpacked once for up to HEADS heads. AVX2, which has no instruction
- * that adds four byte products, looks up the products of two-bit codes in tables.
+ * Key sketch (key_sketch.h): a panel is sixteen keys, one per lane. A byte product multiplies four values of each of
+ * LANES keys for one query head; codes are unpacked once for up to HEADS heads. AVX2 has no instruction that adds
+ * four byte products. There, the products of two-bit codes are looked up in tables.
  *
- * Rows of a plane are read in place, ROWS at a time, and summed across lanes at the end. */
+ * Plane: rows are read in place, ROWS at a time, and summed across lanes at the end. */
 #ifndef WEIR_CPU_SIMD_SCAN_H
 #define WEIR_CPU_SIMD_SCAN_H
 
@@ -268,7 +268,7 @@ INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_h
 		scan_some(np, nr, bits, wide, h, panel, scales, part, k + LANES * part, k1, max);
 }
 
-/* Score of a block's mean, summed in the order of all levels. */
+/* Score of a block's mean, summed in the same order for every instruction set. */
 INLINE float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	vec l[16 / LANES];

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd_select.h (private to the vector levels) - operations on scores: probabilities, the k highest,
- * the blocks that a prompt's query reads; compiled once per level. */
+/* kernels/cpu/simd_select.h (private to the SIMD code) - operations on scores: probabilities, the k highest, the
+ * blocks that a prompt's query reads; compiled once for each instruction set. */
 #ifndef WEIR_CPU_SIMD_SELECT_H
 #define WEIR_CPU_SIMD_SELECT_H
 
@@ -174,8 +174,8 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute nc vectors of columns (keys or blocks) from c on, as exponents of 2: key = the score of the single key;
- * weight = the mean of the other keys' scores; variance = half their variance. */
+/* Compute three numbers for nc vectors of columns from c on, as exponents of 2. key: the score of the column's single
+ * key. weight: the mean of the scores of a block's other keys; variance: half the variance of these scores. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
@@ -255,8 +255,8 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Reading the levels down to `high` gives enough weight, reading down to `low` does not. If even the last
-	 * level gives too little weight, or a sum is NaN, all blocks are read. */
+	/* Invariant: reading the blocks of all levels up to `high` gives enough weight, up to `low` does not. If even
+	 * the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

@@ -1,8 +1,9 @@
-/* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting. A sample of the
- * scores gives a bound that almost surely more than k scores reach; one pass collects these candidates. Then the
- * threshold is searched: an interval of floats is narrowed until exactly k candidates reach the float tried. If
- * the interval closes first, several scores equal the threshold. Of these ties the higher score before pooling
- * wins, then the later slot. */
+/* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
+ *
+ * A sample of the scores gives a bound that almost surely more than k scores reach; one pass collects these scores as
+ * candidates. Then an interval of floats is narrowed until exactly k candidates reach the float in its middle. If the
+ * interval closes first, several scores are equal to the k-th highest. Of these the higher score before pooling wins,
+ * then the later slot. */
 #include <math.h>
 #include <string.h>
 

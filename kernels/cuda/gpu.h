@@ -1,14 +1,14 @@
 /* kernels/cuda/gpu.h (private to kernels/cuda/) - the device below the CUDA backend: memory, a queue of kernel
  * launches, matrix products. gpu_cuda.cu and gpu_cuda_launch.cu implement it with the CUDA runtime and cuBLAS. For
- * tests tests/cuda/emulator/gpu_host.cc emulates it on the processor.
+ * tests, tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
- * Order: calls take effect in the order in which they are made. Launches and small copies wait in a queue, until
- * some dozens are queued or the host waits (gpu_read, gpu_sync). If the same sequence of kernels, grids and blocks
- * was submitted before, even with other arguments, the queue is submitted as a CUDA graph. A decode step is such a
- * sequence, so it costs the host little. To keep the sequence the same, round the numbers that a grid depends on
- * up to a power of two.
+ * Calls take effect in the order in which they are made. Launches and small copies wait in a queue, until some dozens
+ * are queued or the host waits (gpu_read, gpu_sync). If the same sequence of kernels, grids and blocks was submitted
+ * before, even with other arguments, it is submitted as a CUDA graph. That costs the host little, and every decode
+ * step can be such a sequence. To keep the sequence the same, round the numbers that a grid depends on up to a power
+ * of two.
  *
- * Errors: after the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
+ * After the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
 #define WEIR_CUDA_GPU_H
 
@@ -59,9 +59,9 @@ struct gpu_launch {
 };
 /* Queue a launch. args: the kernel's struct of n bytes, which is copied. */
 void gpu_enqueue(struct gpu *, const struct gpu_launch *, const void *args, size_t n);
-/* Give access to the last launch, so that an operation can join it. If the last call queued a launch of fn that is
- * not submitted yet, return a pointer to its n bytes of arguments, and a pointer to its grid's x in *grid_x. Both
- * may be changed until the next call. Otherwise return NULL. */
+/* Give access to the last launch, so that an operation can be merged into it. If the last call queued a launch of fn
+ * that is not submitted yet, return a pointer to its n bytes of arguments, and a pointer to its grid's x in *grid_x.
+ * Both may be changed until the next call. Otherwise return NULL. */
 void *gpu_last(struct gpu *, const void *fn, size_t n, unsigned **grid_x);
 
 /* Queue a launch in a second stream, so that copies run while kernels compute.

@@ -1,16 +1,14 @@
-/* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - queued launches, and the choice of the CUDA graph that replays
- * them.
+/* kernels/cuda/gpu_queue.h (private to kernels/cuda/) - queued launches, and the CUDA graphs that replay them.
  *
- * - Step: the launches between two waits of the host. A decode step is some hundred small kernels, the same from
- *   token to token except for a few arguments (a slot, a length).
- * - Part: some consecutive launches of a step, submitted together. The first parts are short, so that the device
- *   soon has work while the host queues the next part.
- * - Topology of a part: its kernels in order, with their grids, blocks, shared memory and sizes of arguments.
- * - Graph: a CUDA graph that runs all launches of one topology at once. Arguments that changed are updated first.
+ * A step is the launches between two waits of the host. A decode step is some hundred small kernels, the same from
+ * token to token except for a few arguments (a slot, a length). A step is submitted in parts; the first parts are
+ * short, so that the device soon has work.
  *
- * Building a graph costs more than launching its kernels, and prefill has many topologies that occur only once. So the
- * first time, a topology is only remembered; its graph is built the second time. The tables of topologies and of graphs
- * have a fixed size and drop their least recently used entry.
+ * A topology is what a part is without the values of its arguments: its kernels with their grids, blocks, shared
+ * memory and sizes of arguments. For a topology that occurs again, a CUDA graph is built, which runs all launches at
+ * once; before each run, changed arguments are updated. The first time, the topology is only remembered: building a
+ * graph costs more than launching its kernels, and prefill has many topologies that occur only once. The tables of
+ * topologies and of graphs have a fixed size and drop their least recently used entry.
  *
  * Staged bytes (gpu_stage) and small writes are collected in one region, which is copied to the device before the
  * part runs. A small write is a kernel that copies from this region, so a step consists of kernels only. */
@@ -22,7 +20,8 @@
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
 	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
-	/* largest write that goes through the region; none does while the region is more than half full */
+	/* largest write that goes through the region of staged bytes; writes bypass the region while it is more than
+	 * half full */
 	GPU_WRITE_SMALL = 64 << 10
 };
 
