@@ -192,8 +192,8 @@ struct ui_session {
 	uint64_t kv_bytes;
 	double seconds; /* how many seconds of prefill it takes to continue the session: 0 = instant; < 0 = unknown */
 	int here;       /* 1: the session on the screen */
-	long writer;    /* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other
-	                 * process writes it */
+	/* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other process writes it */
+	long writer;
 };
 void ui_sessions(struct ui *, const struct ui_session *, size_t n, int64_t now); /* now: seconds since 1970 */
 void ui_preview(struct ui *, int64_t id, const char *text, size_t n);
@@ -256,8 +256,8 @@ struct ui_cache {
 	 * that the previous token had selected, too. < 0 = unknown */
 	double fetched;
 	float overlap;
-	uint64_t resident; /* bytes of the cache that are in memory, if it is a file on disk; 0 = the whole cache
-	                    * is in memory */
+	/* bytes of the cache that are in memory, if it is a file on disk; 0 = the whole cache is in memory */
+	uint64_t resident;
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;

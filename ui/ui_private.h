@@ -26,9 +26,8 @@
 #define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
 #define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
 #define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
-#define BEGIN_SECONDS                                                                                                  \
-	0.3 /* seconds after which the next message is sent even if the application has reported no
-                           * work on the last one */
+/* seconds after which the next message is sent even if the application has reported no work on the last one */
+#define BEGIN_SECONDS 0.3
 enum {
 	/* screens at least this wide show the cache panel beside the transcript; others show a bar below it */
 	SIDE_FROM = 110,

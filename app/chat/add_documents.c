@@ -200,9 +200,9 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* Add standard input as a document, unless it is a terminal or empty. A caller may have left a pipe open without
- * writing, so that reading would hang. If FILEs are named, a silent pipe is not read; otherwise weir says that it
- * waits. */
+/* Add standard input as a document, unless it is a terminal or empty. It may be a pipe to which nothing is ever
+ * written, on which reading would hang. So if FILEs are named, a silent pipe is not read; otherwise weir says that
+ * it waits. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };

@@ -42,7 +42,7 @@ static size_t tokens_common(const struct conversation *conv)
 	return same;
 }
 
-/* A lens under construction; lens_token() appends one token at a time. */
+/* The lens of one text (adjacent byte ranges, each kept or evicted) while it is made, token by token. */
 struct lens_of {
 	struct lens *l;
 	size_t cap;
@@ -58,8 +58,8 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Append token i, which ends at byte `end` of the text. kept[i]: share of the heads that keep it, 0 to 255. The
- * lens has three levels only: kept by all heads, by some, or by none. */
+/* Append token i, which ends at byte `end` of the text. kept[i]: share of the KV heads that keep it, 0 to 255. The
+ * lens tells three cases: kept by all heads, by some, by none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -69,8 +69,9 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Make the lens of a document or message: n bytes that begin `from` bytes after place->byte in the rendered
- * prompt. same: how many tokens at the beginning of the prompt are in the cache, too; later tokens get no lens. */
+/* Find which of n bytes of a document or message are evicted. They begin `from` bytes after place->byte in the
+ * rendered prompt. same: how many tokens at the beginning of the prompt are also those of the cache; about later
+ * tokens nothing is known. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -92,8 +93,8 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
 
-/* Make the lens of a text that is still being read from a growing file. The rendered prompt lacks the newest
- * tokens, so their byte positions are counted back from the end of the text. */
+/* Find the evicted words of a text that is still being read from a growing file. The rendered prompt lacks the
+ * newest tokens, so byte positions are counted back from the end of the text. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *conv, const struct message *m)
 {
 	const struct growing *g = growing_of(conv);
@@ -129,8 +130,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 	free(ends);
 }
 
-/* Make the lens of a growing file's text once a question follows it. From then on the rendered prompt contains all
- * of it. */
+/* Find the evicted words of a growing file's text after a question was appended to it. Now the rendered prompt
+ * contains all of it. */
 static void lens_of_read(struct cache_report *p, const struct conversation *conv, size_t same, const struct message *m)
 {
 	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
@@ -160,7 +161,7 @@ static void lens_of_read(struct cache_report *p, const struct conversation *conv
 	free(kept);
 }
 
-/* Make the lens of the growing file that was read last. The screen shows only its end. */
+/* Find the evicted words of the growing file that was read last. The screen shows only its end. */
 static void lens_of_text(struct cache_report *p, const struct conversation *conv, size_t same)
 {
 	size_t i = conv->n_msg;
@@ -173,7 +174,7 @@ static void lens_of_text(struct cache_report *p, const struct conversation *conv
 		lens_of_read(p, conv, same, &conv->msg[i - 1]);
 }
 
-/* Make the lens of an answer, from the byte lengths of its sampled tokens. */
+/* Find the evicted words of an answer, from the byte lengths of its sampled tokens. */
 static void lens_of_answer(struct cache_report *p, int which, const struct conversation *conv, size_t n_token,
                            const uint8_t *kept, const struct message *m)
 {
@@ -217,7 +218,7 @@ void lenses_take(struct cache_report *p, const struct conversation *conv, struct
 	uint8_t *kept;
 
 	p->lensed = 0;
-	/* Make lenses at most once a second, and none during a prefill that has evicted nothing. */
+	/* Look for evicted words at most once a second, and not during a prefill that has evicted nothing. */
 	if (now_seconds() - l->lensed < 1 || (read >= 0 && st->rings.evicted + st->rings.evicted_in_part == 0))
 		return;
 	l->lensed = now_seconds();

@@ -129,8 +129,8 @@ struct chat {
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	int quit, rc; /* rc: exit code of the program; if questions come from a pipe, the code of the first one
-	               * that failed */
+	/* rc: exit code of the program; if questions come from a pipe, the code of the first one that failed */
+	int quit, rc;
 };
 
 /* Open the model, the session and the documents that the options name. *note receives the notice about the resumed

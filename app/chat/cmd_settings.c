@@ -438,8 +438,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* If the template has no "reason now" switch, `on` only undoes `off`: the settings `show` and
-		 * `hide` stay. */
+		/* Some templates have a switch for reasoning; then `on` sets it. For other templates `on` only
+		 * undoes `off`, and leaves the settings `show` and `hide` as they are. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

@@ -6,8 +6,9 @@
 #include <string.h>
 
 enum {
-	ENTRIES_EVERY = 10000, /* during a long prefill, save its KV entries after so many tokens */
-	ENTRIES_LEAST = 512,   /* at the end of a prefill, save its KV entries if it has so many new tokens */
+	/* during a long prefill, save its KV entries each time it has computed so many tokens */
+	ENTRIES_EVERY = 10000,
+	ENTRIES_LEAST = 512, /* at the end of a prefill, save its KV entries if it has so many new tokens */
 	/* Load saved KV entries only if fewer tokens of the prompt than this are in the cache already. */
 	FETCH_BELOW = 256,
 };
@@ -271,8 +272,7 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* Undo may have loaded an earlier snapshot. If it did, load the snapshot of the restored turn, if that is
-	 * still stored. */
+	/* Undo loads an earlier snapshot if it needs one. If it did, load the snapshot of the restored turn again. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -403,7 +403,7 @@ static void write_answer(struct session_log *r, struct conversation *conv, const
 		save_failed(r, &e);
 }
 
-/* Begin an answer in the log. A long answer is written every ANSWER_EVERY seconds, a short one only at its end. An
+/* Note that an answer begins. A long answer is stored every ANSWER_EVERY seconds, a short one only at its end. An
  * answer that /continue extends is stored as a new message. */
 static void answer_began(struct session_log *r)
 {

@@ -20,8 +20,8 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* 1 if the answer must be held back until its end, to know whether it begins with reasoning. Only for scripts,
- * which cannot erase what was written, with a model on a server. */
+/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. This is so
+ * for scripts with a model on a server: what was written to a script cannot be erased. */
 static int waits_for_close(const struct chat *c)
 {
 	return !c->interactive && !c->goes_on && !c->conv.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&

@@ -77,8 +77,8 @@ static int piece_emit(struct conversation *conv, struct message *m, int32_t id, 
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
-/* Append the tokens of an answer that will be continued: its sampled tokens, or, if another model wrote it, the
- * tokens of its text. */
+/* Append the tokens of an answer that will be continued. They are the sampled tokens; if another model wrote the
+ * answer, its text is tokenized. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
@@ -132,8 +132,8 @@ static int token_ends_answer(const struct conversation *conv, struct reasoning *
 	return ends;
 }
 
-/* 1 if the token has a line break and follows the forced first tokens (conv->given), which are a quotation: such an
- * answer ends with its paragraph. */
+/* 1 if the token has a line break and the answer began with a forced quotation (conv->given): such an answer ends
+ * with its first paragraph. */
 static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };

@@ -226,8 +226,8 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Return the number of tokens of the messages from index `from` on. Asking the server to count costs a request: if at
- * most `enough` tokens are possible, an estimate suffices. */
+/* Return the number of tokens of the messages from index `from` on. Counting by the server costs a request, so it
+ * is asked only if they can have more than `enough` tokens; otherwise the number is an estimate. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -262,9 +262,9 @@ static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 	}
 }
 
-/* Set served.left_out so that the request and its answer fit the context. refused: 1 = the server has just refused
- * the request, so do not send more turns than before. Returns 0, or -1 with ERR_FIT if the last question alone does
- * not fit. */
+/* Set served.left_out, the number of oldest messages to leave out, so that the request and its answer fit the
+ * context. refused: 1 = the server has just refused the request, so send no more turns than before. Returns 0, or
+ * -1 with ERR_FIT if even the last question alone does not fit. */
 static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = context_limit(conv), answer, n;

@@ -8,7 +8,8 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* The cache counts the last token only at the next step. n_tokens is exact while no token is evicted. */
+	/* For a cache that evicts, `kept` lacks the last token until the next step. Before anything is evicted,
+	 * n_tokens is exact. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
 }

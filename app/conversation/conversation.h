@@ -386,12 +386,12 @@ struct reasoning {
 		REASONING_MARGIN,
 		REASONING_AFTER
 	} at;
-	int mark;        /* index of the opening mark (reasoning_mark_at()); -1 = the prompt has it */
-	struct str held; /* bytes not parsed yet: they may be part of a mark, or are blanks at the beginning of the
-	                  * answer */
-	size_t blanks;   /* REASONING_BEGIN: number of leading blanks in held */
-	size_t words;    /* words of the reasoning so far */
-	int in_word;     /* 1 = the last byte of reasoning was part of a word */
+	int mark; /* index of the opening mark (reasoning_mark_at()); -1 = the prompt has it */
+	/* bytes not parsed yet: they may be part of a mark, or are blanks at the beginning of the answer */
+	struct str held;
+	size_t blanks; /* REASONING_BEGIN: number of leading blanks in held */
+	size_t words;  /* words of the reasoning so far */
+	int in_word;   /* 1 = the last byte of reasoning was part of a word */
 };
 void reasoning_free(struct reasoning *);
 /* Parse the next piece of the text, cut anywhere. Append its bytes that belong to the answer, not the reasoning. */

@@ -12,7 +12,8 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* a text with more bytes for each token of the context is searched, without counting its tokens */
+	/* a text with more bytes than this for each token of the context is searched; its tokens need not be
+	 * counted */
 	BYTES_HOPELESS = 16,
 	/* documents added together are all searched if they would fill more than this many contexts */
 	CONTEXTS_OF_MANY = 2,
@@ -51,9 +52,9 @@ void conversation_drop_documents(struct conversation *conv)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents were
- * added together if their `at` (number of messages at that time) is equal. Documents larger than a context do not
- * count. The result depends only on sizes, so that a resumed session gets the same result. */
+/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts; documents
+ * larger than one context do not count. Documents were added together if their `at` is equal (number of messages
+ * at that time). Only sizes matter, so that a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;

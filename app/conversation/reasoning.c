@@ -57,9 +57,9 @@ static int find_open(const char *p, size_t n, size_t *which)
 	return -may;
 }
 
-/* Return the bytes of the closing mark with which p[0 .. n) begins; -1 = p[0 .. n) is a proper prefix of it; 0 =
- * neither. which: index of the opening mark. which < 0: that mark is in the prompt and unknown, so any closing mark
- * counts. */
+/* Compare p[0 .. n) with the closing mark of reasoning. Returns the bytes of the mark if p begins with it; -1 if p
+ * is a proper prefix of it; else 0. which: index of the opening mark; < 0 = the opening mark is in the prompt and
+ * unknown, so any closing mark counts. */
 static int find_close(const char *p, size_t n, int which)
 {
 	const struct reasoning_mark *m;

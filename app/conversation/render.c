@@ -126,7 +126,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message. before: byte of that message where the next text begins. */
+	/* at: index of a rendered message; before: the byte of that message at which the next text begins */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {

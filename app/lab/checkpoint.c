@@ -54,9 +54,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Parse all whole lines; *whole: the offset after the last whole line. A line that is not a result is refused,
- * because the file then belongs to another program. The bytes after the last line feed are checked only if there is
- * no whole line. */
+/* Parse all whole lines; *whole: offset after the last one. If a line is not a result, the file belongs to another
+ * program and is refused. Bytes after the last line feed are checked only if there is no whole line. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Set list entry i to policy i as the user gave it, but with its fitted setting set to `value`. */
+/* Set entry i of the list to the user's policy i, but with `value` for the setting that is adapted. */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];
@@ -44,8 +44,8 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read if k grows by 1. It is 1 - f (entry_fit.h): in the first round
-	 * estimated from the entries read beyond k, later from two rounds. */
+	/* slope: how many more entries are read if the setting grows by 1. Estimated in the first round from the
+	 * entries that are read beyond k, later from the last two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
 		slope = 1; /* the values lie on a step between two numbers of pages */

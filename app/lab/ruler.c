@@ -57,8 +57,9 @@ static void list_shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* A task with needles (sentences "the number for KEY is VALUE") in a haystack. swept: one needle, at the depth that
- * the sample names. listed: the answer has a row for each value; with ROWS_KEYED, for each key and value. */
+/* A task with needles (sentences "the number for KEY is VALUE") in a haystack. swept: 1 = there is one needle, at
+ * the depth that the sample wants. listed: form of the answer: free text, a row for each value, or a row for each
+ * key and value. */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
 struct niah {
 	enum haystack hay;
@@ -128,7 +129,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys, cyclically from `first` on. */
+			/* The question asks for n_asked keys: from number `first` on, around the end of the list. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -278,7 +279,7 @@ static void add_chain(struct rng *r, int32_t units, int letters, int solved, str
 static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                     struct err *e)
 {
-	/* The solved example takes about 500 tokens, or a quarter of a short prompt. */
+	/* An example with its answer comes first. It takes about 500 tokens, or a quarter of a short prompt. */
 	int32_t example = (len < 2000 ? len / 4 : 500) - 130;
 
 	add_chain(&r, example > 0 ? example / 24 : 0, 3, 1, s);

@@ -56,7 +56,7 @@ static void line_progress(struct chat *c, const char *verb, int32_t done, int32_
 	}
 	if (!l->progress.verb) {
 		progress_init(&l->progress, c->o.quiet, c->o.verbose, verb, "tokens");
-		/* other work, such as indexing, may take minutes: show its name */
+		/* other work than reading, such as indexing, has no progress in tokens: show its name */
 		if (total <= 0 && strcmp(verb, "reading") != 0)
 			progress_slow(&l->progress, c->o.quiet);
 	}
@@ -140,8 +140,8 @@ static int put_json(struct chat *c, const struct turn *turn, struct err *e)
 	return rc;
 }
 
-/* Write the end of an answer, or the whole answer as one JSON object. With JSON, a script gets an object even
- * without an answer: -p was stopped before the answer began, or the documents do not answer the question. */
+/* Write the end of an answer, or with --json the whole answer as one object. A script gets an object even if there
+ * is no answer, because -p was stopped before it began or the documents do not answer the question. */
 static int put_end(struct chat *c, const struct turn *turn, int rc, const struct err *why, struct err *e)
 {
 	struct line *l = c->ud;

@@ -102,7 +102,7 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	/* the options so far; whether the command takes them is checked at the end, when it is known */
+	/* options that were parsed before the command was known; whether it takes them is checked at the end */
 	const struct option_def **seen;
 	int n_seen;
 	command_set commands; /* commands that the words so far allow */

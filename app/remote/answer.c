@@ -7,7 +7,7 @@
 enum {
 	ERROR_MOST = 64 << 10,
 	FAILED_MOST = 3
-}; /* bytes read of an error page; most tries of a request that fails with status 500 */
+}; /* ERROR_MOST: bytes read of an error page; FAILED_MOST: tries of a request that fails with status 500 */
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
 /* seconds to wait for usage figures and the end of the stream, after the text is complete */
 static const double AFTERWARDS = 2;

@@ -65,8 +65,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some programs report. Returns the JSON value, which points into *out; its p is NULL if
- * there is no answer. */
+/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; if there
+ * is no answer, its p is NULL. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };

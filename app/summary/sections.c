@@ -127,8 +127,8 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* If 1 to 1.5 sections of text remain, cut near their middle, so that the last section is not
-			 * tiny. */
+			/* If 1 to 1.5 sections of text remain, cut them in the middle, so that the last section is
+			 * not tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);
 			else

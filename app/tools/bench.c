@@ -247,8 +247,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Measure the seconds per generated token: *own, in the policy's own work; *all, in total. Both keep the values of
- * the run with the least *own so far. */
+/* Measure the seconds per generated token. *own: time for the policy's own work; *all: total. Of all calls, the
+ * values with the least *own are kept. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -266,7 +266,7 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds per generated token after `fill` tokens; *least keeps the least value so far. */
+/* Measure the seconds per generated token after `fill` tokens. Of all calls, *least keeps the least value. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
@@ -282,8 +282,8 @@ static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int3
 	return 0;
 }
 
-/* Measure what a bounded cache costs on a GPU: the time of a token less that of a token under `full` with as many KV
- * entries. Single calls cannot be timed, because they return before the GPU has done its work. */
+/* Measure what a bounded cache costs on a GPU: the time of a token, less the time under `full` with as many KV
+ * entries. Whole tokens are timed, because a call returns before the GPU has done its work. */
 static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;
@@ -322,8 +322,8 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: its own work less that of `full` (rotating queries and keys). The
- * cost is a few microseconds, so the least of several repetitions is taken. */
+/* Measure what a policy costs beyond attention: the time of its own work, less that of `full` (rotating queries
+ * and keys). The difference is a few microseconds, so the least of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
 	struct options plain = *b->o;

@@ -61,7 +61,7 @@ static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *
 	return 0;
 }
 
-/* Return the median, over the turns, of one runner's speed divided by another's. */
+/* Return the median, over the turns, of the speed of one sequence divided by that of another. */
 static double ratio_of(const struct runner *r, const struct runner *base, int turns)
 {
 	struct timings s = { .n = turns };
@@ -71,7 +71,8 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* Report a runner. first: the first policy at the same depth. shallow: the same policy at the least depth. */
+/* Report the speed of a sequence (one policy at one depth). first: the first policy at the same depth. shallow:
+ * the same policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

@@ -182,8 +182,7 @@ static void doctor_encoder(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
-/* Append the state of the server that is used instead of a local model, one line for each possible fault. The key is
- * never shown. */
+/* Append the state of the server that runs the model, one line for each possible fault. The key is never shown. */
 static void doctor_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {

@@ -260,7 +260,8 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* Models of several files are opened by their first file: rename it last, when all others are there. */
+	/* A model of several files is opened by its first file, so rename that file last, when all others are
+	 * there. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
 			return -1;

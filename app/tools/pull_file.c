@@ -320,8 +320,8 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* the server's file is shorter than the partial one, so that is of another version: begin
-			 * again */
+			/* the server's file is shorter than the partial download, which is thus of another
+			 * version: begin again */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;

@@ -363,7 +363,7 @@ void tui_take(struct tui *t, struct str *text)
 			s = NULL;
 	}
 	if (!e.code && !s) {
-		/* A command that only shows something does not wait for the running answer. */
+		/* A command that only shows something (JOB_LOOK) does not wait for the running answer. */
 		worker_do(t->worker, t->working && only_looks(t, text) ? JOB_LOOK : JOB_LINE, 0, text->p, text->n);
 		return;
 	}

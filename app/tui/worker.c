@@ -170,8 +170,8 @@ int worker_stop(struct worker *w)
 		struct job *job = *p;
 
 		if (worker_job_is_small(
-			    /* small jobs (rename, delete, ...) stay: the list of sessions already shows them as
-			     * done */
+			    /* keep the small jobs (rename, delete, ...), which the list of sessions already shows
+			     * as done */
 			    job->what)) {
 			p = &job->next;
 			continue;

@@ -56,8 +56,7 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 		w->reading_since = now_seconds();
 		w->had = done;
 	}
-	/* Run no jobs during indexing: a transaction is open, and jobs that write to the store would wait for its
-	 * end. */
+	/* Run no jobs during indexing: a transaction of the store is open, for whose end a job would wait. */
 	if (!c->indexing.on)
 		worker_between(w);
 	worker_report(w, WORKER_BUSY, verb, done, total);
@@ -200,8 +199,8 @@ static void text_grew(struct worker *w, size_t from)
 		worker_post_piece(w, EV_STREAM, m->text.p + from, m->read - from, from);
 }
 
-/* Post that only the first `messages` messages are part of the conversation. Questions that were asked while the
- * file is read stay on the screen. */
+/* Post that only the first `messages` messages are part of the conversation. Later questions stay on the screen:
+ * they were asked while the file is read, and are undone. */
 static void post_returned(struct worker *w, size_t messages)
 {
 	struct event *e = event_new(EV_RETURNED, "", 0);

@@ -145,8 +145,8 @@ int http_has_user(const char *url)
 
 	if (memchr(p, '@', n))
 		return 1;
-	/* A password may contain '/', as in "http://name:pa/ss@host", or '?' or '#'. So if the text after ':' is
-	 * not a port number, search the rest of the URL for '@'. */
+	/* A password may contain '/', '?' or '#', as in "http://name:pa/ss@host". So if the text after ':' is not
+	 * a port number, look for an '@' in the rest of the URL. */
 	port = *p == '[' ? NULL : memchr(p, ':', n);
 	return port && port + 1 + strspn(port + 1, "0123456789") < p + n && strchr(p, '@');
 }

@@ -31,8 +31,8 @@ struct curl_lib {
 };
 /* Load libcurl once.  NULL with ERR_DOCUMENT: libcurl is not installed or cannot be initialised. */
 const struct curl_lib *curl_load(struct err *);
-/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl. If libcurl has no such
- * path, use the first file that exists in a list of the paths of common distributions. */
+/* Set the file of CA certificates: SSL_CERT_FILE if set, else the path built into libcurl, else the first file
+ * that exists in a list of common paths. */
 void curl_set_certificates(const struct curl_lib *, CURL *);
 
 /* ---- address.c ---- */

@@ -17,8 +17,7 @@ struct http_reply {
 	/* from Content-Range: offset of the body's first byte in the file; size of the file; -1: unknown */
 	int64_t first, total;
 	char type[128]; /* Content-Type as sent; "" = none */
-	/* number of Content-Encodings; more than 1 is refused, because nested compression expands almost without
-	 * limit */
+	/* number of Content-Encodings; more than 1 is refused, because nested compression can expand without limit */
 	int encodings;
 	int retry_after; /* seconds that the server asks to wait; 0 = none */
 	int broken;      /* 1: the call failed because of the connection; a retry may succeed */

@@ -177,7 +177,7 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* no input is left: this call makes iconv write a letter it kept */
+		held = left > 0; /* no input is left: this call makes iconv write a letter that it has kept */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);

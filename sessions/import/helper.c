@@ -33,7 +33,7 @@ struct child {
 	pid_t pid;
 	int out, err;       /* pipes */
 	struct str message; /* standard error so far */
-	int no_tables;      /* 1: pdftotext has no tables for Chinese, Japanese or Korean fonts */
+	int no_tables;      /* 1: pdftotext has reported that it lacks tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
 	size_t n, cap;
 	const char *why; /* killed by us, and why; NULL: not killed */

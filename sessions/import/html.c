@@ -57,7 +57,9 @@ struct html {
 	size_t left_out; /* characters of navigation left out */
 	int nav;
 	int lists;
-	int raise; /* 1: text that follows is superscript; 2: and in a link, so a note's number */
+	/* for the text that follows: 1 = it is superscript; 2 = it is superscript in a link, and so a note's
+	 * number */
+	int raise;
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;

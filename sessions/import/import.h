@@ -32,7 +32,7 @@ struct mark {
 	int level;  /* headings: 1 to 6 */
 	size_t at;  /* offset of its first byte; a page or section ends at the next mark of its kind */
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
-	/* For marks_at(): of each kind, the number (from 1) of the last mark up to this one. All 0: not computed. */
+	/* For marks_at(): for each kind of mark, how many marks there are up to this one. All 0: not computed. */
 	uint32_t last[MARK_KINDS];
 };
 
@@ -43,8 +43,8 @@ struct doc_origin {
 	uint8_t hash[32];    /* SHA-256 of the file */
 };
 
-/* A document as UTF-8 text with \n line ends. The text is untrusted: the tokenizer must read it without special
- * tokens, and the caller passes it through clean_text() before it reaches a terminal. */
+/* A document as UTF-8 text with \n line ends. The text is untrusted: tokenize it without special tokens, and pass
+ * it through clean_text() before it reaches a terminal. */
 struct doc {
 	char *name;           /* last part of the path, or "standard input"; may contain control characters */
 	enum doc_type type;   /* type after unpacking, so never DOC_GZIP; stored in chat.db */
@@ -91,9 +91,9 @@ void origin_free(struct doc_origin *);
  * the time alone differs. If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-/* List the documents that an argument names, at most 1,000.  A file, "-" or an address names itself.  A
- * folder names the files below it, sorted, without hidden files, links, pictures and programs.  A pattern with * ? [
- * names the files that match, unless a file has exactly that name.  -1: *out is empty; ERR_DOCUMENT if none. */
+/* List the documents that an argument names, at most 1,000. A file, "-" or an address names itself. A folder names
+ * the files below it, sorted, without hidden files, links, pictures and programs. A pattern with * ? [ names the
+ * matching files, unless a file has exactly that name. -1 on error; ERR_DOCUMENT if there is none. */
 /* skipped because of their names: one of them, and how many */
 struct doc_paths {
 	char **path;
@@ -107,12 +107,10 @@ void doc_paths_free(struct doc_paths *);
 /* Run as the jailed process, which parses a document or a model file, if argv says so. main() calls it first. Returns
  * the exit code of the jailed process, or -1 if this is an ordinary process. */
 int doc_helper(int argc, char **argv);
-/* Read a model file (header, keys, tensors, vocabulary, template) in the jail, to find files that would crash this
+/* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
  * process. -1 with ERR_MODEL or ERR_CANCELLED if the reader crashed or used too much. 0 otherwise, even for other
- * errors: they reappear when the caller reads the file.
- *
- * list: path of a list of good model files; unchanged files in it are not read again (NULL: no list). remember = 1:
- * add the file to the list. */
+ * errors, which the caller's own read reports. list: path of a list of good files, which are not read again unless
+ * they have changed; may be NULL. remember: 1 = add the file to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
 /* Describe which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);

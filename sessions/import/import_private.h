@@ -74,20 +74,21 @@ struct writer {
 		size_t row, mark; /* text offset and mark index where the row begins */
 		size_t *cell;     /* [n_cell] text offsets where cells begin */
 		size_t n_cell, cap;
-		/* 1: keep the row's cells as lines; it contains a table, or writer_row_keep() was called */
+		/* 1: leave the cells of this row as lines, because it contains a table or writer_row_keep() was
+		 * called */
 		int nested;
 	} table[WRITER_TABLES];
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
 };
 void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
-/* Write a line break. begun = 1: the paragraph has text already, so two breaks in sequence make a blank line. */
+/* Write a line break. begun: 1 = the paragraph has text already; then a second break in a row makes a blank line. */
 void writer_line(struct writer *, int begun);
 /* Call before superscript text. If it is a number after a letter, digit or bracket, '^' is written first, so that 10
  * with exponent 3 does not become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
-/* Begin and end a part of a formula, such as an exponent. Begin writes the sign before it, "^". End puts brackets
- * around a part of several words; its argument is what begin returned. */
+/* Write a part of a formula, such as an exponent. begin writes the sign before it ("^"). end puts brackets around
+ * a part of several words; pass it what begin returned. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
@@ -103,7 +104,7 @@ void writer_row_end(struct writer *);
 /* Write the last cell or row `times` more times. A spreadsheet file stores a sequence of equal cells or rows once. */
 void writer_cell_repeat(struct writer *, long times);
 void writer_row_repeat(struct writer *, long times);
-/* Keep the cells of open rows as lines: joining them would move text whose offset a caller has stored. */
+/* Leave the cells of open rows as lines, because joining them would move text whose offset a caller has stored. */
 void writer_row_keep(struct writer *);
 /* End the open heading and page, and free the writer's memory, but not the document. */
 void writer_end(struct writer *);
@@ -128,8 +129,8 @@ void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
  * does not. */
 int heading_level(const char *line, size_t n);
-/* For PDF. heading_number_level(): the level of a line that is only a heading's number ("3.1", "Chapter 4"), or 0.
- * heading_title(): 1 if the line looks like a heading's title without a number. */
+/* For a PDF, where a heading's number may be apart from its title. heading_number_level(): level of a line that is
+ * only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title without a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 /* Mark the headings of the page that begins at byte `from`, and put blank lines around them. */
@@ -221,7 +222,7 @@ enum list_format {
 };
 struct list_level {
 	enum list_format format;
-	/* after item z: 1 = aa, ab, ac, as spreadsheet columns; 0 = aa, bb, cc */
+	/* what follows item z: 1 = aa, ab, ac, as columns of spreadsheets; 0 = aa, bb, cc */
 	int as_columns;
 	long start, count;              /* count: number of the last item; start - 1 before the first */
 	char pattern[LIST_PATTERN_MAX]; /* "%1.%2." */
@@ -254,13 +255,13 @@ struct odf_look {
 	const char *list; /* name of the list style (owned by the styles); NULL = none */
 };
 struct odf_styles;
-/* Hash a name. family: a letter for the kind of name, so that a style and a list of one name differ. */
+/* Hash a name. family: a letter for the kind of name, because a style and a list may have the same name. */
 size_t odf_name_hash(char family, const char *name, size_t n);
 /* Read the styles of styles.xml and content.xml. NULL: the file is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
 /* family: "paragraph", "text", "section", "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
-/* How a list style numbers its items. level[].count: number of the last item, of whichever list with this style. */
+/* How a list style numbers its items. level[].count: number of the last item in any list with this style. */
 struct odf_list_style {
 	struct list_level level[LIST_LEVELS];
 	int used;       /* 1: some list has this style */
@@ -278,8 +279,8 @@ enum jail_kind {
 	JAIL_EXEC,  /* may execute one program, which may read its libraries and data */
 	JAIL_MODEL, /* as JAIL_PARSE; may open a model file, or its folder if it is split */
 };
-/* Optional parts of the jail: its own root directory, and Landlock (version of its ABI). 0: this kernel does not
- * offer the part to users. */
+/* Which optional parts the jail has: its own root directory, and Landlock (version of its ABI). 0: this kernel
+ * does not let users have the part. */
 struct jail_level {
 	int root, landlock;
 };
@@ -301,8 +302,8 @@ enum { EXIT_NO_JAIL = 125 };
 /* Convert a document in a jailed process. *out is overwritten. On -1 e->msg is a complete sentence. */
 int helper_convert(enum doc_type, const char *name, const char *p, size_t n, struct doc *out, struct err *);
 
-/* Read a model file (absolute path) in a jailed process. 0 if it is good. 1 if the reader refused it or there is no
- * jail: the caller's own read then reports why. -1 if the reader crashed or used too much; *e says so. */
+/* Read a model file (absolute path) in a jailed process. 0 = it is good. 1 = the reader refused it, or there is no
+ * jail: the caller's own read reports why. -1 = the reader crashed or used too much; *e says so. */
 int helper_model(const char *path, struct err *);
 
 /* ---- stop.c ---- */

@@ -67,7 +67,8 @@ static int set_limits(enum jail_kind kind)
 {
 	rlim_t files = kind == JAIL_PARSE ? 3 : FILES_MAX;
 
-	/* A model file is mapped, however large it is: limit only allocated memory for it, not address space. */
+	/* A model file is mapped, however large it is. So limit the memory that the process allocates, not its
+	 * address space. */
 	if (!SANITIZED && set_limit(kind == JAIL_MODEL ? RLIMIT_DATA : RLIMIT_AS, MEMORY_MAX, MEMORY_MAX))
 		return -1;
 	return set_limit(RLIMIT_CPU, CPU_SECONDS, CPU_SECONDS + 2) || set_limit(RLIMIT_FSIZE, 0, 0) ||

@@ -50,7 +50,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	for (size_t i = 0; i < LEN(furniture) && !strcmp(name, "frame"); i++)
 		if (xml_attr_is(a, n_attr, "class", furniture[i]))
 			return 1;
-	if (!strcmp(name, "title")) /* in a frame: a picture's title, skipped; else the document's, written */
+	if (!strcmp(name, "title")) /* the title of a picture is skipped, that of the document is written */
 		return x->flow.frames > 0;
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))

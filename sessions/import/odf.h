@@ -12,19 +12,20 @@ struct odf_list {
 	size_t counter;
 	int first;
 };
-/* An open table. empty: number of cells without text since the last cell with text. */
+/* An open table. empty: cells without text since the last cell with text; they are written only if text follows. */
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
 };
 
-/* State of the open paragraphs and lists. The document, each frame and each note has its own state. */
+/* State of the open paragraphs and lists. The text of a frame or note interrupts a paragraph, so it has a state of
+ * its own. */
 struct odf_flow {
 	int paragraphs;    /* open paragraphs */
 	int begun;         /* 1: the paragraph has text */
 	int heading, kept; /* heading level, keep white space */
 	int blank;         /* kept text: the last character was white space */
-	int numbered;      /* level of a heading that gets a number as label; 0 = no number */
+	int numbered;      /* level of a heading that gets a number before its text, such as "2.1"; 0 = no number */
 	int last_was_item, last_was_kept;
 	int break_after;
 	int frames, title; /* title: paragraphs are a slide's title */
@@ -40,7 +41,7 @@ struct odf {
 	struct odf_lists *counters; /* numbers of list items */
 	int skip;                   /* depth inside a skipped element */
 	int in_body, spreadsheet, is_text;
-	long pages; /* page count that the file states for its last layout; 0: unknown */
+	long pages; /* number of pages that the file states; 0: unknown */
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;

@@ -145,8 +145,8 @@ static void add_list(struct odf_styles *x, const struct xml_attr *name)
 	x->levels = l->style.level;
 }
 
-/* Append a label's prefix or suffix, such as ")", to a pattern such as "%1.%2". Percent signs in the attribute are
- * dropped. */
+/* Append the fixed text before or after an item's number, such as ")", to a pattern such as "%1.%2". Percent signs
+ * in the text are dropped. */
 static void add_text(struct list_level *l, const struct xml_attr *a)
 {
 	size_t k = strlen(l->pattern);

@@ -27,7 +27,7 @@ struct pdf {
 	size_t n_line, cap_line;
 	struct page *page;
 	size_t n_page, cap_page;
-	unsigned char *drop; /* [n_line] 1: repeats on other pages; 2, 3: will not be written */
+	unsigned char *drop; /* [n_line] 1: the line repeats on other pages; 2 or 3: it will not be written */
 };
 
 /* ---- characters ---- */
@@ -183,8 +183,8 @@ static int by_shape(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Count the NEAR pages before and after page i whose k-th line has the same shape (line_shape). 0 for lines with
- * fewer than 4 letters. */
+/* Count the pages whose k-th line has the same shape (line_shape), among NEAR pages before and after page i. 0 for
+ * lines with fewer than 4 letters. */
 static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, int k)
 {
 	uint64_t h = line_shape(f, l);
@@ -199,9 +199,9 @@ static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, 
 	return count;
 }
 
-/* Find running heads and feet that are the k-th line of their page, and set 1 in drop[]. A line counts as running if
- * its shape is on a fifth of the pages and at least on three, or on three pages of which two are nearby. Page numbers
- * count if half of the pages have one in this line. */
+/* Find running heads and feet among the k-th lines of all pages, and set 1 in drop[]. A line is one if its shape
+ * occurs on a fifth of the pages and on at least three; or on three pages of which two are nearby. Page numbers
+ * are dropped if half of the pages have one in this line. */
 static void drop_edge(struct pdf *f, int bottom, int k)
 {
 	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
@@ -254,9 +254,9 @@ static int is_capital_head(const struct pdf *f, size_t l)
 	return letters >= 4;
 }
 
-/* Set 1 in drop[] for section titles in capitals, "2.1. SUPPORTED HARDWARE", that are running heads. They differ from
- * section to section, so drop_edge() cannot find them. All are dropped if an eighth of the pages have one at the
- * top. */
+/* Set 1 in drop[] for running heads that are section titles in capitals, "2.1. SUPPORTED HARDWARE". They change
+ * from section to section, so drop_edge() does not find them. They are dropped if an eighth of the pages have one
+ * at the top. */
 static void drop_capital_heads(struct pdf *f)
 {
 	size_t n = 0;
@@ -321,8 +321,8 @@ static int begins_with_letter(const char *p, size_t n)
 	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Sorted hashes of the words with a hyphen inside a line. A hash table would be slow for a hostile text that puts all
- * words into one bucket. */
+/* Sorted hashes of the words that have a hyphen inside a line. They are sorted because a hostile text could put
+ * all words into one bucket of a hash table. */
 struct words {
 	uint64_t *hash;
 	size_t n;

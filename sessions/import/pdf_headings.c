@@ -29,8 +29,9 @@ static int is_section_number(const char *s, size_t n)
 	return digits && digits <= 2 && n == digits + 1 && s[digits] == '.' && s[0] != '0';
 }
 
-/* Find the title of a heading whose number of n bytes at `at` is separated from it by a blank line. Returns the
- * title's end; 0 if there is none. If the next number follows the title, both are items of a list, not headings. */
+/* A heading's number may be printed alone, with a blank line before its title. Find the title for the number of n
+ * bytes at `at`. Returns the title's end; 0 if there is none, or if the next number follows the title: then both
+ * are list items. */
 static size_t spread_title(const struct str *page, size_t at, size_t n, int *level)
 {
 	const char *p = page->p, *stop;
@@ -155,8 +156,8 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	               : 0;
 }
 
-/* Find the title of a number at `at` that pdftotext printed in another column: a later line between a blank line and
- * text. Returns its offset and sets *n to its bytes; 0 if there is none. */
+/* Find the title for a number at `at`, if pdftotext has printed it in another column: a later line between a blank
+ * line and text. Returns its offset and sets *n to its bytes; 0 if there is none. */
 static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
 {
 	const char *p = page->p, *end;

@@ -255,8 +255,8 @@ static const char *part_sign(const char *word)
 	return NULL;
 }
 
-/* Handle control words that begin a font table, a style table, a label, a note or a formula part. Returns 0 for other
- * words. */
+/* Handle control words that begin a font table, a style table, a list item's number or bullet, a note or a part of
+ * a formula. Returns 0 for other words. */
 static int destination_word(struct rtf *x, const char *word)
 {
 	if (x->g->to == RTF_NOWHERE)

@@ -14,12 +14,12 @@ struct rtf_group {
 	int hidden, raised; /* properties of the text */
 	int skip;           /* bytes after \u that repeat its character in the code page */
 	int font;
-	/* 1: the group is a formula's bracket, a note, or a part of a formula that begins at offset part_at */
+	/* what the group is: a formula's bracket, a note, or a part of a formula that begins at offset part_at */
 	int bracket, note, part;
 	size_t part_at;
 	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
-	/* \upr gives a text twice, in a code page and then in Unicode. 1: the next group is the first, which is
-	 * skipped. */
+	/* 1: \upr was read, after which a text follows twice: in a code page, then in Unicode. The next group is
+	 * the first one and is skipped. */
 	int alternatives;
 };
 /* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */

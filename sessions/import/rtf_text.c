@@ -63,14 +63,15 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* 1 if c is the first byte of a letter beyond ASCII in a label of n bytes. 0 if that letter is the whole label, and
- * for 0xc2, 0xe2 and 0xef, with which bullets begin. */
+/* Tell a list item's number in non-ASCII letters from a bullet. c: a byte of that text, which has n bytes. Return
+ * 1 if c begins a letter beyond ASCII. Bullets give 0: a single character, or the first bytes 0xc2, 0xe2 and 0xef. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);
 }
 
-/* Let the writer put the stored label, "2.a) ", before the item. A label without letters and digits becomes "- ". */
+/* Let the writer put the item's stored number, "2.a) ", before its text. A bullet (no letters or digits) becomes
+ * "- ". */
 static void add_label(struct rtf *x)
 {
 	struct str *prefix = &x->w->prefix;
@@ -96,7 +97,8 @@ static void add_label(struct rtf *x)
 	str_clear(&x->label);
 }
 
-/* 1 if the paragraph has a label that is not blank; some programs write a blank one before every paragraph. */
+/* 1 if the paragraph is a list item: it has a number or bullet that is not blank. Some programs store a blank one
+ * before every paragraph. */
 static int is_item(const struct rtf *x)
 {
 	for (size_t i = 0; i < x->label.n; i++)

@@ -16,7 +16,7 @@ void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* Rows are separated by line breaks only, even if the first cell begins with a block. */
+	/* Between rows write line breaks only, even if the first cell begins with a block. */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -41,7 +41,7 @@ static void append_text(struct writer *w, const char *s, size_t n)
 		str_add(&w->doc->text, s, n);
 }
 
-/* Write what was noted for before the next text: gap, page mark, indent and label of a list item. */
+/* Write what comes before the next text: the pending gap and page mark, and a list item's indent and number. */
 static void begin_text(struct writer *w)
 {
 	struct str *t = &w->doc->text;
@@ -169,8 +169,8 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
-	/* No brackets around one word. None if a line or a mark begins in this part, since inserting '(' would shift
-	 * stored offsets. */
+	/* One word needs no brackets. A part in which a line or a mark begins gets none, because inserting '('
+	 * would shift stored offsets. */
 	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;

@@ -207,9 +207,9 @@ static int is_line(const char *p, size_t n, const char *name, size_t n_name)
 	return n > n_name && !memcmp(p, name, n_name) && p[n_name] == ' ';
 }
 
-/* Hash the text of a fingerprint with other kernels (CPU or GPU code). `name` replaces the value of line
- * "kernels". `begun` replaces the value of line "begun by" (kernels that computed the first KV entries); n_begun =
- * 0 removes that line. */
+/* Hash the text of a fingerprint as if other kernels (CPU or GPU code) had computed the KV entries. `name` becomes
+ * the value of line "kernels". `begun` becomes the value of line "begun by" (kernels of the first KV entries);
+ * n_begun = 0 removes that line. */
 static int hash_with(const struct str *text, const char *name, size_t n_name, const char *begun, size_t n_begun,
                      uint8_t out[HASH_BYTES])
 {

@@ -20,15 +20,15 @@ struct snaps_options {
 	uint64_t budget;
 	const char *vfs;
 };
-/* Open kv.db in the store's directory; read only if the store is. A damaged or foreign file is renamed, and a new
- * one is created; *notice (may be NULL) says so. A read-only struct snaps does not notice if another process
- * replaces the file. So open it anew for each list, which takes a millisecond. */
+/* Open kv.db in the store's directory; read only if the store is. If the file is damaged or not weir's, it is
+ * renamed, a new one is created, and *notice (may be NULL) says so. If another process replaces the file, a
+ * read-only struct snaps still reads the old one: open it anew for each list. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
-/* Identifies what KV entries were computed with. all: hash for any entry of the timeline. entries: hash for
- * entries of prefilled tokens, which are equal under every cache policy. Hashing the weights takes seconds;
- * snaps_fingerprint() stores the hash for next time. */
+/* A hash of what KV entries were computed with. all: for any entry of the timeline. entries: for entries of
+ * prefilled tokens, which do not depend on the cache policy. Hashing the weights takes seconds, so
+ * snaps_fingerprint() stores their hash. */
 struct fingerprint {
 	uint8_t all[32], entries[32];
 };
@@ -56,9 +56,9 @@ struct snap_loaded {
 	/* names of other kernels (CPU or GPU code) that computed the KV entries; "" = this program's kernels */
 	char by[64];
 };
-/* Restore the timeline as it was at `message`. Returns 1 and appends the caller's bytes to *extra; 0 if it cannot,
- * with the reason in out->why ("" = there is no snapshot); or -1. Of several snapshots, one of this program's
- * kernels (CPU or GPU code) is preferred. Only bytes with a right checksum enter the timeline. */
+/* Restore the timeline as it was at `message`, from bytes with right checksums. Returns 1 and appends the caller's
+ * bytes to *extra; 0 if it cannot, with the reason in out->why ("" = there is no snapshot); or -1. A snapshot of
+ * this program's kernels (CPU or GPU code) is preferred to others. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
 /* Restore the longest prefix of the tokens want[n] whose chunks are stored and were computed by this program's
@@ -69,8 +69,8 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
 /* Set *out to the size in bytes of all snapshots of a session, including chunks that it shares with other
  * sessions. */
 int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
-/* The snapshots of one session, for snap_states(). The caller sets session and message; message is the last
- * message that the session shows. */
+/* Sizes of a session's snapshots, for snap_states(). Set by the caller: session, and message, the last message
+ * that the session shows. */
 struct snap_state {
 	int64_t session, message;
 	uint64_t bytes; /* set: as snap_bytes() */
@@ -83,8 +83,8 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
 	uint64_t bytes; /* head, tail and chunks */
-	/* own: bytes of the head and of the tail (KV entries after the last whole chunk); shared: bytes of those
-	 * chunks that other sessions need, too */
+	/* own: bytes that only this snapshot needs: its state, and the KV entries after the last whole chunk of
+	 * 256 tokens. shared: bytes of its chunks that other sessions need, too. */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
 	/* chunks: number of chunks that the snapshot needs; bad: number of these chunks that are missing or

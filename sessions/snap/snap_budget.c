@@ -165,7 +165,8 @@ static int sweep_parts(struct snaps *s, struct err *e)
 
 /* ---- overwriting ---- */
 
-/* Fill free pages with zeros, at most SNAPS_TX_BYTES. *left: number of pages that are still free. */
+/* Fill free pages of the file with zeros, in one transaction of at most SNAPS_TX_BYTES. *left: number of free
+ * pages that are not filled yet. */
 static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 {
 	uint64_t written = 0;

@@ -31,8 +31,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	memcpy(text, before, KEY_BYTES);
 	for (int32_t i = 0; marks && i < n; i++)
 		read &= !marks[i];
-	/* Entries of prefilled tokens are equal under every cache policy. For a chunk of only such tokens, use the
-	 * fingerprint that does not include the policy. */
+	/* KV entries of prefilled tokens do not depend on the cache policy. For a chunk with only such tokens, use
+	 * the fingerprint without the policy. */
 	memcpy(text + KEY_BYTES, read ? f->entries : f->all, KEY_BYTES);
 	for (int32_t i = 0; i < n; i++, at += 4)
 		put_le32(text + at, (uint32_t)id[i]);

@@ -158,8 +158,8 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* How well the fingerprint fits ours. 3: equal. 2: other kernels (CPU or GPU code) computed the first KV
-	 * entries, ours the newest. 1: other kernels computed the newest KV entries. 0: unusable. */
+	/* How well the snapshot fits this program. 3: its fingerprint is equal. 2: other kernels (CPU or GPU code)
+	 * computed its first KV entries, ours the newest. 1: other kernels computed the newest ones. 0: unusable. */
 	int fits;
 };
 

@@ -31,7 +31,8 @@
 enum {
 	CHUNK_TOKENS = 256,
 	PART_BYTES = 4 << 20,
-	/* id of a row of table `part` = number of its chunk or head << PART_BITS | number of the part */
+	/* id of a row of table `part`: number of the chunk or head that it belongs to << PART_BITS | number of the
+	 * part */
 	PART_BITS = 12,
 	PART_TAIL = 2048,   /* a head's parts from this number on are its tail */
 	HEADS_KEPT = 4,     /* heads kept for each session, the newest; undo and fork may need an older one */
@@ -53,7 +54,8 @@ struct snaps {
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
-		/* heads that were loaded, and when; written later, because a load must not wait for a write */
+		/* when heads (records of a timeline at one message) were loaded; written later, because a load
+		 * must not wait for a write */
 	} used[16];
 	int n_used;
 	struct fingerprint mine; /* the last fingerprint, and the texts of its two hashes */
@@ -87,9 +89,9 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
  * one byte for each token that says how it was computed (enum token_mark); NULL = all were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* The two possible sizes of a chunk in bytes. all: KV entries of all layers. full: only layers with full
- * attention, because sliding-window layers may have overwritten their entries before the save. Equal if the model
- * has no sliding windows. */
+/* The two possible sizes of a chunk in bytes. all: with the KV entries of all layers. full: without those of
+ * sliding-window layers, which may have been overwritten before the save. Equal if the model has no sliding
+ * windows. */
 struct chunk_bytes {
 	uint64_t all, full;
 };
@@ -107,12 +109,12 @@ int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes,
                struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
-/* Replace chunk `old` by chunk `number`, which has the same key: heads that need `old` then need `number`. Deletes
- * the parts of `old`. */
+/* Replace chunk `old` by chunk `number`, which has the same key, for all heads that need it. Deletes the stored
+ * bytes of `old`. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
-/* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing: the file is damaged,
- * and a loop that queries and deletes would never end. */
+/* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing, because the file is
+ * damaged: a loop that queries and deletes would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* little-endian, like all numbers in kv.db */
@@ -128,8 +130,9 @@ int parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- snap_head.c ---- */
 
-/* The first HEAD_FIXED bytes of a head, little-endian. After them: token ids (4 bytes each), marks (1 byte for
- * each token, how it was computed), n_head bytes of timeline state, n_extra bytes of the caller. */
+/* The first HEAD_FIXED bytes of a head (the record of a timeline at one message), little-endian. Then follow the
+ * token ids (4 bytes each), how each token was computed (1 byte each), n_head bytes of timeline state, and n_extra
+ * bytes of the caller. */
 struct head_layout {
 	int64_t session, message;
 	uint64_t row_bytes, n_head, n_extra;
@@ -143,15 +146,15 @@ int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 /* ---- snap_budget.c ---- */
 
 int head_delete(struct snaps *, int64_t number, struct err *); /* keeps its chunks */
-/* Verify a head and its tail against their checksums and the values in the head's row. key: the head's
- * fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
+/* Verify a head and its tail (KV entries after the last whole chunk) against their checksums and the head's row.
+ * key: the head's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
 int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
                const uint8_t key[KEY_BYTES], struct err *);
 /* Bytes of used pages, and of empty pages, of the file. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Delete chunks and heads, the least valuable first, until the budget has room for `more` bytes. Head `keep` and
- * the newest other head of session keep_session (0: none) are kept. *dropped = 1 if something was deleted. Call
- * inside a transaction. */
+/* Delete chunks and heads, the least valuable first, until kv.db can grow by `more` bytes within its budget. Not
+ * deleted: head `keep`, and the newest other head of session keep_session (0: none). *dropped = 1 if something was
+ * deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
 /* Delete unfinished heads of processes that died, and chunks that no head needs. all = 0: only chunks that were
  * not used for a day. Call inside a transaction. */
@@ -162,8 +165,7 @@ int snaps_scrub(struct snaps *, struct err *);
 /* ---- fingerprint.c ---- */
 
 /* Which kernels (CPU or GPU code) computed saved KV entries. A timeline that continues entries of other kernels is
- * saved under a fingerprint that names these kernels. So other sessions do not load its entries as this program's,
- * and the timeline itself is restored bit for bit. */
+ * saved under a fingerprint with their names: so other sessions do not load its entries as this program's. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	char by[64];           /* kernels of the newest entries, for messages; "" = this program's kernels */
@@ -171,9 +173,9 @@ struct origin {
 	struct str begun;
 	int32_t begun_n;
 };
-/* 1 if this program can continue from KV entries saved under the fingerprint saved[]. out->by is "" if this
- * program would compute the same bits. Otherwise out->by names the kernels that computed the entries, which equal
- * ours up to rounding. Zero *out before the first call; the caller frees out->begun. */
+/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if
+ * this program would compute the same bits; else the names of the kernels whose entries equal ours only up to
+ * rounding. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
 /* Set *out to the fingerprint that the timeline would have if this program's kernels had computed all its entries. */

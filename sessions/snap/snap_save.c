@@ -24,9 +24,9 @@ struct saving {
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
 	uint8_t (*key)[KEY_BYTES];
-	/* What is to be done with each chunk. number: its number in kv.db; 0 = missing. windows: 1 if the timeline
-	 * still has the entries of sliding-window layers. write: 1 if the chunk must be written, because it is
-	 * missing or was stored without these entries. */
+	/* What to do with each chunk (KV entries of 256 tokens). number: its number in kv.db, 0 = missing.
+	 * windows: 1 = the timeline still has the entries of sliding-window layers. write: 1 = it must be written,
+	 * because it is missing or was stored without these entries. */
 	struct chunk_plan {
 		int64_t number;
 		uint8_t write, windows;
@@ -155,8 +155,8 @@ static int check_room(struct saving *w, struct err *e)
 	return 0;
 }
 
-/* Commit the transaction and begin the next. -1 if another process has deleted this save's unfinished head or
- * replaced the file. */
+/* Commit the transaction and begin the next. In between, another process may have deleted the row of the
+ * unfinished save from table `head`, or replaced kv.db: then return -1. */
 static int next_transaction(struct saving *w, struct err *e)
 {
 	int64_t mine;

@@ -92,8 +92,8 @@ static int configure(struct snaps *s, struct err *e)
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST zeroes deleted bytes only in pages that stay in use. Free pages are overwritten by snaps_scrub(),
-	 * only when a session is deleted. Together this costs half as much as secure_delete=ON. */
+	/* FAST overwrites deleted bytes only in pages that stay in use. Pages that become free are overwritten by
+	 * snaps_scrub(), when a session is deleted. Both together cost half as much as secure_delete=ON. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
 	/* Keep changed pages in memory until the commit. SQLite would have to sync the journal before writing any
@@ -180,7 +180,8 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Set s->serial above the numbers in all three tables: damage may leave parts whose chunk is deleted. */
+/* Set s->serial, the next number of a chunk or head, above all numbers in the three tables. Damage may leave
+ * stored bytes whose chunk is deleted. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -222,9 +223,9 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename a useless kv.db, set *where to the new name, and move its journal away: SQLite would play the journal
- * back into the new file. A foreign file gets an unused name. A damaged file of ours replaces the one renamed
- * before. */
+/* Rename a useless kv.db, and set *where to the new name. Its journal is moved away, too, because SQLite would
+ * play it back into the new file. A file that is not weir's gets an unused name. A damaged kv.db replaces the one
+ * renamed before. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };

@@ -27,9 +27,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Read a part of the first `bytes` bytes of message id's text into out: the part that the message's own row
- * stores. *rest: the bytes before that part, which another message stores. Returns 1; 0 if bytes are lost; -1 on
- * error. */
+/* Read a message's text up to byte `bytes` into out, but only what the message's own row stores. *rest: the bytes
+ * before that, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =

@@ -15,8 +15,8 @@ struct checking {
 	int wrong;
 };
 
-/* Handle the result rc of one part of the check. rc < 0: the part stopped with error *seen. If the cause is a damaged
- * file, add the error to the report and return 0, so that the check continues. After any other error return -1. */
+/* Handle the result rc of one check. rc < 0: it failed with error *seen. If the file is damaged, report that and
+ * return 0, so that the other checks run. After any other error return -1. */
 static int end_part(struct checking *c, int rc, const struct err *seen, struct err *e)
 {
 	if (rc >= 0)

@@ -202,8 +202,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing the database: it has no -wal file and no -journal with content. full_disk = 1: an
- * empty -wal does not count, because a failed open on a full disk creates it. */
+/* 1 if no process can be writing the database: there is no -wal file, and no -journal with content. full_disk: 1 =
+ * an empty -wal does not count, because a failed open on a full disk leaves one. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };

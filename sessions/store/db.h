@@ -39,11 +39,12 @@ struct db {
 	} cached[80];
 };
 
-/* Open a database file; create it if it is missing, unless read_only. Symbolic links, files of other users and files
- * with a second hard link are refused. vfs NULL: SQLite's default. The caller sets the journal mode and checks the
- * content.
- * Readers, too, need the index file of WAL mode (-shm). If it cannot be created (read-only directory, full disk) and
- * no process can be writing the database, read_only opens the database as immutable, without an index file. */
+/* Open a database file; create it if it is missing, unless read_only. Symbolic links, files of other users and
+ * files with a second hard link are refused. vfs NULL: SQLite's default. The caller sets the journal mode and
+ * checks the content.
+ *
+ * With read_only, the database is opened as immutable if no process can be writing it and the index file of WAL
+ * mode (-shm) cannot be created (read-only directory, full disk). */
 int db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* Open an empty database in memory. */
 int db_open_memory(struct db *, struct err *);
@@ -52,8 +53,8 @@ void db_close(struct db *); /* legal on a zeroed struct */
 /* Set *e to a sentence about SQLite's last error: "cannot DOING 'FILE': REASON".  doing is a verb: "open", "save in",
  * "read".  Returns -1. */
 int db_error(struct db *, const char *doing, struct err *);
-/* 1 if the last error means that the file is damaged; 0 for a failing disk, missing memory or missing rights.  A
- * violated constraint counts as damage: no caller violates one, but a damaged search index reports it. */
+/* 1 if the last error means that the file is damaged; 0 for a failing disk, missing memory or missing rights. A
+ * violated constraint counts as damage, because only a damaged search index reports one. */
 int db_damaged(const struct db *);
 /* Like db_damaged(), for statements on a search index. "Out of memory" and "too big" count as damage, too: a damaged
  * index can contain any length. */
@@ -93,8 +94,8 @@ int32_t db_small(int64_t); /* clamp to 0 .. INT32_MAX */
 int db_begin(struct db *, struct err *);
 int db_end(struct db *, int rc, struct err *);
 
-/* Between these calls no other process changes the database.  db_gate_enter() waits up to DB_GATE_MS; path is for its
- * error message.  Calls nest.  With NULL as the gate nothing is locked. */
+/* Enter and leave a section in which no other process changes the database. Entering waits up to DB_GATE_MS; path
+ * is for the error message. Calls nest. A NULL gate locks nothing. */
 int db_gate_enter(struct gate *, const char *path, struct err *);
 void db_gate_leave(struct gate *);
 /* Lock n bytes of a file from offset `at`; closing the file unlocks them.  1 = locked; 0 = another process has a lock

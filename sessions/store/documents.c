@@ -19,8 +19,7 @@ static int64_t row_sum(const struct row *r)
 	struct str tail = { 0 };
 	int64_t sum;
 
-	/* Older formats had no columns mtime, file and path.  Rows without these values keep the checksum of the
-	 * older formats. */
+	/* Rows of older formats have no mtime, file and path. Their checksum does not cover these columns. */
 	str_add(&tail, r->name, r->n_name);
 	if (r->n_file || r->n_path || r->mtime) {
 		str_addf(&tail, "%c%lld %zu ", 0, (long long)r->mtime, r->n_file);

@@ -80,7 +80,7 @@ static int64_t message_sum(int role, int complete, const void *text, size_t n_te
 	XXH3_state_t *x = XXH3_createState();
 	uint64_t sum;
 
-	/* Out of memory: return a wrong checksum, which `weir sessions check` will report. */
+	/* If memory is short, return a wrong checksum, which `weir sessions check` will report. */
 	if (!x)
 		return 0;
 	XXH3_64bits_reset(x);
@@ -301,7 +301,8 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* Buffers for the message that was read last: its tokens; its whole text, if its row stores only a part. */
+/* The message that was read last: buffers for its tokens and, if its row stores only a part of the text, for its
+ * whole text. */
 struct reading {
 	struct tokens token;
 	char *whole;
@@ -484,7 +485,7 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (n.session == session)
 			continue;
 		inherited++;
-		/* The base has no child in this session: it is the end of a branch. */
+		/* If nothing follows the fork's base in this session, the base is the end of a branch. */
 		if (id == base && !follows)
 			leaves++;
 	}

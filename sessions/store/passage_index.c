@@ -142,8 +142,8 @@ static int index_damaged(struct passage_index *x, struct err *e)
 	return err_set(e, ERR_FAIL, "the index of documents is damaged");
 }
 
-/* Load the sentences of text a into a->out. 1 = loaded; 0 = the text is not indexed; -1 = error. If the index is
- * damaged, db_index_damaged() then returns 1. */
+/* Load the sentences of text a->text from the index into a->out. 1 = loaded; 0 = the text is not indexed; -1 =
+ * error; db_index_damaged() then tells whether the index is damaged. */
 static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 {
 	sqlite3_stmt *st = db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE hash=?1", "b",

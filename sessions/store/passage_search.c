@@ -131,8 +131,8 @@ struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* Number (from 1; 0 = none) of the last question word that was found in the passage, and in a heading of
-	 * it. Both prevent a word from counting twice. */
+	/* Number (from 1; 0 = none) of the question word that was counted last for this passage: has, in its text;
+	 * headed, in its heading. So no word counts twice. */
 	uint32_t has, headed;
 };
 struct search {
@@ -278,8 +278,8 @@ static void add_word(struct search *s, struct word w, const uint32_t *found, siz
 	}
 }
 
-/* Add the score of words that are related to w. found[n]: sentences with such words. A sentence that contains w
- * itself gets nothing more. A passage gets the weight once, and only if it does not contain w. */
+/* Add the score of words that are related to w, for passages that do not contain w itself. found[n]: sentences
+ * with such words. Each passage gets the weight once. */
 static void add_related(struct search *s, struct word w, const uint32_t *found, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

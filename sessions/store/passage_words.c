@@ -8,7 +8,7 @@
 
 void words_fold(const char *text, size_t n, struct str *out)
 {
-	/* bytes of the previous character if its script has no blanks between words, else 0 */
+	/* bytes of the previous character, if its script has no blanks between words; else 0 */
 	size_t before = 0;
 	int paired = 0; /* 1: the previous letter is part of a pair already */
 

@@ -19,8 +19,8 @@ struct store_options {
 	const char *dir;    /* NULL: $XDG_DATA_HOME/weir or ~/.local/share/weir; created if missing */
 	const char *vfs;    /* SQLite's VFS, for tests; NULL = the default */
 	struct str *notice; /* notices for the user are appended, one sentence a line; NULL = none */
-	/* 1: take no lock and write nothing. Commits of other processes are visible at once. If there is no store
-	 * yet, one that another process creates later is not seen. */
+	/* 1: take no lock and write nothing. Commits of other processes are seen at once. If there is no store
+	 * yet, it counts as empty, even if another process creates it later. */
 	int read_only;
 };
 /* Open the store. A file of an older format is migrated, and a copy of the old file is kept beside it. ERR_FAIL,
@@ -29,8 +29,8 @@ struct store_options {
 int store_open(struct store **out, const struct store_options *, struct err *);
 void store_close(struct store *);
 const char *store_dir(const struct store *);
-/* Run body() as one transaction; a nested call joins the outer transaction. If a search index turns out to be
- * damaged, both indexes are rebuilt from messages and documents, and body() runs a second time. */
+/* Run body() as one transaction; a nested call joins the outer one. If a search index is found damaged, both
+ * indexes are rebuilt from messages and documents, and body() runs again. */
 typedef int store_body(struct store *, void *arg, struct err *);
 int store_change(struct store *, store_body *, void *arg, struct err *);
 
@@ -46,8 +46,8 @@ struct session {
 	int64_t parent;        /* the session it was forked from; 0 = none */
 };
 /* Become the only writer of the session, until session_leave() or store_close(). Call it before any change:
- * functions that write do not check. If another process is the writer: -1 with ERR_FAIL, and *by is its pid, or -1
- * if unknown. After any other error *by is 0. */
+ * functions that write do not check. If another process is the writer, return -1 with ERR_FAIL, and *by is its
+ * pid, or -1 if unknown. After other errors *by is 0. */
 int session_hold(struct store *, int64_t id, long *by, struct err *);
 void session_leave(struct store *, int64_t id);
 /* Return the pid of another process that holds the session; 0 = no other process holds it; -1 = the pid is
@@ -55,8 +55,8 @@ void session_leave(struct store *, int64_t id);
 long session_writer(const struct store *, int64_t id);
 /* Create a session and hold it (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
-/* Find the session that `what` names: by its name, else its title, else its number in `weir sessions ls`, else the
- * beginning of only one session's name or title. ERR_USAGE if none fits, with the nearest name in the message. */
+/* Find a session by `what`. Tried in this order: its name, its title, its number in `weir sessions ls`, the
+ * beginning of only one session's name or title. ERR_USAGE if none fits; the message has the nearest name. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* The session used last: 1, 0 = the store has no session, -1. */
 int session_last(struct store *, int64_t *id, struct err *);
@@ -65,8 +65,8 @@ typedef int session_fn(const struct session *, void *ud);               /* nonze
 int session_list(struct store *, session_fn *, void *ud, struct err *); /* used last comes first */
 /* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
-/* 1 if the session has no documents and no messages. Undone messages count, and messages that a fork shows from
- * its base. */
+/* 1 if the session has no documents and no messages. Undone messages count, and so do messages that a fork shows
+ * from another session. */
 int session_is_empty(struct store *, int64_t id);
 /* Create a session that shows the messages of session `id` up to message `at` (0: up to the last), and hold it. */
 int session_fork(struct store *, int64_t id, int64_t at, const char *name, int64_t *new_id, struct err *);
@@ -206,10 +206,9 @@ int passages_score(struct passage_index *, const struct indexed_text *text, size
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
 
-/* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ----
- *
- * Vectors are stored as bytes, whose format the caller defines, under the SHA-256 of the text and the id of the
- * encoder. They are deleted with the last document that has the text. */
+/* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ---- The
+ * caller defines the format of the bytes. They are stored under the SHA-256 of the text and the id of the encoder,
+ * and deleted with the last document that has the text. */
 
 /* Store the vectors of an in-memory index in a file, up to 64 MiB, so that later processes have them, too. A
  * damaged file is deleted. If the file cannot be used, the vectors stay in memory. */
@@ -231,14 +230,14 @@ struct found_sentence {
 /* Index a text unless it is indexed already. *number > 0 identifies the text; texts indexed later have larger
  * numbers. */
 int sentences_add(struct passage_index *, const char *text, size_t n, int64_t *number, struct err *);
-/* Find the sentences that contain a word of the question, in the order of indexing. Too common words are skipped,
- * to bound the cost; bit i of *words is set if word i was searched for. The caller frees *out. */
+/* Find the sentences that contain a word of the question, in the order of indexing. Words that are too common are
+ * skipped, to bound the cost. Bit i of *words is set if word i was not skipped. The caller frees *out. */
 int sentences_find(struct passage_index *, const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Callback of session_export(): append what the caller shows of a message's stats to out. json = 1: as JSON
- * members, each with a comma before it; 0: as lines of text. */
+/* Callback of session_export(): append to out what the caller knows of a message from its stats. json: 1 = as JSON
+ * members, each with a comma before it; 0 = as lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
 /* Write the messages that the session shows to out; more may be NULL. JSON:
  * {"name","model","kv","settings":{KEY:TEXT},

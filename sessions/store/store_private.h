@@ -29,10 +29,13 @@ struct store {
 	char *dir;    /* no slash at the end */
 	char *vfs;    /* NULL = the default */
 	int read_only;
-	int lock;            /* fd of file `lock` (locks.c); -1 = read only */
-	int alone;           /* 1: when this process opened the store, no other had it open */
-	int64_t alone_at;    /* if alone: when the store was opened, in milliseconds since 1970; else 0 */
-	int writers;         /* fd of file `writers` (locks.c): locks of sessions, gates of databases */
+	int lock;  /* fd of file `lock` (locks.c); -1 = read only */
+	int alone; /* 1: when this process opened the store, no other had it open */
+	/* if no other process had the store open: the time of opening, in milliseconds since 1970; else 0 */
+	int64_t alone_at;
+	/* fd of file `writers`, whose byte ranges are locked (locks.c): one range for each session, one byte for
+	 * each database */
+	int writers;
 	struct gate gate[2]; /* [0] of chat.db, [1] of kv.db */
 	/* random id of this chat.db.  kv.db (snapshots) stores a copy; if the two differ, kv.db is not used. */
 	uint8_t id[16];
@@ -72,9 +75,9 @@ void store_erase_traces(struct store *);
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Lock the store and set s->alone.  1: no other process has the store open, and the lock is exclusive.  0: the lock
- * is shared with other processes of this machine.  Return -1 if, after LOCK_MS, another process still has the lock
- * exclusively, or the store is open on another machine. */
+/* Lock the store. Sets s->alone to 1 if no other process has it open, and the lock is exclusive; to 0 if the lock
+ * is shared with other processes of this machine. Returns -1 if another process still has an exclusive lock after
+ * LOCK_MS, or the store is open on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
@@ -109,16 +112,16 @@ int message_visible(struct store *, int64_t session, int64_t message, struct err
 /* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
  * beginning, beginning_bytes. */
 int message_sum_ok(sqlite3_stmt *, int first_column);
-/* Compute the checksum of a row that is about to store its whole text.  Columns from first_column on: role, complete,
- * token, stats. */
+/* Compute the checksum for a row that is about to store its whole text, which is passed. The statement has the
+ * other columns, from first_column on: role, complete, token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
 int message_set_stats(struct store *, int64_t id, const char *stats, struct err *);
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* A long question often begins with the same bytes as an earlier message.  Then its row stores only the bytes after
- * this common beginning, which is the first `bytes` bytes of message `of`.  of = 0: the row stores the whole text. */
+/* A long question often begins with the same bytes as an earlier message. Then its row does not store this common
+ * beginning, the first `bytes` bytes of message `of`. of = 0: the row stores the whole text. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
@@ -126,13 +129,13 @@ struct beginning {
 /* Compare a new question with the newest question that has the same parent, and set the beginning that they share.
  * Call inside the transaction that stores the question. */
 int beginning_find(struct store *, int64_t session, const struct stored_message *, struct beginning *, struct err *);
-/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before the *n bytes at *text, and
- * set *text and *n to the whole text.  The text is in the new buffer *whole, which the caller frees.  An older buffer
- * in *whole is freed. */
+/* Complete the text of message `id`: put the first `bytes` bytes of message `of` before the *n bytes at *text.
+ * Sets *text and *n to the whole text, which is in the buffer *whole. An older buffer in *whole is freed; the
+ * caller frees the last one. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Call before session `deleted` is deleted, inside the same transaction.  Messages of other sessions whose beginning
- * is stored in that session get their own copy of it. */
+/* Call before session `deleted` is deleted, in the same transaction. If messages of other sessions share their
+ * beginning with messages of that session, store it in their own rows. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */

@@ -46,8 +46,8 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* Find the next entry at or after *at; its text is bytes [*text, *end). Returns 1, or 0 at the end. Lines before
- * the first stamp are one entry each, as older versions of readline wrote them. */
+/* Find the next entry at or after *at; its text is bytes [*text, *end). Returns 1, or 0 at the end of the file.
+ * Lines before the first time stamp are one entry each, as older versions of readline wrote them. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;

@@ -105,8 +105,8 @@ static void feed_queue(const char *bytes, size_t n)
 	input.taken = 0;
 }
 
-/* Store the edits of a history line in the history. readline 8.2 does so only when it moves to another line, and
- * not always. An edit that is not stored is lost, and its undo list corrupts the old text. */
+/* Store the edits of a history line in the history. readline 8.2 does not always do so: then the edit is lost, and
+ * undoing it later damages the old text. */
 static void keep_change(void)
 {
 	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
@@ -351,8 +351,8 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Run a non-incremental search of readline. readline 8.2 then restores the draft (the line being written) in a
- * wrong history line or loses it. So first make the visible text the draft, without undo. */
+/* Run a non-incremental search of readline from the visible text. readline 8.2 would later restore the draft (the
+ * line being written) in a wrong history line or lose it. So first make the visible text the draft, without undo. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -435,8 +435,9 @@ void line_bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* Unbind commands that cause harm. Reading the init file again writes to standard error and undoes
-	 * line_overrule(). In callback mode, macros count their keys wrongly and may write before their buffer. */
+	/* Commands that are unbound because they cause harm. Reading the init file again writes to standard error
+	 * and undoes line_overrule(). Macros count their keys wrongly in callback mode, and may write before their
+	 * buffer. */
 	static rl_command_func_t *const unbound[] = {
 		rl_re_read_init_file,
 		rl_start_kbd_macro,

@@ -43,8 +43,8 @@ struct input {
 	struct str queue;
 	size_t taken;    /* how many bytes of `queue` readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	struct str back; /* first lines of a message that continues; inserted again when readline begins the next
-	                  * line */
+	/* first lines of a message that continues; inserted again when readline begins the next line */
+	struct str back;
 	struct str *message;
 	size_t n_message, cap_message;
 	int abandon;     /* 1: the line that ends is a discarded draft, not a message */
@@ -52,10 +52,10 @@ struct input {
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
 	int ask;         /* 1: a completion key of readline was pressed */
 	struct offers offers;
-	int width, mark; /* width: columns of the area drawn last; mark: columns of the text before the first row,
-	                  * such as "> " */
-	size_t top;      /* first visible byte */
-	int goal;        /* column that repeated Up or Down aim at; -1: none */
+	/* width: columns of the area drawn last; mark: columns of the text before the first row, such as "> " */
+	int width, mark;
+	size_t top; /* first visible byte */
+	int goal;   /* column that repeated Up or Down aim at; -1: none */
 };
 extern struct input input;
 

@@ -107,7 +107,7 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 		col += p.width;
 	}
 	r->to = i;
-	/* If the last row is full, the cursor gets a row of its own. Before a line break it may be beyond the
+	/* A full last row gets an empty row after it, for the cursor. At a line break the cursor may be beyond the
 	 * right edge. */
 	r->next = i < w->n ? i + 1 : i > from && col == cols ? i : NO_ROW;
 }

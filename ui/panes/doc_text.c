@@ -13,7 +13,8 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* Entries of the table of offsets. Later entries are at least 64 bytes apart, so that a hostile text cannot use up memory. */
+/* Most entries of the offset table without a distance. Later entries are at least 64 bytes apart, so that a
+ * hostile text cannot use up memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 
@@ -46,7 +47,7 @@ static void add_point(struct doc_text *d, size_t raw)
 {
 	const struct point *last = d->n_point ? &d->point[d->n_point - 1] : NULL;
 
-	/* No row is needed: original and filtered text had the same length since the last row. */
+	/* No entry is needed: original and filtered text have grown by the same length since the last entry. */
 	if ((last ? d->text.n - last->clean : d->text.n) == (last ? raw - last->raw : raw))
 		return;
 	if (d->n_point > POINTS_DENSE && raw - last->raw < 64)

@@ -14,8 +14,8 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	struct ui_cache c; /* the figures posted last, clamped to valid ranges; its pointers are NULL, their arrays
-	                    * are copied below */
+	/* the figures posted last, clamped to valid ranges; its pointers are NULL, their arrays are copied below */
+	struct ui_cache c;
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
@@ -32,9 +32,9 @@ struct cache_pane {
 	int legend_seen, legend_more; /* legend was drawn; its lines without room */
 	int legend_top;               /* first visible line of the legend */
 	int layer;                    /* picked layer */
-	int at;                       /* heat map column (tokens) under the cursor; -1 = the highest peak of the
-	                               * picked layer */
-	char (*text)[UI_COL_TEXT];    /* [cols] text of each column as posted; NULL = unknown */
+	/* heat map column (tokens) under the cursor; -1 = the highest peak of the picked layer */
+	int at;
+	char (*text)[UI_COL_TEXT]; /* [cols] text of each column as posted; NULL = unknown */
 	/* full form: which tokens strip and heat map show, `span` tokens from `from` on; span 0 = all */
 	int64_t from, span;
 };

@@ -117,7 +117,7 @@ static int cursor_column(const struct cache_pane *p)
 	return p->at >= 0 ? p->at : p->heat_any && find_peaks(p, at) ? at[0] : -1;
 }
 
-/* Return which of the w screen cells shows a data column; -1 = it is not visible. */
+/* Return which of the w screen cells shows column `col` of the figures; -1 = it is not visible. */
 static int cell_of(const struct cache_pane *p, int w, int col)
 {
 	for (int i = 0, first, end; col >= 0 && i < w; i++) {
@@ -215,8 +215,8 @@ static unsigned legend_of(const struct area *a)
 	       LEGEND_STRIP | LEGEND_HEAT | LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
-/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is drawn at the right and needs
- * no rows. */
+/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is at the right of other parts
+ * and needs no rows. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS],
                       struct lines *legend)
 {

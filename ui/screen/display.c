@@ -171,7 +171,7 @@ static void set_modes(struct display *d)
 	def_prog_mode();
 }
 
-/* Make the terminal blocking: with O_NONBLOCK ncurses would retry a blocked write forever. */
+/* Make the terminal blocking. With O_NONBLOCK, ncurses would retry a blocked write forever. */
 static void set_blocking(struct display *d)
 {
 	if (d->flags >= 0 && (d->flags & O_NONBLOCK))

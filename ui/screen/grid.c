@@ -129,8 +129,8 @@ static struct cell *cell_at(const struct area *a, int x, int y)
 	return a->grid->cell + (size_t)(a->y + y) * (size_t)a->grid->w + (a->x + x);
 }
 
-/* Write a character, or blanks for the visible half of one that the area cuts. Returns its cell; NULL unless the
- * whole character is visible. */
+/* Write a character. If the area cuts it in half, write blanks for the visible half. Returns its cell if the whole
+ * character is visible, else NULL. */
 static struct cell *put_cut(const struct area *a, int x, int y, int32_t cp, int width, unsigned style, uint8_t back)
 {
 	int whole = x >= 0 && x + width <= a->w;
@@ -149,7 +149,7 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	int from = x < 0 ? x % width : x; /* so that wide characters keep their columns if cut at the left edge */
+	int from = x < 0 ? x % width : x; /* keep the columns of wide characters if the text is cut at the left edge */
 
 	if (end > a->w)
 		end = a->w;

@@ -185,7 +185,7 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			k->skipping = 0;
 			i += b >= '@' && b < DEL;
 		} else if (k->skipping == SKIP_STRING_ESC) {
-			/* ESC without a backslash begins another sequence: keep the ESC for it */
+			/* an ESC without a backslash begins another sequence, so it is kept */
 			k->skipping = 0;
 			if (b == '\\')
 				i++;
@@ -221,7 +221,8 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* Two bytes such as ESC ] may be Alt-], which can be bound, so wait briefly. Alt-[ cannot be bound. */
+	/* ESC ] and similar pairs may be the beginning of a sequence or a key such as Alt-], so wait briefly.
+	 * Alt-[ cannot be bound. */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;
@@ -325,7 +326,7 @@ void keys_feed(struct keys *k, const char *bytes, size_t n, double now, key_fn *
 		} else if (k->skipping) {
 			i += feed_skip(k, bytes + i, n - i, fn, ud);
 		} else if (k->held.n) {
-			/* decode the held bytes together with as many new ones as may complete them */
+			/* decode the held bytes together with as many new bytes as may complete them */
 			struct str whole = k->held;
 			size_t n_held = whole.n, more = n - i < KEYS_SEQ_MAX ? n - i : KEYS_SEQ_MAX, used;
 

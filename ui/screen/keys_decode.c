@@ -182,7 +182,7 @@ static void decode_csi(const struct csi *c, struct key *out)
 	if (c->private || c->intermediate)
 		return;
 	if (c->final == 'u' && mods >= 0 && c->n_param >= 1) {
-		/* with Shift, the second number of the first parameter is the shifted character */
+		/* with Shift, the second number of the first parameter is the character that Shift gives */
 		int32_t code = (mods & KEY_SHIFT) && c->param[0][1] > 0 && !(mods & KEY_CTRL) ? c->param[0][1]
 		                                                                              : csi_param(c, 0, 0);
 		set_unicode_key(out, code, (unsigned)mods);

@@ -56,8 +56,8 @@ struct theme {
 	[ST_MATCH] = { BLACK, YELLOW, 0 }, [ST_PROMPT] = { GREEN, OWN, LOOK_BOLD }, [ST_METER] = { GREEN, OWN, 0 }
 
 /* Looks with fixed colours. theirs: the user's questions, and keys; notes, numbers: second and third accent;
- * keyword, string: in code; grey, dim: less important text; bar, bar_back: status row; on_theirs: text on
- * background `theirs`. */
+ * keyword, string: in code; grey, dim: less important text; bar: status row, on bar_back; on_theirs: text on a
+ * background of colour `theirs`. */
 #define FIXED(theirs, notes, numbers, keyword, string, red, grey, dim, bar, bar_back, on_theirs)                       \
 	[ST_FAINT] = { grey, OWN, 0 }, [ST_QUESTION] = { theirs, OWN, LOOK_BOLD }, [ST_NOTICE] = { grey, OWN, 0 },     \
 	[ST_ERROR] = { red, OWN, LOOK_BOLD }, [ST_WARNING] = { notes, OWN, LOOK_BOLD },                                \

@@ -28,8 +28,8 @@ static void put_bullet(struct build *b, struct level *v)
 	v->used = 1;
 }
 
-/* Draw the bars of open quotes and the bullets of open list items at the beginning of a line. all = 0: only bars
- * of quotes that have text already. Adjacent bars share one run. */
+/* Begin a line: draw the bars of open quotes and the bullets of open list items. all = 0: draw only the bars of
+ * quotes that have text already. Adjacent bars share one run (text of one style). */
 static void put_before(struct build *b, int all)
 {
 	const char *bar = b->l->ascii ? "| " : "\u2502 ";
@@ -64,8 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE takes the offset of the text before it.
- * Offsets never decrease from line to line. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE means that of the previous text. Offsets
+ * never decrease from line to line. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;

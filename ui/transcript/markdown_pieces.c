@@ -197,7 +197,7 @@ int piece_is_hostile(const char *p, size_t n)
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	/* Short rows in a wide table: md4c would add cells to each until it has as many as the widest row. */
+	/* A wide table with short rows: md4c would fill each row with cells, up to the length of the widest row. */
 	return rows * most > 2 * n;
 }
 

@@ -230,7 +230,8 @@ static void cut_to(struct str *s, size_t n)
 	s->p[n] = 0;
 }
 
-/* Call at the end of a line: begin another part if the text can be cut here. Returns the entry for further text. */
+/* Call at the end of a line. If the text can be cut here, begin another entry for the rest of the long text.
+ * Returns the entry to which text is appended. */
 static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 {
 	struct str line = { 0 };
@@ -283,7 +284,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* Fill the part and complete its last line. Then add line by line until the text can be cut. */
+		/* The entry is full: complete its last line, and add further lines until the text can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);

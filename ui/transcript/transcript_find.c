@@ -42,8 +42,8 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* Return where a match ends, as an offset in `entry`, which may be a part after the one where it begins; 0 = it
- * ends before that part. */
+/* Return where a match ends, as an offset in `entry`. A long text has several entries, and a match may begin in an
+ * earlier one. 0 = it ends before this entry. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -121,8 +121,8 @@ static size_t match_at(const struct find *f, const char *s, size_t n, int marks)
 	return k;
 }
 
-/* As match_at(), for a match that may reach into the next parts. SIZE_MAX: more text is needed, and the last entry
- * may still grow. */
+/* Like match_at(), but the match may continue in the next entries of a split text. SIZE_MAX: more text is needed,
+ * and the last entry may still grow. */
 static size_t match_over(const struct transcript *t, size_t entry, size_t at, int marks)
 {
 	struct str s = { 0 };
@@ -149,7 +149,7 @@ static size_t match_over(const struct transcript *t, size_t entry, size_t at, in
 }
 
 /* Search an entry from byte i on. Returns where the search continues, as an offset in this entry: its end, or a
- * later offset if a match reaches into the next part. */
+ * later offset if a match continues in the next entry of a split text. */
 static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 {
 	struct find *f = &t->find;
@@ -189,7 +189,7 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* Adjust a position whose text was moved to a new part. 1 if it was. */
+/* Adjust a position whose text was moved to a new entry, when a long text was split. 1 if it was moved. */
 static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
