@@ -1,22 +1,16 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
- * A selector selects from a *region*, slots 0 .. n of every KV head, where token i is in slot i at position i and
- * nothing is evicted. Before a decoded token attends, select() names the slots that it reads. Prompt tokens attend
- * to all slots; a selector may observe their attention.
+ * A selector selects from a *region*: slots 0 .. n of every KV head, where token i is in slot i and nothing is
+ * evicted. The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a
+ * bounded cache (own = 0). Before a decoded token attends, select() names the slots that it reads. Prompt tokens
+ * attend to all slots; a selector may observe their attention.
  *
- * The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a bounded cache
- * (own = 0).
+ * Each selector is a file of engine/policies. select_sift.c, select_predict.c and select_quest.c select at every
+ * token: by a scan of low-bit keys (key sketch), by a network that predicts attention, by bounds of keys.
+ * select_refresh.c selects every few tokens, select_snapkv.c once after a prefill. select_h2o.c selects by attention
+ * mass, select_recent.c by position.
  *
- *     select_sift.c      at every token, by scanning the key sketch (the keys in few bits)
- *     select_refresh.c   every few tokens, by the attention probabilities of one token; also `recycled`
- *     select_recent.c    by position: streaming++
- *     select_predict.c   at every token, blocks that a network predicts from the attention of earlier tokens
- *     select_quest.c     at every token, pages by bounds of their keys
- *     select_snapkv.c    once, by the attention mass of the prefill's last tokens
- *     select_h2o.c       by the attention mass of all tokens (h2o), or of the last tokens (h2o+)
- *     select_mass.c      attention mass for snapkv, h2o and predict
- *
- * Decisions are provisional until the step's commit calls end(); a step that is rolled back leaves no trace. */
+ * A new selection takes effect when the step's commit calls end(); a step that is rolled back leaves no trace. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
@@ -33,16 +27,16 @@ struct selector {
 	const void *par;     /* policy's settings; borrowed */
 	struct kv_store *kv; /* borrowed */
 	int own;             /* 1: the last slot to select from is the token's own, which is always selected */
-	/* The selector observes this many tokens at the end of a prefill; set by init(). The last step of a prefill
-	 * should have this many tokens. */
+	/* The selector observes the attention of this many tokens at the end of a prefill; set by init(). The last
+	 * step of a prefill should have this many tokens. */
 	int32_t tail;
 	void *state;
 };
 
 /* How the selector chose what the last decoded token read in a layer. */
 struct select_status {
-	/* 1: by a new selection; 0: by a selection that an earlier token made; -1: the selector never uses a
-	 * selection twice */
+	/* 1: the token made a new selection; 0: it used an earlier token's; -1: the selector never uses a selection
+	 * twice */
 	int fresh;
 	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
@@ -57,10 +51,10 @@ struct selector_ops {
 	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n of the layer. May be
 	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
-	/* List in part[] what a decoded token reads of the first n_slots slots; return the number of parts. q, raw:
-	 * the token's query after and before RoPE, f32 [1][n_head * head_dim]. Each part must have q as its query. If
-	 * a part has a selection, kv_attend() or kv_select() computes it. The selected slots stay valid until the
-	 * next select() for a token with the same st->index. */
+	/* List in part[] what a decoded token reads of the first n_slots slots, as ranges or lists of slots; return
+	 * the number of parts. q, raw: the token's query after and before RoPE, f32 [1][n_head * head_dim]. Each part
+	 * must have q as its query. A part may name a selection that is yet to be computed, by kv_attend() or
+	 * kv_select(). The selected slots stay valid until the next select() for a token with the same st->index. */
 	int (*select)(struct selector *, const struct step *, int32_t layer, const struct tensor *q,
 	              const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the probe (recorder of attention weights) that records how this step's tokens attend to the first
@@ -79,13 +73,13 @@ struct selector_ops {
 	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the first of them;
 	 * n_slots: number of slots from which this first token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many drafted tokens of a VERIFY step can attend in one call. Then select() is called for each of
-	 * them before they attend; probe() and seen() are not called. n_slots: number of slots from which the first
-	 * of them selects. NULL: 1. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call; NULL: 1. For these, select() is
+	 * called before any of them attends; probe() and seen() are not called. n_slots: number of slots from which
+	 * the first of them selects. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots. Return 0 if
-	 * the selector cannot work with keys and values in host memory (kv_host.h): there it must select one list per
-	 * token, without reading keys or values. NULL: 0. */
+	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if keys and
+	 * values may be in host memory beside a GPU (kv_host.h). For that, the selector must select one list per
+	 * token without reading keys or values. Return 0 if it does not. NULL: 0. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
@@ -112,9 +106,9 @@ struct selector_ops {
 	/* Return a scan that estimates the attention scores of query q for n_slots slots, as precisely as the
 	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If this layer may have made a new selection in the running step, list what the token would have read by the
-	 * previous selection. Returns the number of parts; 0: there is no new selection. NULL: the selector never
-	 * uses a selection twice. */
+	/* If the layer may have made a new selection in the running step, list in part[] what the token would have
+	 * read by the selection before it. Returns the number of parts; 0: there is no new selection. NULL: the
+	 * selector never uses a selection for more than one token. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
@@ -143,18 +137,19 @@ uint64_t select_entry_bytes(const struct selector *, double entries);
 /* Return how many entries a decoded token reads, mean over the layers. The first `dense` layers read all n_slots
  * slots, all other layers `some` entries. */
 double select_mean(const struct selector *, int32_t dense, double some, int32_t n_slots);
-/* Return the largest number of entries that k can mean in a sequence of up to cap tokens. */
+/* Return the largest number of entries that setting k, a number or a share, allows in a sequence of up to cap
+ * tokens. */
 int32_t select_most(struct entry_count k, int32_t cap);
-/* Divide n_layer * mean entries among the layers in proportion to spread[], and write the shares to k[]. A layer gets
- * at least mean / 4 and at most 3 * mean entries. most: number of slots, which also limits a share. spread NULL: all
- * shares are equal. */
+/* Divide n_layer * mean entries among the layers in proportion to spread[], and write each layer's number to k[]. A
+ * layer gets at least mean / 4 and at most 3 * mean entries, and not more than `most`, the number of slots. spread
+ * NULL: all layers get the same number. */
 void select_split(int32_t *k, const double *spread, int32_t n_layer, int32_t mean, int32_t most);
 /* Return the maximum number of drafted tokens of a VERIFY step that begins at index pos. A token at which (index + 1
  * - start) is a multiple of `every` makes a new selection, so it must be the last of its step. */
 int32_t select_until(int32_t pos, int32_t start, int32_t every);
 
-/* Selected sets of slots that several tokens use, one set per layer. A new set is used at once, but replaces the
- * old one only in picks_commit(). */
+/* Selected sets of slots that several tokens use, one set per layer. The running step uses a new set at once;
+ * picks_commit() makes it the layer's set. */
 struct pick {
 	struct tensor slots; /* i32 [n_kv_head][most]: selected slots */
 	/* at: number of slots from which the set was selected, 0: no set; k: number of slots in the set */

@@ -3,11 +3,11 @@
  * Each part of the cache has one function that passes all its fields, in order, to a struct serializer. The
  * serializer's mode decides whether the fields are measured, written or read, so the three always agree.
  *
- * Loaded bytes are untrusted: every number is checked against a range, nothing is read beyond the end, and the first
- * failure is kept. After a failure no field is changed, and the caller discards the part that failed to load.
+ * Loaded bytes are untrusted: every number is checked against a range, and nothing is read beyond the end. After the
+ * first failure no field is changed, and the caller discards the part that failed to load.
  *
- * Numbers are stored as in memory (little-endian). Floats may have any value, NaN included; the code that uses them
- * tolerates that. */
+ * Numbers are stored as in memory (little-endian). Floats may have any value, even NaN, so code that uses them must
+ * tolerate that. */
 #ifndef WEIR_SERIALIZE_H
 #define WEIR_SERIALIZE_H
 

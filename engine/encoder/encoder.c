@@ -1,8 +1,6 @@
-/* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, pools.
- *
- * A layer, for the tokens of a batch x [n][n_embd]:
- *
- *     x = norm(x + attention(x))       x = norm(x + down(gelu(up(x)))) */
+/* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, and pools the
+ * tokens of each text into one vector. A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x +
+ * attention(x)), then x = norm(x + down(gelu(up(x)))). */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>

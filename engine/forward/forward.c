@@ -489,8 +489,8 @@ static void layer_out(struct forward *f, const struct layer *l, int32_t layer, i
 
 /* ---- drafted tokens (speculative decoding) ----
  *
- * A VERIFY step computes several drafted tokens at once, and each result must have the bits that it has without the
- * other tokens. But some backends add in a different order when a matrix product has several rows. With these,
+ * A VERIFY step computes several drafted tokens at once. Each result must have the bits that it has when the token is
+ * decoded alone. But some backends sum in a different order when a matrix product has several rows. With these,
  * products and norms of a VERIFY step are computed token by token. */
 
 static int one_ready(struct forward *f)

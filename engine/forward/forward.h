@@ -21,7 +21,8 @@ struct forward {
 	/* [value heads * value_dim]: the result of the delta rule or the state space, and the gate on it */
 	struct tensor delta, delta_gate;
 	struct tensor alpha, beta; /* [value heads], for the delta rule; alpha also for the state space */
-	/* For gated attention, and for layers whose beta and alpha come from one matrix: */
+	/* For gated attention (q_gate, gate), and for layers whose beta and alpha come from one matrix
+	 * (beta_alpha): */
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
 	struct tensor beta_alpha;   /* f32 [batch][2 * value heads] */
 	int32_t *half, halves;      /* [2 * halves], for deinterleave(): the even row numbers, then the odd ones */

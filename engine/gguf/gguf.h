@@ -116,8 +116,8 @@ int gguf_check_there(const struct gguf *, struct err *);
 /* Return the size of the head of a file that begins with p[0..n), for example while it is being downloaded
  * (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): the head and some bytes after it,
- * which error messages may quote. If the head is damaged, return the length of its valid beginning and some bytes. */
+/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): the head, and some bytes after it
+ * that error messages may quote. For a damaged head, its valid beginning counts as the head. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
 /* Free the physical memory of p[0..n); the next access reads the file again. Do nothing if p[0..n) is not in a
  * mapping of `gguf`, which is a struct gguf. */

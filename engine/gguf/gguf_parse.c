@@ -1,12 +1,11 @@
 /* engine/gguf/gguf_parse.c - reads and checks the content of a GGUF file: header, metadata, tensor directory, data
  * layout.
  *
- *   0   "GGUF"  u32 version  u64 n_tensors  u64 n_kv
- *   24  n_kv times:       string key, u32 value type, value
- *       n_tensors times:  string name, u32 n_dims, u64 ne[n_dims], u32 type, u64 offset
- *       padding to the alignment, then the tensors' data, each at `offset` from there
- *
- * A string is a u64 length and its bytes. All numbers are little endian.
+ * The file consists of (all numbers little-endian; a string is a u64 length and its bytes):
+ * - header: "GGUF", u32 version, u64 n_tensors, u64 n_kv;
+ * - n_kv times: string key, u32 type of the value, value;
+ * - n_tensors times: string name, u32 n_dims, u64 ne[n_dims], u32 type, u64 offset;
+ * - padding to the alignment, then the tensors' data, each at its offset from there.
  *
  * After a successful parse all pointers in struct gguf are valid, keys and names are unique printable ASCII, and
  * tensors are inside the file without overlap. Before memory is allocated for n records, n is compared with the

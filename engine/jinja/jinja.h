@@ -1,16 +1,16 @@
-/* engine/jinja/jinja.h (private to engine/) - interprets the part of Jinja2 that chat templates use.
- *
- *	text --jinja_compile()--> tree --jinja_run()--> pieces of text, each with its origin
+/* engine/jinja/jinja.h (private to engine/) - interprets the part of Jinja2 that chat templates use. jinja_compile()
+ * turns a template's text into a tree. jinja_run() turns the tree and a conversation into pieces of text, each with
+ * its origin.
  *
  * The language is Jinja2 as the transformers library sets it up, with its options, extra functions and immutable
- * sandbox. Differences: dictionaries cannot be changed at all, upper and lower know ASCII only, and include, import,
- * extends, block and do do not exist.
+ * sandbox. Differences: dictionaries cannot be changed at all, `upper` and `lower` know ASCII only, and include,
+ * import, extends, block and do do not exist.
  *
  * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template
  * can read only the arguments of jinja_run().
  *
- * Each byte of a string has an origin, which all operations keep: the template, or the message with the byte. So the
- * caller recognises control tokens in the template's own bytes only, and a message cannot inject one. */
+ * Each byte of a string has an origin, which all operations keep: the template, or one of the messages. So the caller
+ * can recognise control tokens in the template's own bytes only, and a message cannot inject one. */
 #ifndef WEIR_JINJA_H
 #define WEIR_JINJA_H
 

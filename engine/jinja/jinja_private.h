@@ -1,18 +1,10 @@
 /* engine/jinja/jinja_private.h (private to engine/jinja/) - interfaces between the files of the interpreter.
  *
- *   jinja.c         compile and run
- *   jinja_work.c    memory, bounds, failure, names
- *   jinja_lex.c     from text to tokens; white space
- *   jinja_parse.c   from tokens to a tree: statements
- *   jinja_expr.c    from tokens to a tree: expressions
- *   jinja_value.c   values: truth, order, printing, containers
- *   jinja_text.c    strings, made of pieces with an origin
- *   jinja_access.c  attributes and items of values, arguments of calls
- *   jinja_run.c     runs statements
- *   jinja_eval.c    evaluates expressions
- *   jinja_filters.c filters: {{ value|name }}
- *   jinja_tests.c   tests: {{ value is name }}
- *   jinja_methods.c methods of strings and dictionaries, global functions */
+ * Files: jinja.c (compile and run), jinja_work.c (memory, bounds, failure, names), jinja_lex.c (from text to tokens),
+ * jinja_parse.c and jinja_expr.c (from tokens to a tree: statements, expressions), jinja_value.c (values: truth,
+ * order, printing, containers), jinja_text.c (strings), jinja_access.c (attributes, items, arguments of calls),
+ * jinja_run.c (runs statements), jinja_eval.c (evaluates expressions), jinja_filters.c, jinja_tests.c and
+ * jinja_methods.c (filters, tests, methods and global functions). */
 #ifndef WEIR_JINJA_PRIVATE_H
 #define WEIR_JINJA_PRIVATE_H
 
@@ -193,25 +185,26 @@ void sort_values(struct work *, struct value *v, const struct value *key, size_t
 
 /* ---- the tree ---- */
 
+/* Kinds of nodes, with the members of struct node that each has. NULL where a part is missing. */
 enum op {
 	/* expressions */
 	E_CONST,
-	E_NAME,
-	E_LIST,
-	E_TUPLE,
-	E_DICT,
-	E_ATTR,
-	E_ITEM,
-	E_SLICE,
-	E_CALL,
-	E_FILTER,
-	E_TEST,
+	E_NAME,   /* name */
+	E_LIST,   /* kid: elements */
+	E_TUPLE,  /* kid: elements */
+	E_DICT,   /* kid: key, value, key, ... */
+	E_ATTR,   /* a: object; name: attribute */
+	E_ITEM,   /* a: object; b: index */
+	E_SLICE,  /* a: object; kid: from, to, step (NULL: none) */
+	E_CALL,   /* a: function; args */
+	E_FILTER, /* a: operand (NULL: the block's text); name; args */
+	E_TEST,   /* a: operand; name; args */
 	E_NOT,
 	E_NEG,
 	E_POS,
 	E_AND,
 	E_OR,
-	E_COMPARE,
+	E_COMPARE, /* a: first operand; kid: others, each with a relation */
 	E_ADD,
 	E_SUB,
 	E_MUL,
@@ -219,23 +212,23 @@ enum op {
 	E_FLOOR,
 	E_MOD,
 	E_POW,
-	E_CONCAT,
-	E_IF,
+	E_CONCAT, /* kid: elements */
+	E_IF,     /* a: condition; b: then; c: else or NULL */
 	/* statements */
 	S_TEXT,
-	S_PRINT,
-	S_IF,
-	S_FOR,
-	S_SET,
-	S_SET_BLOCK,
-	S_MACRO,
-	S_CALL,
-	S_FILTER,
-	S_WITH,
-	S_SCOPE,
+	S_PRINT,     /* a: expression */
+	S_IF,        /* kid: condition, body, ...; maybe an else body */
+	S_FOR,       /* a: target; b: list; c: body; kid: filter, else */
+	S_SET,       /* a: target; b: value */
+	S_SET_BLOCK, /* a: target; b: filter or NULL; c: body */
+	S_MACRO,     /* name; kid: parameters; args: defaults; c: body */
+	S_CALL,      /* a: call; kid: parameters; args: defaults; c: body */
+	S_FILTER,    /* a: filter; c: body */
+	S_WITH,      /* kid: target, value, ...; c: body */
+	S_SCOPE,     /* c: body */
 	S_BREAK,
 	S_CONTINUE,
-	S_BODY,
+	S_BODY, /* kid: statements */
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
@@ -248,30 +241,7 @@ struct args {
 	size_t n_named;
 	struct node *star, *stars; /* *list and **dict; NULL = none */
 };
-/* What the members of a node mean, by op:
- *
- *                 a            b            c            kid                     name
- * E_NAME                                                                         variable
- * E_LIST, TUPLE, CONCAT, BODY                            elements
- * E_DICT                                                 key, value, key, ...
- * E_ATTR          object                                                         attribute
- * E_ITEM          object       index
- * E_SLICE         object                                 from, to, step; NULL: none
- * E_CALL          function     (args)
- * E_FILTER, TEST  operand      (args)                                            filter, test
- *                 (the operand of a block's innermost filter is NULL)
- * E_COMPARE       first                                  the other operands      (relation: one per other operand)
- * E_IF            condition    then         else or NULL
- * S_PRINT         expression
- * S_IF                                                   condition, body, ...; a last body alone: else
- * S_FOR           target       list         body         filter or NULL, else or NULL      (recursive)
- * S_SET           target       value
- * S_SET_BLOCK     target       filter or NULL  body
- * S_MACRO                      (args: defaults)  body    parameters (E_NAME)     macro
- * S_CALL          call         (args: defaults)  body    parameters
- * S_FILTER        filter                    body
- * S_WITH                                    body         target, value, ...
- * S_SCOPE                                   body */
+/* Node of the tree. enum op says what a, b, c, kid, name and args mean for each kind of node. */
 struct node {
 	enum op op;
 	int line;   /* line of the template */

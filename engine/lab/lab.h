@@ -16,14 +16,14 @@ enum { WATCH_MAX = 32 };
  * saved or loaded, and tokens are not drafted. Watching ends when the timeline's policy changes. */
 int timeline_watch(struct timeline *, const char *const *kv, int n, struct err *);
 
-/* Sums over `steps` generated tokens (divide by steps for means). Each of mass, oracle and recent is the share of
- * attention on equally many KV entries, chosen in different ways; mean over query heads and layers. */
+/* Sums over `steps` generated tokens (divide by steps for averages). mass, oracle and recent are shares of attention
+ * on equally many KV entries, chosen in three ways; each is the mean over query heads and layers. */
 struct recovered {
 	double mass;   /* share on the entries that the policy selects */
 	double oracle; /* share on the entries with the highest probabilities in each KV head: the best possible */
 	double recent; /* share on the first 4 entries and the newest ones */
-	/* Share of attention on entries guessed from earlier tokens, and on the token's own entry. Sums over
-	 * `guesses` tokens: the first generated token after a prefill has no guess. */
+	/* Shares of attention on entries guessed from earlier tokens, together with the token's own entry. Sums over
+	 * `guesses` tokens: the first token generated after a prefill has no guess. */
 	double last_row; /* share on the entries with the highest probabilities for the previous token */
 	/* share on the entries with the highest mean probability over all tokens generated since the last prefill */
 	double mean_row;
@@ -78,8 +78,8 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the rows recorded in a timeline, to train on or (held_out = 1) to test with. Return how
  * many were taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Test of a prediction: a tenth of the blocks is selected, those with the largest predicted values. Results are
- * shares of the attention that the best tenth gets; `best` is a share of all attention. */
+/* Test of a prediction: the tenth of the blocks with the largest predicted values is selected. Results are relative
+ * to the attention that the best tenth gets; `best` is that attention as a share of all. */
 struct predictor_found {
 	double net;   /* blocks selected by the network */
 	double last;  /* by the previous token's row */
@@ -88,7 +88,8 @@ struct predictor_found {
 	double best;  /* by the true row */
 };
 struct predictor_epoch {
-	/* mean over the examples of: squared error / mean square of the example; 0 = before the first epoch */
+	/* relative squared error (divided by the example's mean square), averaged over the examples; 0 = before the
+	 * first epoch */
 	double loss;
 	struct predictor_found found; /* results on the held-out examples */
 	int best;                     /* 1: best net result so far */

@@ -1,12 +1,12 @@
 /* engine/lab/observe_recovery.c - measures how much of full attention selection policies would keep ("recover").
  *
  * The sequence is computed with full attention. For each decoded token every watched selector also selects, and the
- * probability on its entries is summed: mean over query heads, layers and tokens. For comparison the same is summed
- * for equally many entries chosen in other ways: the most probable ones per KV head; the first and the newest; two
- * guesses from earlier tokens.
+ * probability that full attention gives to the selected entries is summed, as a mean over query heads, layers and
+ * tokens. For comparison the same is done for equally many entries chosen in other ways: the most probable ones per
+ * KV head; the first and the newest; two guesses from earlier tokens.
  *
- * Some selectors observe attention through a probe (h2o). For these the tokens attend once more, and the result is
- * discarded. */
+ * Some selectors (h2o) observe attention as they would select it. For these the tokens attend once more, and the
+ * result is discarded. */
 #include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
 #include "engine/lab/lab.h"

@@ -1,8 +1,9 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * Input of an example: the attention of H consecutive tokens (rows) to some blocks of KV entries (columns) in one KV
- * head. Target: the row of the next generated token. The loss is the squared error. The two columns at a cut edge do
- * not count, because they lack neighbours.
+ * The input of an example is a part of the attention in one KV head: a row for each of PREDICTOR_ROWS consecutive
+ * tokens or fewer, a column for each of some blocks of KV entries. The target is the row of the next generated token,
+ * the loss the squared error. At an edge where the part was cut out, two columns do not count, because they lack
+ * neighbours.
  *
  * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
  * tested on held-out examples; the best network is kept. */
@@ -88,9 +89,10 @@ static void examples_free(struct examples *ex)
 	free(ex->weight);
 }
 
-/* Set the initial weights: the network computes 0.3 times the last row plus 0.7 times the mean of the rows, which
- * predicts well without training. Outer channel 0 passes the image on. Outer channel 1 passes on its last row only:
- * in other rows a large constant is subtracted before the ReLU. All other channels are random with small weights. */
+/* Set the initial weights, which predict well without training: the output is 0.3 times the newest row plus 0.7 times
+ * the mean of the rows. Output channel 0 of the second convolution passes all rows on. Channel 1 passes only the
+ * newest row on: in other rows a large constant is subtracted before the ReLU. All other channels are random with
+ * small weights. */
 static void weights_begin(struct predictor_trainer *t)
 {
 	enum { CENTRE = 4, BELOW = 7, IMAGE = 0, CONSTANT = 1, LAST = 1 };

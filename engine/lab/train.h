@@ -1,12 +1,10 @@
 /* engine/lab/train.h (private to engine/lab) - training of models whose layers are plain Llama layers: parameters,
  * stored activations, gradients.
  *
- *     train.c            opening, steps: batches, AdamW, learning rate
- *     train_model.c      parameters from a GGUF file; which models can be trained
- *     train_pass.c       forward pass, which stores activations, and backward pass
- *     train_attention.c  attention under a mask, forward and backward
- *     train_ops.c        norm, rotation, gated feed-forward, cross-entropy, forward and backward
- *     train_file.c       checkpoints; adapters and whole models as GGUF
+ * Files: train.c (opening; steps: batches, AdamW, learning rate), train_model.c (parameters from a GGUF file; which
+ * models can be trained), train_pass.c (forward pass, which stores activations, and backward pass), train_attention.c
+ * (attention under a mask), train_ops.c (norm, rotation, gated feed-forward, cross-entropy), train_file.c
+ * (checkpoints; adapters and whole models as GGUF).
  *
  * All data are f32 [rows][cols] in host memory. Sums over a row are computed in double, and sums over rows in a fixed
  * order, so results do not depend on the number of threads. */

@@ -2,15 +2,15 @@
  *
  * The mask imitates generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
  * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5), later RefreshKV (section 6).
- *     - The first `prefill` tokens attend to all tokens before them.
- *     - The last of these selects a set: per KV head the k entries with the largest probabilities (maximum over the query
- *       heads, max-pooled over `pool` neighbours).
- *     - Each later token attends to the set and to all tokens since the selection. From the second of them on, each drops
- *       the set's entry with the lowest score.
- *     - Every `stride` tokens a token attends to all tokens and selects a new set.
+ * - The first `prefill` tokens attend to all tokens before them.
+ * - The last of these selects a set: per KV head the k entries with the largest probabilities (maximum over the query
+ *   heads, max-pooled over `pool` neighbours).
+ * - Later tokens attend to the set and to all tokens since the selection. For every later token but the first, the
+ *   entry with the lowest score is dropped from the set.
+ * - Every `stride` tokens a token attends to all tokens and selects a new set.
  *
- * No gradient flows through the selection. Probabilities outside the mask are 0; the backward pass needs nothing else
- * of the mask. */
+ * No gradient flows through the selection. Probabilities outside the mask are stored as 0, so the backward pass does
+ * not need the mask. */
 #include <stdlib.h>
 #include <string.h>
 

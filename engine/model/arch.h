@@ -65,8 +65,8 @@ enum layer_tensor {
 	TENSOR_SPACE_DECAY,
 	TENSOR_SPACE_SKIP,
 	TENSOR_SPACE_NORM,
-	/* instead of TENSOR_DELTA_BETA and _ALPHA; rows for each key head: its value heads' betas, then their
-	 * alphas */
+	/* used instead of TENSOR_DELTA_BETA and TENSOR_DELTA_ALPHA. Its rows, for each key head: the betas of the key
+	 * head's value heads, then their alphas. */
 	TENSOR_DELTA_BETA_ALPHA,
 	/* shared expert: computed for every token */
 	TENSOR_SHARED_GATE,
@@ -139,9 +139,10 @@ struct layer_spec {
 	struct attn_spec attn;
 	struct ffn_spec ffn;
 	float residual_scale; /* factor on the outputs of attention and feed-forward when they are added to x */
-	/* Tensors that the layer must have, and may have: bits of enum layer_tensor. A file with any other tensor in
-	 * the layer is refused. A bias or a norm is computed if its tensor exists. There may be norms before
-	 * attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or both. */
+	/* Tensors that the layer must have (required) or may have (optional): bits of enum layer_tensor. A file with
+	 * any other tensor in the layer is refused. A bias or a norm is computed if its tensor exists. There may be
+	 * norms before attention and feed-forward (TENSOR_ATTN_NORM, TENSOR_FFN_NORM), after them (_POST_NORM), or
+	 * both. */
 	uint64_t required, optional;
 };
 

@@ -77,8 +77,8 @@ struct key_reader {
 /* Return the key "ARCH.suffix", valid until the next call. */
 const char *key_name(struct key_reader *, const char *suffix);
 int key_has(struct key_reader *, const char *suffix);
-/* Read a number from min to max and return 0. If the key is absent, *out is fallback; but if fallback < min, that is
- * an error. Return -1 on error. */
+/* Read a number from min to max and return 0. If the key is absent, *out is fallback; a fallback below min means that
+ * the key is required. Return -1 on error. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
 /* Read a bool: *out = 0 or 1. */

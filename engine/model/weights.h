@@ -40,12 +40,13 @@ struct layer {
 	struct tensor input_gate, input_out, input_norm; /* [n_input][n_embd], [n_embd][n_input], [1][n_embd] */
 	float out_scale;                                 /* factor on the layer's output; 1 if the file has none */
 	struct tensor sinks;                             /* [1][n_head] */
-	struct tensor conv_in, conv, conv_out; /* [3 * n_embd][n_embd], f32 [conv columns][taps], [n_embd][n_embd] */
+	/* shapes: [3 * n_embd][n_embd], f32 [conv columns][taps], [n_embd][n_embd] */
+	struct tensor conv_in, conv, conv_out;
 	struct tensor router, router_bias;     /* [n_expert][n_embd], [1][n_expert] */
 	struct tensor delta_in, delta_gate;    /* [conv columns][n_embd], [value heads * value_dim][n_embd] */
 	struct tensor delta_alpha, delta_beta; /* [value heads][n_embd] */
-	/* State space only. It also uses delta_gate as its gate, delta_alpha for its time steps, delta_norm [1][mixed
-	 * columns] and delta_decay [value heads][1]. */
+	/* State space only. Such a layer also has delta_gate (its gate), delta_alpha (its time steps), delta_norm
+	 * [1][mixed columns] and delta_decay [value heads][1]. */
 	struct tensor conv_bias, space_skip; /* [1][conv columns], [value heads][1] */
 	struct tensor delta_beta_alpha;      /* [2 * value heads][n_embd], instead of delta_beta and delta_alpha */
 	struct tensor delta_dt, delta_decay; /* [1][value heads] */

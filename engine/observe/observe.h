@@ -1,11 +1,7 @@
-/* engine/observe/observe.h (private to engine/) - observers that record attention while a sequence is computed.
- * They are called by the cache (engine/cache/observer.h).
- *
- * - observe_panel.c: figures of the cache view, such as the attention on selected entries and on each region of
- *   the cache
- * - observe_evidence.c: which tokens an answer rests on; the attention of one token in one layer
- *
- * engine/lab has two more observers. */
+/* engine/observe/observe.h (private to engine/) - observers that record attention while a sequence is computed. The
+ * cache calls them (engine/cache/observer.h). observe_panel.c records figures for the cache view, such as the share
+ * of attention on selected entries. observe_evidence.c records which tokens an answer rests on, or the attention of
+ * one token in one layer. engine/lab has two more observers. */
 #ifndef WEIR_OBSERVE_H
 #define WEIR_OBSERVE_H
 
@@ -28,9 +24,10 @@ struct token_attention {
 	struct kv_store *kv;                  /* borrowed; NULL: closed */
 	struct tensor mass;                   /* f32 [n_kv_head][most]; most = kv_read_most() */
 	struct tensor q[1 + RINGS_MOST], out; /* f32 [1][n_head * head_dim]: queries of the last token; scratch */
-	/* of the last token_attention_take(): its layer, and the number of slots read, each a column of `mass` */
+	/* for the last token_attention_take(): its layer; the number of slots that its token read, each a column of
+	 * `mass` */
 	int32_t layer, n_col;
-	/* how many columns, counted from the first, are selected entries or the pinned prefix */
+	/* how many first columns are selected entries or, in a bounded cache, the pinned prefix */
 	int32_t n_region;
 	float *share;        /* [most] by column: its share of one head's attention */
 	int32_t *token;      /* [most] by column: its token; -1: none */
@@ -51,15 +48,16 @@ struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
 /* Measure, in the next few layers, the share of attention on selected entries. slots > 0 (number of slots that a
- * token reads): also measure the share on each region (pinned prefix, rings) and the attention mass of tokens. */
+ * token reads): also measure the shares on the pinned prefix and on each ring, and the attention mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Return from how many slots the last decoded token selected; 0: none has selected since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-/* Set *part to what the last decoded token selected in a layer, as lists or ranges of slots. Returns their number. */
+/* Set *part to what the last decoded token selected in a layer, as lists or ranges of slots. Returns the number of
+ * these. */
 struct attn_part;
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
-/* Scan all keys for a query, and return the probability that the slots of these parts get, mean over the query
- * heads; -1: the backend failed. */
+/* Scan all keys for a query, and return the probability on the slots of these parts (ranges or lists of slots), mean
+ * over the query heads; -1: the backend failed. */
 double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_part *, int n_part);
 /* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1:
  * none was measured. If several tokens use one selection, this is measured just before it is replaced. */
@@ -70,7 +68,7 @@ int32_t observe_panel_sample(const struct observe_panel *, double *spread);
 /* Return in how many layers the last token made a new selection; -1: the selector uses no selection twice.
  * *cosine: similarity of its query to the query of the last selection, mean over layers; -2: never compared. */
 int32_t observe_panel_fresh(const struct observe_panel *, double *cosine);
-/* Measure the shares of attention on the pinned prefix [0] and on each ring, mean over the measured layers.
+/* Get the shares of attention on the pinned prefix (share[0]) and on each ring, mean over the measured layers.
  * Returns the number of these layers. */
 int32_t observe_panel_regions(const struct observe_panel *, float share[1 + RINGS_MOST]);
 /* Get the attention mass of a layer, a running average over the measured tokens. cell[i] of n cells is the mass of

@@ -1,9 +1,9 @@
 /* engine/observe/observe_panel.c - figures of attention for the cache view (engine/timeline/view.c): which entries
- * the last decoded token selected, what share of attention they get, and the shares of the regions of a bounded
- * cache (pinned prefix and rings).
+ * the last decoded token selected, what share of attention they get, and the shares of attention on the pinned prefix
+ * and the rings of a bounded cache.
  *
  * A measurement costs another attention or a scan of all keys. So each refresh of the view has only the next few
- * layers measured. The view shows the mean of each layer's latest measurement. */
+ * layers measured, and the view shows the average of every layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* engine/policies/mass_window.h (private to engine/policies/select_h2o.c) - attention mass over a moving window: the
- * attention of each of the last WINDOW_TOKENS tokens is stored, so that it can be subtracted from the sums when the
- * token leaves the window. */
+/* engine/policies/mass_window.h (private to engine/policies/select_h2o.c) - sums of the attention that each slot got
+ * from the last WINDOW_TOKENS tokens. The attention of each of these tokens is stored, so that it can be subtracted
+ * when the token leaves the window. */
 #ifndef WEIR_MASS_WINDOW_H
 #define WEIR_MASS_WINDOW_H
 

@@ -2,16 +2,13 @@
  * 2502.04077). From the attention of earlier tokens it predicts to which blocks of KV entries the next token will
  * attend.
  *
- * Its input is an "image" of one KV head. A row is one of the last H tokens, the oldest first. A column is a block of
- * KV entries. A pixel is the largest probability that the token gave to an entry of the block. Outside of the image
- * are zeros. The layers:
+ * Its input is an "image" of one KV head. A row is one of the last PREDICTOR_ROWS tokens or fewer, the oldest first.
+ * A column is a block of KV entries. A pixel is the largest probability that the token gave to an entry of the block.
+ * Outside of the image are zeros.
  *
- *     3 x 3 convolution, 1 to 16 channels, ReLU         160 weights
- *     3 x 3 convolution, 16 to 32 channels, ReLU      4,640
- *     mean over the rows, 32 channels to 1               33
- *
- * One network serves all layers and heads of a model. The output is one value per column, for comparison with the
- * other columns. */
+ * The layers are a 3 x 3 convolution from 1 to 16 channels with ReLU, a 3 x 3 convolution from 16 to 32 channels with
+ * ReLU, and the mean over the rows with a linear map from 32 channels to 1; 4,833 weights in all. The output is one
+ * value per column, for comparison with the other columns. One network serves all layers and heads of a model. */
 #ifndef WEIR_PREDICTOR_H
 #define WEIR_PREDICTOR_H
 
@@ -29,12 +26,13 @@ struct predictor {
 _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "weights are one array");
 
 /* The image of one KV head: the attention that its last tokens gave to each block. The network's last two operations
- * are linear, so what each pixel adds to the output is stored (r) and reused: a new row changes r only in the two
- * oldest and the three newest rows, a new column only in the last columns. The result has the same bits as a complete
- * run. */
+ * are linear, so its output is a sum over pixels. What each pixel adds is stored in r and used again: a new row
+ * changes r only in the two oldest and the three newest rows, a new column only in the last columns. The result has
+ * the same bits as a complete run. */
 struct attn_image {
 	int32_t rows, cap; /* rows: H; cap: most columns */
-	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, times `rows` */
+	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, multiplied by the
+	 * number of rows */
 	float *a, *r;
 	int32_t first;    /* ring index of the oldest row */
 	int32_t fresh;    /* number of rows added since r was computed; `rows` = r is invalid */

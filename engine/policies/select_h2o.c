@@ -1,10 +1,9 @@
 /* engine/policies/select_h2o.c - the policies `h2o` and `h2o+`: decoded tokens read k entries, half with the largest
- * attention mass, half the newest.
+ * attention mass ("heavy"), half the newest.
  *
- *     h2o      "Heavy" entries are those with the largest sum of attention from all tokens so far. With each decoded
- *              token the newest half moves on by one. The entry that drops out of it replaces the heavy entry with the
- *              least mass, unless its own mass is smaller.
- *     h2o+     The same, but only attention from the last 64 tokens counts. The first layers read everything.
+ * `h2o`: attention mass is the sum of attention from all tokens so far. With each decoded token the newest half moves
+ * on by one. The entry that drops out of it replaces the heavy entry with the least mass, unless its own mass is
+ * smaller. `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers read everything.
  *
  * The published method (H2O) evicts the other entries. Here they stay, but decoded tokens do not read them, which
  * allows comparison with other policies. The next prefill attends to everything and selects anew.

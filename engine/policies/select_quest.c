@@ -5,10 +5,10 @@
  * are stored. From these follows an upper bound of the scores of the page's keys with a query. The k / page pages
  * with the largest bounds are read whole. The last page is always among them.
  *
- *     bound=raw    as published: of the query heads that share a KV head, the largest bound counts. Unless `dense` says
- *                  otherwise, the first two layers read everything.
- *     bound=soft   the softmax of each query head's bounds is compared instead, because otherwise heads with large scores
- *                  would decide for the others. The first page and the newest SOFT_RECENT slots are always read.
+ * Setting bound=raw is the published method: of the query heads that share a KV head, the largest bound counts; by
+ * default the first two layers read everything. With bound=soft, the softmax of each query head's bounds is compared
+ * instead, because otherwise heads with large scores would decide for the others; the first page and the newest
+ * SOFT_RECENT slots are always read.
  *
  * The backend turns pages into slots (page_slots), so that the host does not wait during a step. */
 #include "engine/cache/select.h"

@@ -1,16 +1,16 @@
 /* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves
  * many decoded tokens, until a new set is selected from the whole cache.
  *
- * What: one token selects the entries with the largest attention probabilities: maximum or mean over the query heads
- * that share the KV head, max-pooled over neighbours. Later tokens read the set and all tokens since. For each later
- * token the set's entry with the lowest score is dropped. A set is stored best entry first, so that dropping shortens
- * the list.
+ * One token selects the entries with the largest attention probabilities: maximum or mean over the query heads that
+ * share the KV head, max-pooled over neighbours. Later tokens read the set and all tokens since. For each later token
+ * the set's entry with the lowest score is dropped. A set is stored best entry first, so that dropping shortens the
+ * list.
  *
- * When: `recycled` selects anew every `stride` tokens. `refresh` decides in each layer by itself: every qc tokens it
- * compares the query, averaged over the heads, with the query of the layer's last selection. At a cosine of s or less
- * it selects anew.
+ * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens
+ * (setting qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their
+ * cosine is at most setting s, the layer selects anew.
  *
- * How: with scan=kv the selecting token attends to everything, as published. With scan=k it scans only the keys, and
+ * With scan=kv the selecting token attends to everything, as published. With scan=k it scans only the keys, and
  * attends to the new set. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
@@ -233,9 +233,9 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* Describe what a token reads, with and without a new set. The backend compares the queries and sets a flag, so that
- * the host does not wait for it. Scan, selection and parts depend on that flag (struct predicate): only those of the
- * actual outcome run. */
+/* List what a token reads in both cases: if the layer selects a new set, and if it does not. The backend compares the
+ * queries and sets a flag, so that the host need not wait. Each scan, selection and part has a predicate on that
+ * flag, so only those of one case run. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {

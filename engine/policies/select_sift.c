@@ -6,8 +6,9 @@
  * attention changes from token to token, so a new selection for each token recovers more attention than rarer but
  * more precise ones.
  *
- * split=need: in some layers attention spreads more widely than in others. The last tokens of a prefill show how many
- * entries have 95 % of the probability in each layer. The n_layer * k entries are shared in this proportion. */
+ * With split=need, layers get different numbers of entries, because attention is spread over more entries in some
+ * layers than in others. The last tokens of a prefill show how many entries have 95 % of the probability in each
+ * layer. The n_layer * k entries are shared in this proportion. */
 #include "engine/cache/select.h"
 #include "engine/policies/policy.h"
 
@@ -317,8 +318,9 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Return how many of the first n tokens need no new prefill. If the whole last prefill is among them: all, because
- * the spread was observed at its end. Otherwise the last s->tail tokens must be prefilled again to observe it. */
+/* Return how many of the first n tokens need no new prefill. If they contain the whole last prefill: all of them,
+ * because at its end it was observed over how many entries attention is spread. Otherwise the last s->tail tokens
+ * must be prefilled again to observe that. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;

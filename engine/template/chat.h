@@ -19,8 +19,8 @@ struct chat_template;
  * template is then run a few times, to find out which roles need their content as a list of parts. */
 int chat_compile(struct chat_template **out, const char *text, size_t len, struct err *);
 /* Find and compile the template `name` of the option --chat-template. name is a built-in name, a name in the model's
- * file (tokenizer.chat_template.NAME; g may be NULL), or the path of a file; otherwise it is an ERR_USAGE. name =
- * NULL means the model's default template; if the model has none, *out is NULL. */
+ * file (tokenizer.chat_template.NAME; g may be NULL), or the path of a file; anything else fails with ERR_USAGE. name
+ * = NULL means the model's default template; if the model has none, *out is NULL. */
 int chat_find(struct chat_template **out, const struct gguf *g, const char *name, struct err *);
 void chat_free(struct chat_template *);
 /* Return the name of the built-in template with the same text, or "jinja-" and a hash of the text. */
@@ -37,7 +37,7 @@ int chat_channels(const struct chat_template *);
 int chat_shows_question(const struct chat_template *);
 /* 0 if the template refuses or omits a system message. */
 int chat_takes_system(const struct chat_template *);
-/* 1 if questions and answers must alternate: of two successive questions the template refuses both or omits one. */
+/* 1 if questions and answers must alternate: the template refuses two successive questions, or omits one of them. */
 int chat_wants_turns(const struct chat_template *);
 const char *chat_builtin_name(size_t i);         /* name of built-in template i; NULL past the end */
 const char *chat_builtin_text(const char *name); /* text of a built-in template; NULL = no such name */

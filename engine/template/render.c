@@ -1,15 +1,12 @@
 /* engine/template/render.c - turns a conversation into tokens, again after each change.
  *
  * Making the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
- * Tokens of their common beginning and common end are copied, and only the text between them is tokenized:
+ * Tokens of their common beginning and of their common end are copied, and only the text between the two is
+ * tokenized.
  *
- *     last     |  same beginning  |   old    |  same end  |
- *     new      |  same beginning  |     new     |  same end  |
- *                                 ^ first       ^ last
- *
- * Tokens depend on the text around them. So `first` and `last` are moved to a cut, which is a place where the text
- * can be split without changing its tokens: the end of an answer with sampled ids, the start of a control token, or
- * the end of a word (vocab_cuts()). */
+ * Tokens depend on the text around them. So the borders of the tokenized text are moved to a cut, which is a place
+ * where the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a
+ * control token, or the end of a word (vocab_cuts()). */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -215,8 +212,9 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Find the last cut (struct place) of r at or before byte `most`. The text after byte `most` may change, and the cut must
- * still be one. next: the changed text, equal to r up to byte `most`; NULL = unknown. */
+/* Return the last cut of r at or before byte `most` (cut: a place where text can be split without changing its
+ * tokens). The text after byte `most` may be replaced by that of `next`, and the cut must be one in both texts. next
+ * = NULL: the new text is unknown. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
@@ -504,9 +502,9 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* A cut is a place where text may be split without changing its tokens. Between the first and the last cut in
-	 * the range, the range has the tokens that r has there. Only the text before the first and after the last cut
-	 * is encoded. */
+	/* Between the first and the last cut of the range (cut: a place where text can be split without changing its
+	 * tokens), the tokens are those that r already has. Only the text before the first and after the last cut is
+	 * encoded. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);

@@ -243,9 +243,9 @@ int timeline_check_ids(const struct timeline *tl, const int32_t *id, size_t n, s
 	return 0;
 }
 
-/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return the number r of dropped
- * tokens, counted from the first dropped one, that had been generated. If the new sequence continues with these r
- * tokens, they must be decoded again one by one. */
+/* Drop the tokens after the first n, or more tokens if the cache cannot rewind to n. Return how many tokens at the
+ * beginning of the dropped ones had been generated. If the new sequence has these tokens again, they must be decoded
+ * one by one, not prefilled. */
 static int32_t truncate_to(struct timeline *tl, int32_t n)
 {
 	int32_t keep = MIN(n, tl->n_past), replay = 0;

@@ -1,18 +1,9 @@
 /* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table that replaces texts, called sources, when
  * the input is normalised.
  *
- * The file has: a u32, the length of the trie in bytes; the trie of all sources; the replacements, each followed by
- * a zero byte. The trie is a double array of the library Darts-clone, an array of u32 units:
- *
- *	bits 0..7, bit 31   label: the byte that leads to this unit; bit 31 is set only in a source's value
- *	bit 8               1 = a source ends here
- *	bits 10..30         offset, shifted left by 8 more if bit 9 is set
- *
- * The base of unit i is i ^ offset. The child of the unit by byte b is unit base ^ b, if that unit's label is b. If a
- * source ends at the unit, bits 0..30 of unit `base` are its value, the offset of its replacement. Subtrees may be
- * shared.
- *
- * The trie of a hostile file may have cycles or point outside of the array, so charsmap_load() checks all of it. */
+ * The file has: a u32, the length of the trie in bytes; the trie of all sources; the replacements, each followed by a
+ * zero byte. The trie is a double array of the library Darts-clone. In a hostile file it may have cycles or point
+ * outside of the array, so charsmap_load() checks all of it. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
@@ -20,6 +11,12 @@
 
 enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
 
+/* A unit of the trie is a u32. Bits 0..7 are its label, the byte that leads to this unit. Bit 8: a source ends here.
+ * Bits 10..30 are an offset, which is shifted left by 8 more if bit 9 is set. Bit 31 is set only in a source's value.
+ *
+ * The base of unit i is i ^ offset. The child of the unit by byte b is unit base ^ b, if that unit's label is b. If a
+ * source ends at the unit, bits 0..30 of unit `base` are its value, the offset of its replacement. Subtrees may be
+ * shared. */
 static uint32_t label_of(uint32_t unit)
 {
 	return unit & 0x800000ffu;
@@ -53,9 +50,9 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Walk the whole trie depth first, each shared subtree once. Return NULL, or what is wrong with unit *at.
- * height[base] is: 0 = not visited yet; ON_PATH = on the current path, so that a cycle is detected; otherwise 1 + the
- * number of bytes from there to the end of the longest source. */
+/* Walk the whole trie depth first, each shared subtree once. Return NULL; or what is wrong, and set *at to the unit's
+ * index. height[base] is 0 if the unit was not visited yet, and ON_PATH on the current path, so that a cycle is
+ * detected; otherwise it is 1 + the number of bytes from there to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -1,17 +1,8 @@
-/* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words.
+/* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words. The models' own software uses
+ * regular expressions. Each of them is written here as a scanner, which takes linear time.
  *
- * Each kind of pre-tokenizer does what a regular expression did in the training of its models. It is written as a
- * scanner, which takes linear time. Alternatives are tried in order. L = letters, N = numbers, M = combining marks, S
- * = white space:
- *
- *   GPT2    's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+
- *           (digits = 1: every digit is a word of its own, and for S+(?!\S) counts as the end of the text)
- *   LLAMA3  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
- *   SEED    as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*
- *   QWEN35  (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?[L M]+|N{1,digits}| ?[^S L M N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
- *   TEKKEN  [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?
- *           |N{1,digits}| ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+
- *           (C = the contractions 's|'t|...; only if `suffix` is set) */
+ * The expressions in the comments below use these names for character classes: L letters, N numbers, M combining
+ * marks, S white space, and Unicode's Lu, Lt, Ll, Lm, Lo. Alternatives are tried in order. */
 #include "engine/token/pretok.h"
 
 #include "engine/base/base.h"
@@ -223,6 +214,8 @@ static size_t cased_word_end(struct text t, size_t i)
 
 /* ---- the kinds ---- */
 
+/* GPT2: 's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+ (L letters, N numbers, S white space). With
+ * digits = 1 every digit is a word of its own, and S+(?!\S) treats it like the end of the text. */
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = contraction_end(t, i, 0);
@@ -242,6 +235,10 @@ static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 	return space_end(t, i, 0, p->digits ? CH_NUMBER : 0);
 }
 
+/* LLAMA3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
+ * (L letters, N numbers, S white space).
+ * SEED: as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*.
+ * QWEN35: as LLAMA3, with [L M]+ instead of L+, and [^S L M N]+ instead of [^S L N]+ (M combining marks). */
 static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 {
 	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
@@ -260,6 +257,9 @@ static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 	return end > i ? end : space_end(t, i, 1, 0);
 }
 
+/* TEKKEN: [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?|N{1,digits}
+ * | ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+ (classes of characters as in Unicode; S white space). C is the English
+ * contractions 's|'t|..., only if `suffix` is set. */
 static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = i, from;
