@@ -14,8 +14,8 @@ enum clean_flags {
 
 /* ---- words that were not typed (untyped.c) ---- */
 
-/* Remember the words after an @ in text that was not typed, but pasted or read from an editor or a file.
- * Thread-safe. */
+/* Remember the words after an @ in text that was not typed, but pasted or read from an editor or a file: such an
+ * @FILE must not be read unasked. Thread-safe. */
 void untyped_note(const char *text, size_t n);
 /* 1 if word, given without its @, was remembered. */
 int untyped_has(const char *word, size_t n);
@@ -261,9 +261,10 @@ struct ui_cache {
 	struct ui_region region[UI_REGIONS];
 	int n_region;
 	int cols;
-	int32_t per_col;          /* columns of the strips below; tokens per column */
-	const uint8_t *kept_col;  /* [cols] share of KV entries kept; 255 = all, 0 = none */
-	const uint8_t *where_col; /* [cols] where most tokens of a column are: index into region[]; 255 = evicted */
+	int32_t per_col;         /* columns of the strips below; tokens per column */
+	const uint8_t *kept_col; /* [cols] share of KV entries kept; 255 = all, 0 = none */
+	/* [cols] which region has most tokens of that column: an index into region[]; 255 = the tokens are evicted */
+	const uint8_t *where_col;
 	/* what heat[] shows: nothing; a running average of attention mass; the share of KV heads that selected the
 	 * token */
 	enum ui_heat { HEAT_NONE, HEAT_MASS, HEAT_SELECTED } heat_is;

@@ -509,7 +509,7 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
 	case EVENT_REDONE: log_redo(r, conv); break;
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
-	/* nothing to store: turns that the conversation has undone stay in the session */
+	/* nothing to store: undone turns stay in the session */
 	case EVENT_RETURNED: r->writing = 0; break;
 	case EVENT_TEXT_GREW: break; /* stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;

@@ -182,7 +182,7 @@ static void raw_convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			/* everything is converted, or the last character is incomplete and more bytes will come */
+			/* everything is converted, or the last character is incomplete and waits for more bytes */
 			break;
 		if (why == E2BIG)
 			continue;

@@ -58,8 +58,9 @@ struct message {
 	int64_t stored;  /* row id in the store; 0 = not stored */
 	int64_t number;  /* id in the search index of messages; 0 = not indexed yet (app/retrieval/recall_turns.c) */
 	int interrupted; /* answer: 1 = cut short by a crash or a signal */
-	/* For a growing message (a text read from a stream): bytes of the stream; else 0. After a question text
-	 * has these parts: `read` bytes of the stream, a blank line, `quoted` bytes of passages, the question. */
+	/* For a growing message (a text read from a stream): bytes of the stream; else 0. Once a question follows,
+	 * `text` consists of `read` bytes of the stream, a blank line, `quoted` bytes of passages, and the
+	 * question. */
 	size_t read;
 	size_t quoted;
 };

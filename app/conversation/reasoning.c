@@ -79,7 +79,7 @@ static int find_close(const char *p, size_t n, int which)
  * needed. Without a mark within HEAD_BYTES the text is no channel but the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	/* limited, so that the result does not depend on how the text is cut into pieces */
+	/* a limit that makes the result independent of how the text was cut into pieces */
 	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 

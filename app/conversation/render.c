@@ -13,7 +13,7 @@ enum { KEPT_LEAST = 230 };
 
 /* ---- the list of messages for the template ---- */
 
-/* between two texts in one message: system prompt and first question, or two questions */
+/* separates two texts in one message: system prompt and first question, or two questions */
 static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
@@ -126,7 +126,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message; before: the byte of that message at which the next text begins */
+	/* at: index of a rendered message; before: how many bytes of it precede the next text */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -335,7 +335,7 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		}
 		*n = want.n;
 		if (reused >= 0 &&
-		    /* the last token is always recomputed, for its logits, and does not count */
+		    /* the last token is always computed again, for its logits: do not count it */
 		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;
 	}

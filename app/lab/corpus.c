@@ -285,7 +285,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* first the paragraphs that the answer needs, then the other ones */
+		/* first take the paragraphs that the answer needs, then the other ones */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {

@@ -198,7 +198,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* arguments: name, listed, haystack, uuid as key, uuid as value, keys, values of a key, keys asked */
+/* arguments: name, form of the answer, haystack, 1 = keys are uuids, 1 = values are uuids, number of keys, values
+ * of a key, keys asked for */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)

@@ -59,8 +59,7 @@ static int save_to_file(struct aside *a, struct timeline *tl, struct err *e)
 	return entries_by_file(a, tl, 0, e);
 }
 
-/* Save the timeline in *a: its head (tokens and policy state) and the entries that no longer change. Returns 0 or
- * -1. */
+/* Save the timeline in *a: tokens, policy state, and the KV entries that no longer change. Returns 0 or -1. */
 static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 {
 	struct timeline_stats st;
@@ -68,8 +67,7 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Upper bound of the snapshot's memory: the size of the cache, plus 8 bytes per token for the ids in the
-	 * head. */
+	/* Upper bound of the snapshot's memory: the size of the cache, plus 8 bytes per token for the token ids. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

@@ -14,8 +14,8 @@
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Limits of a piece that has no safe end (between two words). After CARRY_MARKS bytes it may end before a comma or
- * full stop; after CARRY_MOST bytes, at any character. */
+/* Limits of a piece of text without a space between two words, where it should be cut. After CARRY_MARKS bytes it
+ * may be cut before a comma or full stop; after CARRY_MOST bytes, at any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -104,8 +104,8 @@ static void growing_clear(struct growing *s)
 	s->pending.n = 0;
 }
 
-/* Synchronise the timeline with a rendering from the first token on: needed for the first piece, and after other code
- * has changed the timeline. Returns 0 or -1. */
+/* Compare the timeline's tokens with a rendering from the first token on, and prefill what differs. Needed for the
+ * first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -134,7 +134,7 @@ static size_t pending_byte(const struct growing *s, const struct engine *engine)
 	return n < s->at ? s->at - n : 0;
 }
 
-/* Prefill pending tokens in whole chunks. all: 1 = also the last, incomplete chunk. */
+/* Prefill pending tokens, in whole chunks (slices of a prefill). all: 1 = also the last, incomplete chunk. */
 static int extend_open(struct growing *s, struct conversation *conv, int all, struct err *e)
 {
 	struct tokens *p = &s->pending;
@@ -269,7 +269,7 @@ static int render_back(const struct growing *s, struct conversation *conv)
 	return !rc && first >= 0 && same >= (size_t)first;
 }
 
-/* Continue the growing message: remove the question that was appended to its text. */
+/* Continue the growing message (a text read from a stream): remove the question that was appended to its text. */
 static void growing_reopen(struct growth *g, struct conversation *conv)
 {
 	struct message *m = &conv->msg[conv->n_msg - 1];
@@ -307,7 +307,7 @@ int conversation_return(struct conversation *conv)
 
 /* ---- companion ---- */
 
-/* The question will end the growing message, so take the snapshot. */
+/* The question will end the growing message (a text read from a stream), so take the snapshot before. */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };

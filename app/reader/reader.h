@@ -40,8 +40,9 @@ void growing_count_anew(struct conversation *);
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove the last question. */
 int conversation_is_beside(const struct conversation *);
-/* Remove the questions asked about the growing message and continue it. 1 = done, 0 = there is no such question. If
- * the snapshot loads, later text is computed bit for bit as if no question had been asked. */
+/* Remove the questions asked about the growing message (a text read from a stream), and continue it. 1 = done, 0 =
+ * there is no such question. If the snapshot loads, later text is computed bit for bit as if no question had been
+ * asked. */
 int conversation_return(struct conversation *);
 /* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there
  * is none. */
@@ -51,8 +52,8 @@ int text_tokens_behind(const struct engine *, const char *text, size_t n, struct
 
 /* ---- surprise (surprise.c) ---- */
 
-/* How surprising the newest sentences of a growing message are to the model. at[0] is sentence number `first`;
- * each sentence begins where the previous one ends. */
+/* How surprising the newest sentences of a growing message (a text read from a stream) are to the model. at[0] is
+ * sentence number `first`; each sentence begins where the previous one ends. */
 enum { SURPRISE_LEVELS = 3 };
 /* A sentence. end: its last byte + 1 in the message. nll: mean negative log-likelihood of its tokens, in nats. level:
  * from 0 (usual) to SURPRISE_LEVELS (far above the mean). */

@@ -7,7 +7,8 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* State of questions about a growing message: a snapshot of the timeline, taken before a question (aside.c). */
+/* State of questions about a growing message (a text read from a stream): a snapshot of the timeline, taken before
+ * a question (aside.c). */
 struct aside {
 	int wanted;             /* 1 = questions can be removed again (conversation_return) */
 	int there;              /* 1: a snapshot exists */
@@ -38,8 +39,8 @@ void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */
 
-/* Take a snapshot before a question ends the growing message, if aside.wanted is set. Returns 0, or -1 if it
- * failed. */
+/* Take a snapshot before a question ends the growing message (a text read from a stream), if aside.wanted is set.
+ * Returns 0, or -1 if it failed. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
 /* Load the snapshot after the question was removed. 1 = timeline and message are as before the question; 0 = there is
  * no snapshot, or it does not load. */

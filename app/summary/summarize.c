@@ -36,8 +36,8 @@ struct maker {
 	const struct summary_hooks *hooks;
 	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
 	struct sampling sampling;
-	/* words: of the whole summary. section, ctx, reasoning: tokens of a section, of the context, allowed for
-	 * reasoning. */
+	/* words: length of the whole summary. section, ctx, reasoning: tokens of a section, of the context, and
+	 * allowed for reasoning */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
 	size_t ahead;       /* estimated number of prompts of the levels that follow */
@@ -131,7 +131,7 @@ static int progress_report(struct maker *m, struct err *e)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* before signals_watch(m->tl), signals_stopped() may still report an earlier stop */
+	/* signals_stopped() may still report an earlier stop before signals_watch(m->tl) was called: ignore it */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
@@ -356,7 +356,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n parts. whole: 1 = there are no other parts. */
+/* Set *out to the prompt that joins n summaries. whole: 1 = there are no others, so the result is the whole
+ * summary. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -388,7 +389,8 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 	}
 }
 
-/* Set p->tokens. A part longer than half a section is cut, so that any two parts fit one prompt. */
+/* Set p->tokens of a summary. If it is longer than half a section, cut it, so that any two summaries fit one
+ * prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -405,7 +407,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Return how many of the first parts one prompt joins: as many as fit, at least 2 (or 1 if n is 1). */
+/* Return how many of the first summaries one prompt joins: as many as fit, at least 2 (or 1 if n is 1). */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -439,8 +441,8 @@ static int32_t part_words(const struct maker *m, size_t sections)
 	return MIN(words, fits);
 }
 
-/* Summarize n sections (the first level) and append a part to p for each summary that is not empty. *n_part: number
- * of parts. The caller frees their texts. */
+/* Summarize n sections (the first level), and append to p the summaries that are not empty. *n_part: their number.
+ * The caller frees their texts. */
 static int summarize_sections(struct maker *m, const struct summary_text *text, const struct section *s, size_t n,
                               struct part *p, size_t *n_part, struct err *e)
 {
@@ -470,7 +472,7 @@ static int summarize_sections(struct maker *m, const struct summary_text *text, 
 	return rc;
 }
 
-/* Join neighbouring parts, in place (one further level). Returns the new number of parts, or 0 on error. */
+/* Join neighbouring summaries, in place (one further level). Returns the new number of summaries, or 0 on error. */
 static size_t join_level(struct maker *m, const char *name, struct part *p, size_t n, struct err *e)
 {
 	size_t groups = groups_of(m, p, n), to = 0, take;

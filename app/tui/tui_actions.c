@@ -13,7 +13,7 @@ void tui_suspend(struct tui *t)
 	signals_prompt(1);
 	display_resume(t->display);
 	tui_measure(t);
-	/* draw everything: the terminal was cleared, although the grid of cells has not changed */
+	/* the terminal was cleared, although the grid of cells has not changed: draw everything */
 	display_show(t->display, ui_draw(t->ui, now_seconds()));
 }
 

@@ -57,8 +57,7 @@ struct html {
 	size_t left_out; /* characters of navigation left out */
 	int nav;
 	int lists;
-	/* for the text that follows: 1 = it is superscript; 2 = it is superscript in a link, and so a note's
-	 * number */
+	/* the text that follows is: 1 = superscript; 2 = superscript in a link, and so a note's number */
 	int raise;
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;

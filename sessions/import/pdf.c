@@ -235,7 +235,7 @@ static void drop_edge(struct pdf *f, int bottom, int k)
 	free(s);
 }
 
-/* 1 for a section head in capitals, "2.1. SUPPORTED HARDWARE". */
+/* 1 if the line is a section's number and title in capitals, "2.1. SUPPORTED HARDWARE". */
 static int is_capital_head(const struct pdf *f, size_t l)
 {
 	const char *p = f->raw.p + f->line[l].at;

@@ -169,8 +169,8 @@ void writer_part_end(struct writer *w, size_t begin)
 
 	while (at < t->n && byte_is_word(t->p[at]))
 		at++;
-	/* One word needs no brackets. A part in which a line or a mark begins gets none, because inserting '('
-	 * would shift stored offsets. */
+	/* One word needs no brackets. If a line or a mark begins in this part of the formula, write none, because
+	 * inserting '(' would shift stored offsets. */
 	if (at >= t->n || byte_is_blank(t->p[begin]) || memchr(t->p + begin, '\n', t->n - begin) || w->full ||
 	    (w->doc->n_mark && w->doc->mark[w->doc->n_mark - 1].at > begin))
 		return;

@@ -44,8 +44,8 @@ struct snap_saved {
  * caller, which snap_load() returns. ERR_FIT: no room; the session's older snapshot is kept. */
 int snap_save(struct snaps *, struct timeline *, const struct fingerprint *, int64_t session, int64_t message,
               const void *extra, size_t n_extra, struct snap_saved *, struct err *);
-/* Save the KV entries that a long prefill has computed so far, as chunks without a head. After an interruption,
- * snap_load_prefix() finds them by their tokens. */
+/* Save the KV entries that a long prefill has computed so far. After an interruption, snap_load_prefix() finds
+ * them by their tokens. */
 int snap_save_entries(struct snaps *, struct timeline *, const struct fingerprint *, struct snap_saved *, struct err *);
 
 struct snap_loaded {
@@ -61,12 +61,12 @@ struct snap_loaded {
  * this program's kernels (CPU or GPU code) is preferred to others. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
-/* Restore the longest prefix of the tokens want[n] whose chunks are stored and were computed by this program's
- * kernels (CPU or GPU code). Does nothing if the timeline already begins with these tokens. Returns the number of
- * tokens restored, or -1. */
+/* Load saved KV entries for the tokens want[n], from the first token on as far as they are stored and were
+ * computed by this program's kernels (CPU or GPU code). Does nothing if the timeline already begins with these
+ * tokens. Returns the number of tokens restored, or -1. */
 int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerprint *, const int32_t *want, size_t n,
                          struct snap_loaded *, struct err *);
-/* Set *out to the size in bytes of all snapshots of a session, including chunks that it shares with other
+/* Set *out to the size in bytes of all snapshots of a session, including KV entries that it shares with other
  * sessions. */
 int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
 /* Sizes of a session's snapshots, for snap_states(). Set by the caller: session, and message, the last message
@@ -87,8 +87,7 @@ struct snap_info {
 	 * 256 tokens. shared: bytes of its chunks that other sessions need, too. */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
-	/* chunks: number of chunks that the snapshot needs; bad: number of these chunks that are missing or
-	 * damaged */
+	/* chunks: how many chunks of KV entries the snapshot needs; bad: how many of them are missing or damaged */
 	int32_t chunks, bad;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
@@ -97,8 +96,8 @@ typedef int snap_fn(const struct snap_info *, void *ud);
 int snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 /* Delete all snapshots of a session, and overwrite their bytes on disk. */
 int snap_drop(struct snaps *, int64_t session, struct err *);
-/* Delete chunks that no snapshot needs. If kv.db still exceeds its budget, also delete snapshots, the least
- * valuable first (snap_budget.c). *freed: bytes returned to the file system. */
+/* Delete saved KV entries that no snapshot needs. If kv.db still exceeds its budget, also delete snapshots, the
+ * least valuable first (snap_budget.c). *freed: bytes returned to the file system. */
 int snaps_gc(struct snaps *, uint64_t *freed, struct err *);
 /* verify every row; report and result as store_check() */
 int snaps_check(struct snaps *, struct str *report, struct err *);

@@ -18,8 +18,9 @@
 #include "engine/engine.h"
 
 #define DAY_MS      86400000
-#define RESERVED_MS 600000 /* ms; an older unfinished head (done = 0) belongs to a process that died */
-#define VACUUM_STEP 4096   /* pages freed by one transaction */
+/* ms; an unfinished save (row of table head with done = 0) that is older belongs to a process that died */
+#define RESERVED_MS 600000
+#define VACUUM_STEP 4096 /* pages freed by one transaction */
 
 int snaps_space(struct snaps *s, uint64_t *used, uint64_t *empty, struct err *e)
 {
@@ -66,8 +67,8 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 	return more <= s->budget && used <= s->budget - more;
 }
 
-/* Delete chunks that no head needs until the budget has room for `more` bytes. Returns 1 if it has, 0 if no such
- * chunk remains, -1 on error. */
+/* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget.
+ * Returns 1 if it can, 0 if no such chunk remains, -1 on error. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -127,8 +128,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	int64_t reserved = s->store->alone_at > now - RESERVED_MS ? s->store->alone_at : now - RESERVED_MS;
 	int n;
 
-	/* Delete unfinished heads (done = 0) of processes that died. A recent one may belong to a process that is
-	 * saving now. */
+	/* Delete unfinished snapshots (done = 0) of processes that died. A recent one may belong to a process that
+	 * is saving now. */
 	while ((n = read_numbers(s,
 	                         db_query(&s->db, e, "SELECT id FROM head WHERE done = 0 AND used < ? LIMIT 64", "i",
 	                                  reserved),
@@ -150,8 +151,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete parts (rows of stored bytes) whose chunk or head is missing because of damage. Also delete the stored
- * texts of fingerprints that no head has any more. */
+/* Delete stored bytes whose owner (a row of table chunk or head) is missing because of damage, and the stored
+ * texts of fingerprints that no snapshot has any more. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -244,7 +245,8 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Any chunk that no head needs may belong to this session: delete them all, even recently used ones. */
+	/* Any chunk of KV entries that no snapshot needs may belong to this session: delete them all, even
+	 * recently used ones. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
@@ -330,8 +332,8 @@ static int check_chunks(struct snaps *s, struct str *report, struct err *e)
 		if (good) {
 			int64_t there = 0;
 
-			/* Allocate only if `bytes` equals the size of the stored parts: a damaged `bytes` may be
-			 * huge. */
+			/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may
+			 * be huge. */
 			rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?",
 			             "ii", part_id(id, 0), part_id(id, PART_TAIL - 1));
 			if (rc < 0 || (there == bytes && snaps_stage(s, (uint64_t)bytes, e)))

@@ -93,7 +93,8 @@ static int damage_or_error(struct snaps *s, int rc)
 	return 0;
 }
 
-/* Read the n bytes of part id into out with SQLite's blob interface, which avoids a copy. Returns 1 or -1. */
+/* Read a stored row (number id) of n bytes into out, with SQLite's blob interface, which avoids a copy. Returns 1
+ * or -1. */
 static int blob_read(struct snaps *s, int64_t id, void *out, size_t n, struct err *e)
 {
 	sqlite3_blob *b = NULL;
@@ -217,8 +218,8 @@ int chunk_read(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes
 		return rc;
 	s->db.code = 0;
 	if (!snaps_begin(s, NULL)) {
-		/* Read the chunk again before deleting it as damaged: another process may have replaced it during
-		 * the first read. */
+		/* Read the KV entries again before deleting them as damaged: another process may have replaced
+		 * them during the first read. */
 		found->number = 0;
 		rc = find_and_read(s, key, bytes, found, out, e);
 		if (!db_end(&s->db, rc < 0 || (!rc && found->number && chunk_delete(s, found->number, NULL)), NULL))

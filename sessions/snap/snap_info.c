@@ -166,7 +166,7 @@ static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t 
 	int rc = db_find(&s->db, e, &there, "SELECT total(length(data)) FROM part WHERE id BETWEEN ? AND ?", "ii",
 	                 part_id(id, 0), part_id(id, PART_TAIL - 1));
 
-	/* Allocate only if `bytes` equals the size of the stored parts: a damaged `bytes` may be huge. */
+	/* Allocate memory only if `bytes` equals the sum of the stored rows: a damaged `bytes` may be huge. */
 	if (rc < 0 || !bytes || there < 0 || (uint64_t)there != bytes)
 		return rc < 0 ? -1 : 0;
 	return snaps_stage(s, bytes, e) ? -1 : parts_read(s, id, 0, key, s->staging, bytes, e);
@@ -218,7 +218,7 @@ static int verify_chunks(struct looking *l, struct err *e)
 		whole = rc > 0 && sqlite3_column_bytes(st, 0) == KEY_BYTES;
 		if (whole)
 			memcpy(key, sqlite3_column_blob(st, 0), KEY_BYTES);
-		/* Release the statement, and with it SQLite's read lock, because reading the chunk is slow. */
+		/* Release the statement, and with it SQLite's read lock, because reading the KV entries is slow. */
 		db_put(&s->db, st);
 		if (rc >= 0)
 			rc = whole ? chunk_good(s, c->id, key, c->bytes, e) : 0;

@@ -21,8 +21,8 @@ static int32_t get_le32(const uint8_t *p)
 struct loading {
 	struct snaps *s;
 	struct timeline *tl;
-	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint that the keys of the chunks
-	 * depend on */
+	/* kernels (CPU or GPU code) that computed the KV entries, and the fingerprint under which the entries are
+	 * stored */
 	struct origin origin;
 	uint64_t row_bytes;
 	struct chunk_bytes chunk_bytes;
@@ -65,8 +65,8 @@ static void loading_key(struct loading *l, int32_t i)
 	          l->marks + i * CHUNK_TOKENS, CHUNK_TOKENS);
 }
 
-/* Read chunk i, or the tail (KV entries after the last whole chunk) if i = chunks, into s->staging. Returns 1 and
- * sets *found; 0 if the bytes are missing or damaged; -1 on error. */
+/* Read KV entries into s->staging: chunk i of 256 tokens, or if i = chunks the entries after the last whole chunk.
+ * Returns 1 and sets *found; 0 if the bytes are missing or damaged; -1 on error. */
 static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *found, struct err *e)
 {
 	if (i < l->chunks)
@@ -75,8 +75,8 @@ static int read_chunk_or_tail(struct loading *l, int32_t i, struct found_chunk *
 	return parts_read(l->s, l->head, PART_TAIL, l->origin.fp.all, l->s->staging, found->bytes, e);
 }
 
-/* Read and verify all chunks and the tail. load = 1: also put them into the timeline. Returns 1; 0 if one is
- * missing or damaged; -1 on error. */
+/* Read and verify all KV entries of the snapshot. load: 1 = also put them into the timeline. Returns 1; 0 if some
+ * are missing or damaged; -1 on error. */
 static int load_chunks(struct loading *l, int load, struct err *e)
 {
 	int32_t count = l->chunks + (l->tail > 0);
@@ -174,8 +174,8 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the best head of a message: the largest `fits`, of equal ones the newest. Returns 1; 0 if there is none; -1
- * on error. */
+/* Find the best snapshot of a message: the one with the largest `fits`; of several, the newest. Returns 1; 0 if
+ * there is none; -1 on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -209,8 +209,8 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 	return rc < 0 ? -1 : found;
 }
 
-/* 1 if the stored bytes of a head have the size that its row states, 0 if not (one of them is damaged), -1 on
- * error. */
+/* 1 if the snapshot's stored state has the size that its row in table head says; 0 if not, because one of them is
+ * damaged; -1 on error. */
 static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 {
 	int64_t n = 0;
@@ -349,10 +349,9 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 	return rc;
 }
 
-/* ---- loading without a head, by tokens ----
- *
- * Chunks of other kernels (CPU or GPU code) are not used, although they are equal up to rounding. The session's
- * fingerprint would name those kernels from then on, and other sessions could not share its chunks. */
+/* ---- loading by tokens, without a snapshot of the session ---- KV entries of other kernels (CPU or GPU code) are
+ * not used, although they are equal up to rounding: otherwise the session's later entries would be stored as
+ * theirs, and other sessions could not share them. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {

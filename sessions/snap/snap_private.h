@@ -31,11 +31,11 @@
 enum {
 	CHUNK_TOKENS = 256,
 	PART_BYTES = 4 << 20,
-	/* id of a row of table `part`: number of the chunk or head that it belongs to << PART_BITS | number of the
-	 * part */
+	/* id of a row of table `part`: number of its owner (a row of table chunk or head) << PART_BITS | number of
+	 * the part */
 	PART_BITS = 12,
 	PART_TAIL = 2048,   /* a head's parts from this number on are its tail */
-	HEADS_KEPT = 4,     /* heads kept for each session, the newest; undo and fork may need an older one */
+	HEADS_KEPT = 4,     /* newest snapshots kept for each session; undo and fork may need an older one */
 	PREFIX_LEAST = 512, /* shortest prefix that is loaded without a head, in tokens */
 	PAGE_BYTES = 8192,
 	KEY_BYTES = 32,
@@ -48,14 +48,13 @@ struct snaps {
 	uint64_t budget;
 	dev_t device; /* device and inode of the open file, to notice that another process replaced it */
 	ino_t inode;
-	int64_t serial;   /* number of the next chunk or head; valid only inside a transaction */
+	int64_t serial;   /* number of the next row of table chunk or head; valid only inside a transaction */
 	uint8_t *staging; /* buffer for KV entries between SQLite and the timeline */
 	uint64_t staging_cap;
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
-		/* when heads (records of a timeline at one message) were loaded; written later, because a load
-		 * must not wait for a write */
+		/* which snapshots were loaded, and when; written later, because a load must not wait for a write */
 	} used[16];
 	int n_used;
 	struct fingerprint mine; /* the last fingerprint, and the texts of its two hashes */
@@ -85,13 +84,14 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
 
 /* ---- snap_chunks.c ---- */
 
-/* Compute the key of a chunk of n tokens. before: key of the previous chunk; all zero for the first chunk. marks:
- * one byte for each token that says how it was computed (enum token_mark); NULL = all were prefilled. */
+/* Compute the key under which KV entries of n tokens (a chunk) are stored. before: key of the previous chunk; all
+ * zero for the first one. marks: for each token one byte that says how it was computed (enum token_mark); NULL =
+ * all were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* The two possible sizes of a chunk in bytes. all: with the KV entries of all layers. full: without those of
- * sliding-window layers, which may have been overwritten before the save. Equal if the model has no sliding
- * windows. */
+/* The two possible sizes, in bytes, of the stored KV entries of 256 tokens (a chunk). all: entries of all layers.
+ * full: without those of sliding-window layers, which may have been overwritten before the save. Equal if the
+ * model has no sliding windows. */
 struct chunk_bytes {
 	uint64_t all, full;
 };
@@ -100,17 +100,17 @@ struct found_chunk {
 	uint64_t bytes; /* one of the two sizes */
 	int windows;    /* 1: sliding-window layers included */
 };
-/* Find a chunk by its key. A row with another size than `all` or `full` counts as missing. Returns 1; 0 if
- * missing; -1 on error. */
+/* Find stored KV entries (a chunk) by their key. A row with another size than `all` or `full` counts as missing.
+ * Returns 1; 0 if missing; -1 on error. */
 int chunk_find(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, struct err *);
-/* Find a chunk and read its verified KV entries. Returns 1; 0 if it is missing or damaged; -1 on error. A damaged
- * chunk is deleted, so that the next save writes it again. */
+/* Find stored KV entries (a chunk) by their key, read and verify them. Returns 1; 0 if they are missing or
+ * damaged; -1 on error. Damaged ones are deleted, so that the next save writes them again. */
 int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes, struct found_chunk *, void *out,
                struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
-/* Replace chunk `old` by chunk `number`, which has the same key, for all heads that need it. Deletes the stored
- * bytes of `old`. */
+/* Let all snapshots that need chunk `old` of KV entries need chunk `number` instead, which has the same key.
+ * Deletes the stored bytes of `old`. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
 /* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing, because the file is
@@ -119,7 +119,8 @@ int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* little-endian, like all numbers in kv.db */
 int64_t part_id(int64_t owner, int part);
-/* Write n bytes of `owner` (number of a chunk or head) as rows of table `part`, numbered first, first + 1, ... */
+/* Write n bytes as rows of table `part`, numbered first, first + 1, ... owner: number of the row of table chunk or
+ * head to which the bytes belong. */
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
                 struct err *);
 /* Read and verify n bytes that parts_write() wrote. Returns 1; 0 if they are missing or damaged; -1 on a read
@@ -130,9 +131,9 @@ int parts_delete(struct snaps *, int64_t owner, struct err *);
 
 /* ---- snap_head.c ---- */
 
-/* The first HEAD_FIXED bytes of a head (the record of a timeline at one message), little-endian. Then follow the
- * token ids (4 bytes each), how each token was computed (1 byte each), n_head bytes of timeline state, and n_extra
- * bytes of the caller. */
+/* The first HEAD_FIXED bytes of a head (a snapshot's record in kv.db), little-endian. Then follow the token ids (4
+ * bytes each), how each token was computed (1 byte each), n_head bytes of timeline state, and n_extra bytes of the
+ * caller. */
 struct head_layout {
 	int64_t session, message;
 	uint64_t row_bytes, n_head, n_extra;
@@ -146,18 +147,18 @@ int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 /* ---- snap_budget.c ---- */
 
 int head_delete(struct snaps *, int64_t number, struct err *); /* keeps its chunks */
-/* Verify a head and its tail (KV entries after the last whole chunk) against their checksums and the head's row.
- * key: the head's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
+/* Verify a snapshot's record (head), and its KV entries after the last whole chunk (tail), against their checksums
+ * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
 int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
                const uint8_t key[KEY_BYTES], struct err *);
 /* Bytes of used pages, and of empty pages, of the file. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
-/* Delete chunks and heads, the least valuable first, until kv.db can grow by `more` bytes within its budget. Not
- * deleted: head `keep`, and the newest other head of session keep_session (0: none). *dropped = 1 if something was
- * deleted. Call inside a transaction. */
+/* Delete saved KV entries and snapshots, the least valuable first, until kv.db can grow by `more` bytes within its
+ * budget. Not deleted: the snapshot with number `keep`, and the newest other one of session keep_session (0:
+ * none). *dropped = 1 if something was deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Delete unfinished heads of processes that died, and chunks that no head needs. all = 0: only chunks that were
- * not used for a day. Call inside a transaction. */
+/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs; of these, with all =
+ * 0, only entries that were not used for a day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. If a crash interrupts it, the next start completes it. */
 int snaps_scrub(struct snaps *, struct err *);

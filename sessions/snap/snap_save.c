@@ -77,7 +77,7 @@ static uint64_t plan_bytes(const struct saving *w, const struct chunk_plan *c)
 	return c->windows ? w->chunk_bytes.all : w->chunk_bytes.full;
 }
 
-/* Compute the keys of all chunks, and find the chunks that are stored already. */
+/* Compute the keys of all chunks of KV entries, and find out which of them are stored already. */
 static int gather_chunks(struct saving *w, struct err *e)
 {
 	static const uint8_t none[KEY_BYTES];
@@ -139,7 +139,7 @@ static int check_room(struct saving *w, struct err *e)
 		               (double)w->total / mib, w->s->path, (double)w->s->budget / mib);
 	if (snaps_space(w->s, &used, &empty, e))
 		return -1;
-	/* The file does not grow beyond the budget: older chunks are deleted, and their pages are reused. */
+	/* The file does not grow beyond the budget: older KV entries are deleted, and their pages are reused. */
 	full = used + on_disk(w->need);
 	if (full > w->s->budget)
 		full = MAX(used, w->s->budget);
@@ -218,7 +218,7 @@ static int write_chunks(struct saving *w, struct err *e)
 
 		if (!c->write)
 			continue;
-		/* Look up the chunk again: another process with the same text may have saved it meanwhile. */
+		/* Look up the KV entries again: another process with the same text may have saved them meanwhile. */
 		if (room_in_transaction(w, plan_bytes(w, c), e) ||
 		    chunk_find(w->s, w->key[i], w->chunk_bytes, &found, e) < 0)
 			return -1;
@@ -253,7 +253,8 @@ static int write_head(struct saving *w, struct err *e)
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
-	/* Delete the older head of the same message, and all but the newest HEADS_KEPT heads of the session. */
+	/* Delete the older snapshot of the same message, and all but the newest HEADS_KEPT snapshots of the
+	 * session. */
 	st = db_query(
 		d, e,
 		"SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "
@@ -288,8 +289,8 @@ static int save_body(struct saving *w, const void *extra, size_t n_extra, struct
 	return w->with_head ? write_head(w, e) : head_delete(w->s, w->head_number, e);
 }
 
-/* Delete chunks and heads until kv.db fits its budget. The session's previous head may be deleted now, since the
- * new one is finished. */
+/* Delete KV entries and snapshots until kv.db fits its budget. The session's previous snapshot may be deleted now,
+ * since the new one is finished. */
 static void trim_to_budget(struct saving *w)
 {
 	uint64_t used, empty;
@@ -309,7 +310,7 @@ static int save(struct saving *w, const void *extra, size_t n_extra, struct err 
 	    snaps_begin(w->s, e))
 		return -1;
 	if (db_end(&w->s->db, save_body(w, extra, n_extra, e), e)) {
-		/* Delete the unfinished head. If that fails, the next start deletes it. */
+		/* Delete this unfinished snapshot. If that fails, the next start deletes it. */
 		if (w->committed && !db_damaged(&w->s->db)) {
 			int code = w->s->db.code;
 			if (!snaps_begin(w->s, NULL))

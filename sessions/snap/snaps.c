@@ -180,8 +180,8 @@ static enum verdict classify(struct snaps *s, struct err *e)
 	return rc && same ? GOOD : OTHER_STORE;
 }
 
-/* Set s->serial, the next number of a chunk or head, above all numbers in the three tables. Damage may leave
- * stored bytes whose chunk is deleted. */
+/* Set s->serial, the next row number of the tables chunk and head, above all numbers in use. Damage may leave
+ * stored bytes whose owner is deleted, so table part is searched, too. */
 int snaps_read_serial(struct snaps *s, struct err *e)
 {
 	int64_t part = 0, head = 0, chunk = 0;
@@ -201,8 +201,8 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 	return 0;
 }
 
-/* Finish what a crash interrupted: delete unfinished heads, delete chunks that no head needs and that were unused
- * for a day, overwrite free pages. */
+/* Finish what a crash interrupted: delete unfinished snapshots, delete KV entries that no snapshot needs and that
+ * were unused for a day, overwrite free pages. */
 static int finish_interrupted(struct snaps *s, struct err *e)
 {
 	int64_t work;
@@ -441,7 +441,7 @@ void snaps_close(struct snaps *s)
 {
 	if (!s)
 		return;
-	/* Store when heads were loaded. Ignore errors: these times only decide what is deleted first. */
+	/* Store when snapshots were loaded. Ignore errors: these times only decide what is deleted first. */
 	if (s->db.h && !s->db.read_only && s->n_used && !snaps_begin(s, NULL)) {
 		int rc = 0;
 		for (int i = 0; i < s->n_used && !rc; i++)

@@ -301,8 +301,7 @@ int session_set_head(struct store *s, int64_t session, int64_t message, struct e
 
 #define MESSAGE_COLUMNS "id, parent, at, role, complete, text, token, stats, sum, beginning, beginning_bytes"
 
-/* The message that was read last: buffers for its tokens and, if its row stores only a part of the text, for its
- * whole text. */
+/* Buffers for the message that was read last: its tokens, and its whole text if its row stores only a part of it. */
 struct reading {
 	struct tokens token;
 	char *whole;

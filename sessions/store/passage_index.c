@@ -207,8 +207,8 @@ static int rows_there(struct passage_index *x, const struct adding *a, struct er
 
 enum { WATCH_EVERY = 256 }; /* sentences between two calls of watch(), about a millisecond */
 
-/* Run sql(row number, text prepared by words_fold) for each sentence of r. Calls x->watch() now and then; x may be
- * NULL. Returns 0 or -1. */
+/* Run the statement sql(row number, prepared text) for each sentence of r. The text is prepared by words_fold().
+ * x->watch() is called now and then and may cancel; x may be NULL. Returns 0 or -1. */
 static int sentences_write(const struct passage_index *x, struct db *d, const char *sql, const char *text,
                            const struct passage_rows *r, struct err *e)
 {

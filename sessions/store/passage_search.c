@@ -11,15 +11,15 @@
 #include <string.h>
 
 enum {
-	/* related words share a prefix with a question word: its minimum length, in characters */
+	/* minimum length, in characters, of a prefix that related words ("religious", "religion") have in common */
 	PREFIX_LEAST = 5,
-	/* to find related words, at most this many last characters of the stem are cut off */
+	/* for the common prefix of related words, at most this many characters are cut off the stem */
 	PREFIX_LESS = 2,
 	TRIES = 5, /* retries while another process changes the index */
-	/* with at most this many sentences, no word is skipped as too common */
+	/* a word in at most this many sentences is never skipped as too common */
 	COMMON_ABOVE = 400,
 };
-/* a word in a larger share of the sentences is too common and is skipped */
+/* a word in a larger share of the sentences than this is too common and is skipped */
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;

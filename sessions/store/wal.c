@@ -56,7 +56,8 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* said: the checksum that the last frame states; is: the checksum of its bytes. Either may be damaged. */
+	/* said: the checksum that the last frame contains; is: the checksum computed from its bytes. Either may be
+	 * damaged. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;

@@ -38,7 +38,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* edits of history lines are undone at Enter, unless ~/.inputrc says otherwise */
+	/* without this, edits of history lines would stay after Enter; ~/.inputrc may still change it */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();
@@ -60,7 +60,8 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
-	/* rl_clear_history() does not end its list with NULL, but a search in a later input line relies on that. */
+	/* rl_clear_history() does not end its list with NULL, but a search in an input line that is opened later
+	 * needs that. */
 	if (history_list())
 		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;

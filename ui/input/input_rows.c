@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* most combining marks that are drawn with a base; any further marks are kept but not drawn */
+/* most combining marks that are drawn with a character; further marks stay in the text but are not drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
 struct place {
@@ -178,7 +178,7 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 
 	for (; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
-		/* after the last character of a row that continues, the cursor is in the next row */
+		/* at the end of a row that is not the last of its line, the cursor is in the next row */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;

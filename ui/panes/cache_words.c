@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return a plain name for a region of the cache, by the age of its tokens. */
+/* Return a plain name for a region of the KV cache (sinks, prefix, ring), by the age of its tokens. */
 static const char *part_of(const struct ui_region *r)
 {
 	return r->letter == 's'   ? "start"

@@ -206,7 +206,8 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 		str_adds(out, num_percent(d->text.n ? (double)end / (double)d->text.n : 1).s);
 }
 
-/* Append the number being typed, else a message, else the document's name. */
+/* Append what the status row begins with: the number that the user is typing, else a message, else the document's
+ * name. */
 static void add_name(const struct documents_pane *p, struct str *out)
 {
 	const struct doc_text *d = documents_current(p);
@@ -219,7 +220,8 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, str_text(&d->name), d->name.n);
 }
 
-/* Return the heading above the visible place. *n = 0: there is none, or the status row shows something else. */
+/* Return the heading above the position that the status row shows. *n = 0: there is none, or the status row shows
+ * something else. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);

@@ -20,8 +20,8 @@ struct cache_pane {
 	int heat_any; /* 1: some heat value is above zero */
 	/* clean copies of posted strings */
 	char none[256], kv[KV_MOST], name[UI_REGIONS][24], flow_text[UI_FLOWS][160], mark_name[MARKS][64];
-	/* Share of attention of each region (sinks, prefix, rings), one row per post. The newest row is (n_past -
-	 * 1) % HISTORY. 0 .. 65534 mean shares 0 .. 1. */
+	/* Share of attention of each cache region (sinks, prefix, rings), one row per post. The newest row is
+	 * (n_past - 1) % HISTORY. 0 .. 65534 mean shares 0 .. 1. */
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
@@ -72,7 +72,7 @@ void words_draw(const struct cache_pane *, const struct area *);
 void words_row(const struct cache_pane *, const struct area *, int y); /* a summary in one row */
 /* colours and names of the regions; one row */
 void parts_draw(const struct cache_pane *, const struct area *, int y);
-/* Draw the words that last entered the cache, moved to an older region, and were evicted: one row each. */
+/* Draw the words that last entered the cache, moved to a ring of older tokens, or were evicted: one row each. */
 int went_rows(const struct cache_pane *);
 void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);

@@ -215,8 +215,8 @@ static unsigned legend_of(const struct area *a)
 	       LEGEND_STRIP | LEGEND_HEAT | LEGEND_PEAKS | (a->w >= 60 ? LEGEND_COST : 0);
 }
 
-/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is at the right of other parts
- * and needs no rows. */
+/* Decide how many rows each part of the pane gets. beside: 1 = attention over time is drawn at the right of other
+ * parts and needs no rows. */
 static void share_out(const struct cache_pane *p, const struct area *a, int beside, int rows[PARTS],
                       struct lines *legend)
 {

@@ -159,7 +159,7 @@ static void set_mouse(struct key *out, int32_t bits, int32_t x, int32_t y, int r
 {
 	int button = bits & 3;
 
-	/* not supported: moves without the left button, sideways wheel, more than three buttons */
+	/* not supported: dragging with other buttons than the left, sideways wheel, more than three buttons */
 	if (x < 1 || y < 1 || ((bits & 32) && (button || (bits & 64))) || bits >= 128 ||
 	    ((bits & 64) ? button > 1 : button == 3 && !released)) {
 		key_set(out, K_UNKNOWN, 0);

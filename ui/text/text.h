@@ -13,12 +13,14 @@
 
 /* Counts of characters that clean_text() removed or replaced; they only grow. */
 struct clean_found {
-	uint64_t hidden;   /* invisible characters: zero width, tags, fillers, misplaced variation selectors */
+	/* how many invisible characters: zero width, tags, fillers, misplaced variation selectors */
+	uint64_t hidden;
 	uint64_t bidi;     /* direction controls */
 	uint64_t controls; /* control characters, including escape */
-	uint64_t invalid;  /* bytes that are not UTF-8, noncharacters, private use, unassigned */
-	uint64_t marks;    /* combining marks beyond CLEAN_MARKS_MAX */
-	uint64_t breaks;   /* over-long lines broken or cut */
+	/* how many bytes that are not UTF-8, noncharacters, private-use and unassigned characters */
+	uint64_t invalid;
+	uint64_t marks;  /* combining marks beyond CLEAN_MARKS_MAX */
+	uint64_t breaks; /* over-long lines broken or cut */
 };
 
 /* State of cleaning one text that arrives in parts.  clean_init() sets it up; it owns no memory. */

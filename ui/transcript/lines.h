@@ -32,8 +32,8 @@ size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, i
 /* Begin an empty line; the next functions append to it. */
 void lines_begin(struct lines *, uint32_t source);
 void lines_own(struct lines *, const char *text, size_t n, unsigned style); /* text that is not in the source */
-/* Append bytes [from, to) of l->text to the current line, in the styles of the spans. *at: span at which to begin
- * looking; it is moved forward. */
+/* Append bytes [from, to) of l->text to the current line, in the styles of the spans (byte ranges). *at: the first
+ * span to look at; it is moved forward. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
 /* Lay out text[from..to), a line of plain text without its newline, wrapped. */
 void lines_plain_one(struct lines *, const char *text, size_t from, size_t to, int width, unsigned style);
@@ -61,12 +61,12 @@ size_t line_end(const char *text, size_t n, size_t at);
  * *whole: 1 = later text cannot change it. *fence: 1 = a code fence begins here instead. scan: state of the last
  * call for this piece, so that growing text is read once; may be NULL. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
-/* 1 if a piece has so many marks, columns or levels that it cannot be real text. It must not be given to md4c,
- * whose time is not linear then. */
+/* 1 if a piece of Markdown has so many marks, columns or levels that it cannot be real text. It is not given to
+ * md4c, whose time would not be linear. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy of a piece that md4c parses, changed so that md4c finds no link definitions (colons after brackets are
- * replaced), no emphasis in products (2*3*4), and tables whose dashes are incomplete. md4c 0.4.8 reads beyond the
- * end, so zeros follow, and every pointer that it reports is checked. */
+/* The copy of a piece of Markdown that md4c parses. It is changed so that md4c finds no link definitions (colons
+ * after brackets are replaced), no emphasis in products (2*3*4), and tables whose dashes are incomplete. md4c
+ * 0.4.8 reads beyond the end, so zeros follow, and every pointer that it reports is checked. */
 struct piece {
 	char *p;
 	size_t n;

@@ -64,8 +64,8 @@ struct growth {
 void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t n, int width, unsigned style);
 void lines_grow_markdown(struct lines *, struct growth *, const char *text, size_t n, int width);
 
-/* How far piece_end() has scanned the piece that begins at `from`, in a text that grows. at: the first incomplete
- * line. */
+/* State of piece_end() for the piece (a part of Markdown that can be parsed separately) that begins at `from`,
+ * while the text grows. at: the first incomplete line. */
 struct piece_scan {
 	size_t from, at;
 	int list, after_blank;

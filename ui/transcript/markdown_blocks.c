@@ -249,8 +249,8 @@ void build_code(struct build *b)
 		size_t to = nl ? (size_t)(nl - b->l->text.p) : end;
 		uint32_t source = NO_SOURCE;
 
-		/* Blanks at the beginning may be md4c's own, without an offset in the text. Compute the line's
-		 * offset from its first span that has one. */
+		/* Blanks at the beginning may come from md4c and have no offset in the text. So take the line's
+		 * offset from its first text that has one. */
 		for (; look < b->para.n && (size_t)b->para.p[look].from + b->para.p[look].n <= from; look++)
 			;
 		for (size_t k = look; k < b->para.n && b->para.p[k].from < to; k++) {

@@ -121,8 +121,8 @@ size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *sca
 		long number = -1;
 		size_t mark;
 
-		/* The last line is incomplete, so it cannot be judged yet. Only a piece that is too long ends
-		 * before it. */
+		/* The last line is incomplete, so it is not known whether Markdown can be cut before it. Only a
+		 * piece that is too long is cut there. */
 		if (end == text + n && at > from && n - from > PIECE_MOST)
 			return at;
 		if (end == text + n)

@@ -27,7 +27,7 @@ void find_free(struct find *f)
 	*f = (struct find){ 0 };
 }
 
-/* Return the index of the first match that begins at or after byte `from` of `entry`. */
+/* PATTERN_MOST: most bytes of a pattern; MATCHES_MOST: most matches that are counted */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
 	size_t lo = 0, hi = f->n;

@@ -215,7 +215,7 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* Return the first or last run of a line that shows text of the entry (no bullet or bar); NULL = none. */
+/* Return the first or last piece of a line that shows text of the entry, not a bullet or bar; NULL = none. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {
 	const struct run *found = NULL;

@@ -30,7 +30,9 @@ enum { PART_MOST = 32768 };
 
 struct entry {
 	enum ui_role role;
-	unsigned char part, more;    /* part: continues the entry before; more: continued by the next entry */
+	/* for long texts, which are split into entries: part: 1 = continues the entry before; more: 1 = the next
+	 * entry continues this one */
+	unsigned char part, more;
 	struct str raw, clean, note; /* note: one clean line */
 	size_t at;                   /* UI_TEXT: offset of the entry in the text */
 	struct clean state;
