@@ -95,8 +95,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The application reports a moment later, from another thread, that it works on this message.
-		 * Until then do not send the next message. */
+		/* The message was sent, but the application's other thread reports its work on it only a moment
+		 * later. Do not send the next message before that. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -142,7 +142,8 @@ static void say_tick(struct ui *u)
 void ui_feed(struct ui *u, const char *bytes, size_t n, double now)
 {
 	u->now = now;
-	/* Without marks for pastes, many bytes at once are taken for a paste: nobody types that fast. */
+	/* A terminal that does not mark pastes: take many bytes at once for a paste, because nobody types that
+	 * fast. */
 	if (n >= KEYS_BURST && !u->keys.marks_pastes)
 		untyped_note(bytes, n);
 	keys_feed(&u->keys, bytes, n, now, ui_key, u);

@@ -97,9 +97,10 @@ enum ui_what {
 	/* the user opened the list of sessions, or cleared its filter: call ui_sessions() with all sessions */
 	UI_LIST,
 	UI_PREVIEW, /* id: post that session's last messages */
-	UI_SWITCH,  /* id: continue in that session; text not empty: first wait until no other process writes it */
-	UI_RENAME,  /* id, text */
-	UI_FORK,    /* id */
+	/* id: continue in that session; text: not empty = first wait until no other process writes the session */
+	UI_SWITCH,
+	UI_RENAME, /* id, text */
+	UI_FORK,   /* id */
 	/* id: delete that session, as the user has confirmed; it can be restored for DELETE_UNDO seconds */
 	UI_DELETE,
 	UI_UNDELETE, /* id: the one deleted last */
@@ -143,7 +144,7 @@ struct ui_work {
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
-	int open; /* 1: a message interrupts this work, so it is sent at once and not queued */
+	int open; /* 1: this work need not end before a message: the message is sent at once, not queued */
 };
 void ui_work(struct ui *, const struct ui_work *);
 
@@ -161,7 +162,8 @@ struct ui_document {
 	const char *name, *text;
 	size_t n;
 	uint64_t bytes;
-	/* first: index of its first token; -1 = not prefilled yet; UI_SEARCHED = only found passages are prefilled */
+	/* first: index of the document's first token; -1 = not prefilled yet; UI_SEARCHED = only passages that a
+	 * search finds are prefilled */
 	int32_t tokens, first;
 	const struct mark *mark;
 	size_t n_mark; /* pages and headings; if none, form feeds and '#' mark them */
@@ -190,7 +192,7 @@ struct ui_session {
 	int64_t used;
 	int32_t messages, tokens;
 	uint64_t kv_bytes;
-	double seconds; /* how many seconds of prefill it takes to continue the session: 0 = instant; < 0 = unknown */
+	double seconds; /* seconds of prefill before the session can continue: 0 = none; < 0 = unknown */
 	int here;       /* 1: the session on the screen */
 	/* pid of another process that writes the session; -1 = its pid is unknown; 0 = no other process writes it */
 	long writer;
@@ -277,7 +279,8 @@ struct ui_cache {
 	int32_t refreshed;
 	/* cosine similarity of the current query and the query that made the selection; < -1 = unknown */
 	float cosine;
-	/* share of the attention that the old selection still got when a layer replaced it; < 0 = unknown */
+	/* when a layer replaced its selection: the share of the attention that the old selection still got; < 0 =
+	 * unknown */
 	float recovered;
 	/* estimated share of the last token's attention that is on the selected entries; < 0 = unknown */
 	float estimated;

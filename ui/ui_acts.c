@@ -173,7 +173,7 @@ void ui_edit(struct ui *u, const char *text)
 
 static void page(struct ui *u, double pages)
 {
-	/* An open pane has had the key before. If it did not use the key, it cannot be scrolled. */
+	/* If a pane is open, it has had the key before and has not used it: it cannot be scrolled. */
 	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;

@@ -26,7 +26,7 @@
 #define QUIT_SECONDS  1.5 /* most time between the two Ctrl-C that quit */
 #define ESC_SECONDS   1.0 /* most time between the two Esc that edit the last question */
 #define TYPED_SECONDS 0.3 /* pause in typing after which the pane is told */
-/* seconds after which the next message is sent even if the application has reported no work on the last one */
+/* seconds after which the next message is sent, even if the application has not yet reported work on the last one */
 #define BEGIN_SECONDS 0.3
 enum {
 	/* screens at least this wide show the cache panel beside the transcript; others show a bar below it */
@@ -47,9 +47,8 @@ enum {
 
 enum { DUSK = 2, PAPER = 3 }; /* theme_at(): theme for a dark background, for a light one */
 
-/* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. The other parts
- * are reached by F6 (browse mode), where letters are commands: the transcript, the open pane, the cache panel
- * (ON_PANEL). */
+/* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. F6 (browse mode)
+ * gives them to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
 enum focus { ON_LINE, ON_TRANSCRIPT, ON_PANE, ON_PANEL };
 
 /* A pending request to the application. */
@@ -112,8 +111,8 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* messages that wait for the current work */
-	/* begun: 1 = a message was sent, and the application has not reported work on it. At begun_until the next
-	 * message is sent even so. */
+	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on,
+	 * the next message is sent all the same. */
 	int begun;
 	double begun_until;
 	struct todo *todo;

@@ -134,7 +134,7 @@ void ui_submit_command(struct ui *u, const char *command)
 	size_t n;
 	const char *text = input_text(&n);
 
-	/* ui_submit() may put a refused command into the input line: restore the user's draft. */
+	/* ui_submit() may have put a refused command into the input line: restore the user's draft. */
 	str_add(&draft, text, n);
 	ui_submit(u, command, strlen(command));
 	input_restore(str_text(&draft));

@@ -316,7 +316,7 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
-/* Return the column of the next hint, where x columns are in use; -1 = it does not fit. */
+/* Return the column at which the next hint begins, if x columns are in use; -1 = it does not fit. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
 	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
@@ -347,8 +347,8 @@ int hint_at(const struct ui *u, int at, struct key *out)
 		int end = x + (int)(strlen(h->key) + 1 + strlen(h->does));
 
 		if (at >= x && at < end) {
-			/* A hint may name two keys ("j k"): take the clicked one. A click on the hint's words
-			 * means the first. */
+			/* A hint may have two keys ("j k"): the clicked one counts. A click on the hint's words
+			 * counts as the first key. */
 			const char *two = strchr(h->key, ' ');
 			const char *name =
 				two && at > x + (two - h->key) && at < x + (int)strlen(h->key) ? two + 1 : h->key;

@@ -28,7 +28,8 @@ const char *input_text(size_t *n); /* a long paste is one character in it */
 void input_whole(struct str *out); /* appends the text with long pastes in full */
 /* Replace the text, as one undo step; the cursor moves to its end. */
 void input_set(const char *text, size_t n);
-/* Replace the text by one that was made from input_text(). Long pastes stay represented by one character each. */
+/* Replace the text by an edited copy of what input_text() returned. Long pastes stay represented by one character
+ * each. */
 void input_restore(const char *text);
 /* Clear the line; save the draft in the history. */
 void input_abandon(void);
@@ -40,13 +41,13 @@ int input_wants_abort(void);
 /* 1 in vi's command mode, where letter keys are commands. */
 int input_commands(void);
 
-/* Return the number of rows that the line needs at this width, at most `most`. input_draw() scrolls to the cursor;
- * it draws mark (such as "> ") before the first row. */
+/* Return how many rows the line needs at this width, at most `most`. If it needs more, input_draw() scrolls to the
+ * cursor. mark: text before the first row, such as "> ". */
 int input_rows(int width, int most);
 void input_draw(const struct area *, const char *mark);
-/* Return the number of completions offered in the popup; 0: it is closed. The popup ends at the bottom row of its
- * area; the chosen completion is reversed. Tab and arrows move the choice, Enter or further typing accepts it, Esc
- * closes the popup; input_key() handles these keys. */
+/* Return the number of completions in the popup; 0: it is closed. input_key() handles its keys: Tab and arrows
+ * move the choice, Enter or further typing accepts it, Esc closes the popup. The popup is drawn up to the bottom
+ * row of its area. */
 int input_offers(void);
 void input_draw_offers(const struct area *, int ascii);
 

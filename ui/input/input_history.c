@@ -211,7 +211,7 @@ void history_append(const char *path, const char *text, size_t n)
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
 		return;
-	/* a line without its end was left by an interrupted writer: end it first */
+	/* an interrupted writer has left a last line without a line feed: end it first */
 	if (!fstat(fd, &st) && st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
 		str_adds(&s, "\n");
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
@@ -256,8 +256,8 @@ void history_trim(const char *path)
 	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
-	/* A process that cannot get the lock in time appends without it. If the file grew meanwhile, do not
-	 * replace it; the next program that ends cuts it. */
+	/* Do not replace the file if it has grown meanwhile: a process that cannot get the lock in time appends
+	 * without it. The next program that ends cuts the file. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

@@ -68,8 +68,8 @@ void line_locale_restore(void)
 	str_clear(&input.locale);
 }
 
-/* Move cursor (rl_point) and mark to character boundaries: text inserted before the mark can leave it inside a
- * UTF-8 character, and the cursor may jump to the mark. */
+/* Move cursor (rl_point) and mark to character boundaries. Text inserted before the mark may leave it inside a
+ * UTF-8 character, and a command may move the cursor to the mark. */
 static void at_boundary(void)
 {
 	int *at[] = { &rl_point, &rl_mark };
@@ -203,7 +203,7 @@ static int put_back(void)
 	return 0;
 }
 
-/* Handle the end of a line; called by readline. Enter leads here through accept_line(). */
+/* Handle the end of a line; called by readline. For Enter, accept_line() has checked that the message is complete. */
 void line_ended(char *line)
 {
 	struct str *m;
@@ -221,8 +221,7 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro can end a line although its message continues; accept_line() does not. Put the text
-		 * back, with a line break. */
+		/* A macro may end a line although its message continues. Put the text back, with a line break. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");
@@ -329,7 +328,7 @@ static int row_down(int count, int key)
 }
 
 /* Move to the start of the current line of the text; if the cursor is there already, to the start of the whole
- * text. line_end() does the same with the ends. */
+ * text. line_end() does the same towards the end. */
 static int line_home(int count, int key)
 {
 	int at = rl_point;
@@ -351,8 +350,8 @@ static int line_end(int count, int key)
 	return 0;
 }
 
-/* Run a non-incremental search of readline from the visible text. readline 8.2 would later restore the draft (the
- * line being written) in a wrong history line or lose it. So first make the visible text the draft, without undo. */
+/* Run a non-incremental search of readline. First make the visible text the draft (the line being written),
+ * without undo: otherwise readline 8.2 would restore the draft in a wrong history line or lose it. */
 static int search_by_line(int count, int key, rl_command_func_t *fn)
 {
 	if (where_history() != history_length) {
@@ -380,7 +379,7 @@ static int search_vi(int count, int key)
 	return search_by_line(count, key, rl_vi_search);
 }
 
-/* Replace readline's completion: its keys open the popup of completions. */
+/* Disable readline's own completion: its keys open the popup of completions. */
 char **line_no_completion(const char *text, int start, int end)
 {
 	(void)text, (void)start, (void)end;
@@ -435,9 +434,9 @@ void line_bind_keys(void)
 		{"\033[1;5H", rl_beg_of_line}, {"\033[1;5F", rl_end_of_line},
 	};
 
-	/* Commands that are unbound because they cause harm. Reading the init file again writes to standard error
-	 * and undoes line_overrule(). Macros count their keys wrongly in callback mode, and may write before their
-	 * buffer. */
+	/* readline commands that are unbound because they do harm. Reading the init file again writes to standard
+	 * error and undoes line_overrule(). Macros miscount their keys in callback mode, and may write before
+	 * their buffer. */
 	static rl_command_func_t *const unbound[] = {
 		rl_re_read_init_file,
 		rl_start_kbd_macro,

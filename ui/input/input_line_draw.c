@@ -13,7 +13,7 @@ static void search_prompt(struct str *out)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Set *first to the columns left of the first row, *rest to those left of all other rows. prompt: columns of a
+/* Set *first to the columns that the first row has for text, *rest to those of other rows. prompt: columns of a
  * search prompt; -1: none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
@@ -69,8 +69,7 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, MAX(most, 1));
 }
 
-/* Return the first visible byte. It stays the same unless the cursor would be invisible or rows at the bottom
- * empty. */
+/* Return the first visible byte. It changes only if the cursor would be invisible or rows at the bottom empty. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {
 	size_t from[ROWS_MOST], n, top;

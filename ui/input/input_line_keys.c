@@ -112,7 +112,7 @@ static int char_key(const struct key *k)
 	size_t n = 0;
 	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
-	/* after Ctrl-X, or a repeat count below 1, readline would use only the first byte of the character */
+	/* after Ctrl-X, or a repeat count below 1, readline would use only the first byte of a UTF-8 character */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
 		line_settle();
 		return 1;
@@ -139,7 +139,7 @@ static int ctrl_key(const struct key *k)
 
 	if (k->cp < '?' || k->cp > '~')
 		return 0;
-	/* these keys belong to the screen, unless a search or half-typed command waits for them */
+	/* Ctrl-C, -G, -Z and -L belong to the screen, unless a search or half-typed command waits for them */
 	if (strchr("cgzl", (int)k->cp) && !RL_ISSTATE(STATES_OPEN))
 		return 0;
 	/* on an empty line readline would take Ctrl-D as the end of input */

@@ -164,10 +164,11 @@ static void find_settings(struct offers *o, const struct ui_setting *settings, c
 /* A typed path, unquoted. */
 struct word {
 	struct str path;
-	char quote;                    /* open quote at the end, or 0 */
-	size_t slash_raw, slash_typed; /* offset after the last slash: in `path`, and in the typed text */
-	char slash_quote;              /* quote that is open after the last slash, or 0 */
-	int blank;                     /* 1: reading stopped at a blank */
+	char quote; /* open quote at the end, or 0 */
+	/* byte offset after the last slash: slash_raw in `path`, slash_typed in the text as typed */
+	size_t slash_raw, slash_typed;
+	char slash_quote; /* quote that is open after the last slash, or 0 */
+	int blank;        /* 1: reading stopped at a blank */
 };
 
 static void word_free(struct word *w)
@@ -260,7 +261,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	} else {
 		str_adds(&where, ".");
 	}
-	/* Keep the typed directory. If a quote opened or closed after its last slash, adapt the quoting. */
+	/* Keep the directory as typed. If a quote opened or closed after its last slash, adapt the quoting. */
 	if (w.slash_quote == w.quote) {
 		str_add(&o->head, s, w.slash_typed);
 		if (!w.slash_typed && w.quote)

@@ -71,8 +71,8 @@ void offers_close(struct offers *); /* a zeroed struct is closed, too */
 /* Find completions at byte `at` of the text. Returns their kind. The list is empty if nothing matches. */
 enum offer_kind offers_find(struct offers *, const char *text, size_t n, size_t at, const struct ui_command *,
                             const struct ui_setting *, char *const *names, size_t n_names);
-/* Append the text that replaces bytes [from, to): offers_text() one whole completion, offers_common() the common
- * beginning of all. */
+/* Append the text that replaces bytes [from, to). offers_text(): completion number `which`; offers_common(): the
+ * common beginning of all completions. */
 void offers_text(const struct offers *, size_t which, struct str *out);
 int offers_common(const struct offers *, struct str *out); /* 0: the common beginning is typed already */
 void offers_draw(const struct offers *, const struct area *, int ascii);

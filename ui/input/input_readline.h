@@ -12,8 +12,8 @@
 #include <readline/history.h>
 #include <readline/readline.h>
 
-/* Private key sequences that are bound to readline functions. No terminal sends them. If a vi command that waits
- * for a character takes the ESC, the remaining characters do no harm. */
+/* Key sequences that are bound to readline functions. No terminal sends them. If a vi command that waits for a
+ * character takes the ESC, the remaining characters do no harm. */
 #define SEQ_ACCEPT      "\033[<Q"
 #define SEQ_NEWLINE     "\033[<H"
 #define SEQ_PASTE       "\033[<K"
@@ -25,7 +25,7 @@
 #define SEQ_COMMAND     "\033[<q"
 #define BYTE_NOTHING    "\377" /* does not occur in UTF-8 */
 
-/* States in which the next key is an argument of the previous one. */
+/* readline states in which the next key is an argument of the previous one */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)
 #define STATES_OPEN     (RL_STATE_ISEARCH | RL_STATE_NSEARCH | STATES_ARGUMENT)
 
@@ -43,7 +43,7 @@ struct input {
 	struct str queue;
 	size_t taken;    /* how many bytes of `queue` readline has read */
 	const char *arg; /* text that SEQ_PASTE or SEQ_SET inserts */
-	/* first lines of a message that continues; inserted again when readline begins the next line */
+	/* earlier lines of a message that continues; inserted again when readline begins the next line */
 	struct str back;
 	struct str *message;
 	size_t n_message, cap_message;

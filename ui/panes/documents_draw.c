@@ -155,7 +155,7 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* Return the offset for which the status row shows page and heading: the place that the user asked for while it is
+/* Return the offset whose page and heading the status row shows: where the user has jumped to, while that is
  * visible, else the first row. */
 static uint32_t status_byte(struct documents_pane *p)
 {

@@ -25,17 +25,20 @@ struct cache_pane {
 	uint16_t past[HISTORY][UI_REGIONS];
 	uint64_t n_past;
 
-	int full;        /* 1: the full form was drawn last and gets the keys */
-	int legend;      /* legend in the small forms: 1 = shown; -1 = hidden; 0 = shown in the side panel if it fits */
-	int small_seen;  /* 1: it was drawn there */
-	int legend_full; /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
+	int full; /* 1: the full form was drawn last and gets the keys */
+	/* the legend in the small forms of the pane: 1 = shown; -1 = hidden; 0 = shown in the side panel if it
+	 * fits */
+	int legend;
+	int small_seen;               /* 1: it was drawn there */
+	int legend_full;              /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
 	int legend_seen, legend_more; /* legend was drawn; its lines without room */
 	int legend_top;               /* first visible line of the legend */
 	int layer;                    /* picked layer */
-	/* heat map column (tokens) under the cursor; -1 = the highest peak of the picked layer */
+	/* column of the heat map under the cursor (a column is some tokens); -1 = the highest peak of the picked
+	 * layer */
 	int at;
 	char (*text)[UI_COL_TEXT]; /* [cols] text of each column as posted; NULL = unknown */
-	/* full form: which tokens strip and heat map show, `span` tokens from `from` on; span 0 = all */
+	/* which tokens the full-screen form shows: `span` tokens from `from` on; span 0 = all */
 	int64_t from, span;
 };
 
@@ -63,7 +66,7 @@ void reads_draw(const struct cache_pane *, const struct area *, int y); /* one r
 void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
 /* share: also as a share of the time between reports */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if more than a number of entries is known about what the last token read. */
+/* 1 if something else than the number of entries is known about what the last token read. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };

@@ -247,8 +247,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* The user asked for the legend: drop parts at the bottom to make room, and on small screens all
-		 * parts. */
+		/* If the user asks for the legend, these parts of the pane are dropped to make room; if that is
+		 * not enough, all parts are. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
 		for (size_t i = 0; i < LEN(less); i++) {
@@ -264,7 +264,7 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		rows[LEGEND] = legend_rows;
 	}
 	left -= rows[LEGEND];
-	/* Give the remaining rows to the picked layer, the heat map and the examples. */
+	/* Give the remaining rows to the picked layer, the heat map, and the list of recent events. */
 	if (rows[HEAT] && heat_known) {
 		int most = (p->c.n_layer + halves_per_row(p) - 1) / halves_per_row(p), more = most - rows[HEAT];
 

@@ -293,7 +293,7 @@ static void clamp_top(struct help_pane *p)
 {
 	size_t most = p->n_line > (size_t)p->rows ? p->n_line - (size_t)p->rows : 0;
 
-	/* During a search, a match near the end may also become the top row. */
+	/* While a search is on, a match near the end may become the top row, too. */
 	if (p->words.n && p->n_line)
 		most = p->n_line - 1;
 	if (p->top > most)

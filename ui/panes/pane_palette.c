@@ -128,7 +128,7 @@ static int is_word_start(const char *s, size_t at)
 	return !at || strchr(" -/,.|[_", s[at - 1]);
 }
 
-/* Rate how well the lower-case letters of a word occur in the name, in this order; 0 = not all of them do. */
+/* Rate how well the letters of a word (lower case) occur in the name, in this order; 0 = not all of them do. */
 static int letters_score(const struct str *name, const char *word, size_t n)
 {
 	size_t at = 0;

@@ -34,14 +34,14 @@ struct sessions_pane {
 	/* 0, or while a fork is requested: the newest session id before it. The session with a higher id is the
 	 * fork */
 	int64_t forked;
-	int opened; /* 1 = the pane was just opened: choose the current session when the list is posted */
+	int opened; /* 1 = the pane was just opened: when the list is posted, choose the current session */
 	int rows;   /* rows of the list drawn last */
 	int item;
 	int x, y, w; /* where the list was drawn, for the mouse */
 
 	struct edit filter, rename;
 	struct str asked; /* words of the last UI_FIND */
-	int finding;      /* 1 = the list contains search results, or will when it is posted next */
+	int finding;      /* 1 = the list has search results, or will have them when it is posted next */
 
 	int64_t deleted_id;
 	struct str deleted; /* last deletion while it can be undone; else NOBODY */

@@ -29,7 +29,7 @@ struct hint {
 
 /* State of a pane. */
 enum pane_state {
-	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, also typed text */
+	PANE_FIELD = 1,   /* a text field or question is open: the pane gets all keys first, and typed text */
 	PANE_MATCHES = 2, /* search matches are marked: F3 goes to the next one */
 };
 
@@ -42,13 +42,14 @@ enum pane_flags {
 /* First member of each pane's struct. */
 struct pane {
 	const struct pane_ops *ops;
-	int framed; /* 1 = drawn inside a border that shows the title, so the pane draws none */
+	int framed; /* 1 = the pane is inside a border with its title, so it draws no title itself */
 };
 struct pane_ops {
 	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
 	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
-	/* return the keys that answer the open question, NULL = none is open; may be NULL: the pane never asks */
+	/* return the keys that answer the open question; NULL = no question is open. The member is NULL for a pane
+	 * that never asks */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode */
 	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands */
@@ -151,7 +152,7 @@ void sessions_pane_undo_over(struct pane *);
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Set the sources of the last answer, which are shaded by their share of its attention. */
+/* Set the sources of the last answer. In the text they are shaded by their share of the answer's attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 

@@ -224,7 +224,7 @@ static int start_screen(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* Flush what ncurses has buffered; otherwise its end would be sent after the bytes below. */
+	/* First send what ncurses has buffered: otherwise its end would be sent after the bytes below. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)
@@ -425,8 +425,8 @@ int display_copy(struct display *d, const char *text, size_t n)
 		}
 		str_adds(&s, "\a\33\\");
 	} else {
-		/* tmux uses the first string if "set-clipboard" is on, and passes on the second if
-		 * "allow-passthrough" is on. Both set the same text. */
+		/* Both strings set the same text. tmux uses the first if "set-clipboard" is on, and passes on the
+		 * second if "allow-passthrough" is on. */
 		str_addf(&s, "\33]52;c;%s\a", code.p);
 		if (in_tmux)
 			str_addf(&s, "\33Ptmux;\33\33]52;c;%s\a\33\\", code.p);

@@ -13,7 +13,8 @@
 #define SIDE_MAX  1000 /* most columns and rows accepted */
 
 #define FRAME_ON  "\33[?2026h" /* begin a synchronized frame */
-#define FRAME_OFF "\33[?2026l" /* end the frame; terminals that do not know these two sequences ignore them */
+/* end the synchronized frame; terminals that do not know FRAME_ON and FRAME_OFF ignore them */
+#define FRAME_OFF "\33[?2026l"
 
 struct display {
 	int fd;

@@ -69,7 +69,7 @@ static int convert_cell(struct display *d, const struct cell *c, int width, int 
 		if (is_showable(d, c->mark[i], 0))
 			text[n++] = (wchar_t)c->mark[i];
 	text[n] = 0;
-	/* The short argument can hold pairs up to 255 only; current ncurses reads the int through the last
+	/* The short argument can hold pairs up to 255 only; current ncurses reads larger pairs through the last
 	 * argument. */
 	setcchar(out, text, attrs, (short)(pair < 256 ? pair : 0), &pair);
 	if (good || width < 2)

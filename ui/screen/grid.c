@@ -98,8 +98,8 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip the range *from .. *from + n of columns or rows to an area. origin, size: of the area in the grid. *from
- * becomes relative to the grid; returns the new size of the range. */
+/* Clip a range of columns or rows, which begins at *from and has n of them, to an area. origin, size: the area's
+ * begin and size in the grid. *from becomes relative to the grid. Returns the new size of the range. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
@@ -311,7 +311,7 @@ int area_putf(const struct area *a, int x, int y, unsigned style, const char *fm
 
 /* ---- the dump ---- */
 
-/* One letter per style. They must not change, because stored test screens contain them. */
+/* One letter for each style. Do not change them, because stored test screens contain them. */
 /* clang-format off */
 static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 	[ST_TEXT] = { '.', "text" },             [ST_FAINT] = { 'f', "faint" },

@@ -39,7 +39,7 @@ enum style {
 	ST_PROMPT,   /* prompt of the input line */
 	ST_EVICTED,  /* evicted words */
 	ST_METER,    /* filled part of a meter */
-	/* first of PARTS_OF_CACHE colours for regions of the KV cache; this colour is for pinned tokens */
+	/* first of PARTS_OF_CACHE colours for regions of the KV cache (this one: pinned tokens) */
 	ST_PART,
 	ST_HEAT = ST_PART + 4, /* first of HEATS steps of a heat map, from little to much */
 	ST_COUNT = ST_HEAT + 8
@@ -52,7 +52,7 @@ struct cell {
 	int32_t cp;                    /* 0 = right half of a wide character */
 	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks; 0: no further marks */
 	uint16_t style;                /* enum style | STYLE_ flags */
-	/* style whose colour becomes the background (for heat maps); 0: the terminal's background */
+	/* a style for the background: its colour is used (for heat maps); 0: the terminal's background */
 	uint8_t back;
 	uint8_t width; /* 1 or 2; 0 = right half */
 };
@@ -77,8 +77,8 @@ struct area {
 struct area area_of(struct grid *);
 struct area area_part(const struct area *, int x, int y, int w, int h); /* clipped to the area */
 void area_clear(const struct area *, unsigned style);
-/* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Emoji
- * sequences are drawn as their single emoji, because terminals disagree about the width of a sequence. */
+/* Write clean text at (x, y), up to a newline. Returns the x after the text, at most the area's width. Of an emoji
+ * sequence only the single emoji are drawn, because terminals disagree about the width of sequences. */
 int area_text(const struct area *, int x, int y, unsigned style, const char *text, size_t n);
 int area_putf(const struct area *, int x, int y, unsigned style, const char *fmt, ...)
 	__attribute__((format(printf, 5, 6)));

@@ -185,7 +185,7 @@ static size_t feed_skip(struct keys *k, const char *s, size_t n, key_fn *fn, voi
 			k->skipping = 0;
 			i += b >= '@' && b < DEL;
 		} else if (k->skipping == SKIP_STRING_ESC) {
-			/* an ESC without a backslash begins another sequence, so it is kept */
+			/* an ESC that is not followed by a backslash begins another sequence: keep it for decoding */
 			k->skipping = 0;
 			if (b == '\\')
 				i++;

@@ -37,7 +37,7 @@ struct key {
 	int32_t cp;
 	int x, y;
 	const char *bytes;
-	size_t n; /* bytes: the input bytes, for K_PASTE the text; valid during the call */
+	size_t n; /* the input bytes of the key; for K_PASTE the text. Valid during the call */
 };
 typedef void key_fn(const struct key *, void *ud);
 

@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for a character number with modifiers, as sent in CSI sequences. If the key also has a control code,
- * as Ctrl-I has, set the key of that code. */
+/* Set the key for a character number with modifiers, as in CSI sequences. Some such keys are also sent as a
+ * control code, as Ctrl-I is: then set the same key as for the code. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -77,7 +77,8 @@ static int32_t csi_param(const struct csi *c, int i, int32_t otherwise)
 	return i < c->n_param && c->param[i][0] >= 0 ? c->param[i][0] : otherwise;
 }
 
-/* Decode modifiers, numbered as by xterm and kitty. Returns -1 for a key release or an unsupported modifier. */
+/* Decode modifiers (Shift, Alt, Ctrl), numbered as by xterm and kitty. Returns -1 for a key release or an
+ * unsupported modifier. */
 static int csi_mods(const struct csi *c, int i)
 {
 	int32_t bits = csi_param(c, i, 1) - 1, event = i < c->n_param ? c->param[i][1] : -1;

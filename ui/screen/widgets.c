@@ -450,7 +450,8 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* Skip bytes that cannot begin a match. With fold, any first byte of a non-ASCII character can. */
+	/* Skip bytes that cannot begin a match. If case is ignored (fold), any first byte of a non-ASCII character
+	 * can. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)

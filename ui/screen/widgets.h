@@ -19,7 +19,7 @@ struct num num_percent(double share);          /* "31%"; "<1%" for small shares 
 struct num num_age(int64_t then, int64_t now); /* "5 min ago"; a date after 30 days */
 struct num num_wait(double seconds);           /* "instant", "~40 s", "~12 min"; "?" = unknown */
 
-/* ---- fields: clean text in exactly w columns, a longer text cut with an ellipsis; return the x after the field
+/* ---- fields: clean text in exactly w columns, cut with an ellipsis if it is longer. Return the x after the field
  * ---- */
 
 int put_left(const struct area *, int x, int y, int w, unsigned style, const char *text, size_t n, int ascii);
@@ -31,7 +31,7 @@ enum { EDIT_MOST = 512 }; /* bytes */
 struct edit {
 	struct str text;
 	size_t at;
-}; /* text: valid UTF-8; at: byte offset of the cursor; all zero: empty */
+}; /* text: valid UTF-8; at: byte offset of the cursor. All zero = empty */
 void edit_free(struct edit *);
 void edit_set(struct edit *, const char *text, size_t n); /* accepts untrusted text; cursor at the end */
 /* Handle a key. Returns 1 if text or cursor changed; 2 if the key was used but changed nothing; 0 if the key was

@@ -154,7 +154,7 @@ static void hide(struct clean *c, int32_t cp, struct str *out)
 	}
 }
 
-/* The held-back joiner has nothing to join: treat it as invisible. */
+/* The joiner that was held back has nothing to join: treat it as an invisible character. */
 static void settle_joiner(struct clean *c, struct str *out)
 {
 	int32_t cp = c->joiner;

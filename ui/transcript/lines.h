@@ -80,7 +80,7 @@ void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
 /* Return the offset in the text of byte p of the copy; SIZE_MAX = the byte was added. */
 size_t piece_source(const struct piece *, const char *p);
-/* md4c has reported n bytes at p of the copy. Return how many of them come from the text; *skip: how many added
+/* For n bytes at p of the copy, which md4c has reported, return how many come from the text; *skip: how many added
  * bytes follow them. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the stand-ins by the original characters. */
@@ -108,7 +108,7 @@ struct table {
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };
 void table_free(struct table *);
 typedef void table_line_fn(void *ud, uint32_t source); /* begins a line, with bars and bullets before it */
-/* Lay out the table's rows at `width` columns. The first row is the table's head. */
+/* Lay out the table's rows at `width` columns. The first row has the column headings. */
 void table_lay_out(struct lines *, const struct table *, int width, table_line_fn *, void *ud);
 
 #endif

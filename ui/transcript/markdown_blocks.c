@@ -64,8 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE means that of the previous text. Offsets
- * never decrease from line to line. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE = that of the text before it. Offsets never
+ * decrease from line to line. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;
@@ -279,7 +279,7 @@ void build_rule(struct build *b)
 	uint32_t source = NO_SOURCE;
 	int n = build_room(b);
 
-	/* md4c does not report where a horizontal rule is: search for the next line of the text that is one. */
+	/* md4c does not report where a horizontal rule is: find the next line of the text that is a rule. */
 	if (b->g->shown < b->shift)
 		p = b->text + b->shift;
 	while (p < end && source == NO_SOURCE) {
@@ -301,8 +301,8 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Draw bullets for which there is no room to indent the text. They get a separate line, unless a paragraph has
- * drawn them. */
+/* Draw the bullets that are so deep that text beside them has no room. They get a line of their own, unless a
+ * paragraph has drawn them. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)

@@ -36,7 +36,7 @@ unsigned build_style(const struct build *b)
 	return b->del ? style | STYLE_FAINT : style;
 }
 
-/* Begin a paragraph. Bullets for which there is no room to indent become part of its text. */
+/* Begin a paragraph. Bullets that are too deep to indent the text become part of the text. */
 void build_paragraph(struct build *b)
 {
 	b->para_from = b->l->text.n;

@@ -20,7 +20,8 @@ enum {
 
 /* ---- kinds of lines ---- */
 
-/* Return the length of the list item's mark at p ("-", "12."), or 0. *number: the item's number; -1 for a bullet. */
+/* Return the length of the mark at p that begins a list item ("-", "12."), or 0. *number: the item's number; -1
+ * for a bullet. */
 static size_t item_mark(const char *p, const char *end, long *number)
 {
 	size_t n = 0;
@@ -201,8 +202,8 @@ int piece_is_hostile(const char *p, size_t n)
 	return rows * most > 2 * n;
 }
 
-/* A cell of a table's delimiter row, such as "--", needs three characters in md4c, but one in GitHub's Markdown.
- * Return the number of missing dashes; -1 = it is no such cell. */
+/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = it is no such cell. md4c wants
+ * three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {
 	const char *from;

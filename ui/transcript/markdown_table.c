@@ -79,7 +79,7 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* Narrow all columns of the greatest width together, down to the next smaller width. */
+		/* Narrow all columns that have the greatest width together, down to the next smaller width. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];

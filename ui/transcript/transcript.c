@@ -182,7 +182,7 @@ static int ends_empty(const char *p, size_t n)
 	return lines > 1;
 }
 
-/* Move e->whole to the end of the last Markdown block that later text cannot change. */
+/* Move e->whole, where the text can be cut, to the end of the last Markdown block that later text cannot change. */
 static void scan_whole(struct entry *e)
 {
 	const char *text = e->clean.p;

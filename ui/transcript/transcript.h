@@ -19,14 +19,14 @@ size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_
 void transcript_append(struct transcript *, const char *piece, size_t n);
 /* end the last entry; note: faint line below it, or NULL */
 void transcript_end(struct transcript *, const char *note);
-/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that
- * of earlier entries, so transcript_text_lens() ignores those. */
+/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = it does not continue the text
+ * of earlier entries, which transcript_text_lens() then leaves alone. */
 void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
 /* Remove all entries, also notices, after the first n messages. Does nothing if there are fewer messages. */
 void transcript_cut(struct transcript *, size_t n);
-/* Only the first n messages still belong to the conversation. Later ones stay visible, but without marks of
- * evicted words. */
+/* Only the first n messages still belong to the conversation. Later ones stay visible, without marks of evicted
+ * words. */
 void transcript_messages_end(struct transcript *, size_t n);
 /* Dim the evicted words of a message. message: index among the messages. span: byte ranges of its original text; n
  * = 0: nothing is evicted. */

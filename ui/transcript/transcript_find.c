@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* PATTERN_MOST: bytes of a pattern; MATCHES_MOST: matches that are counted */
+/* PATTERN_MOST: most bytes of a pattern; MATCHES_MOST: most matches that are counted */
 enum { PATTERN_MOST = 256, MATCHES_MOST = 4000000 };
 
 void find_reset(struct find *f)
@@ -27,7 +27,7 @@ void find_free(struct find *f)
 	*f = (struct find){ 0 };
 }
 
-/* PATTERN_MOST: most bytes of a pattern; MATCHES_MOST: most matches that are counted */
+/* Return the index of the first match that begins at or after byte `from` of `entry`. */
 static size_t index_at(const struct find *f, size_t entry, size_t from)
 {
 	size_t lo = 0, hi = f->n;

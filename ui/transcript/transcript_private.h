@@ -55,13 +55,12 @@ struct entry {
 		int behind_code;
 	} line;
 
-	/* Layout of the first laid_n bytes. laid: value of the transcript's counter at that time; 0 = not laid
-	 * out. */
+	/* Lines of the first laid_n bytes. They are valid while `laid` equals the transcript's stamp; 0 = none. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows when the transcript's counter was `counted`. Kept when the lines are freed. */
+	/* Number of rows, valid while `counted` equals the transcript's stamp. Kept when the lines are freed. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
@@ -150,8 +149,7 @@ void find_reset(struct find *);        /* texts have changed */
 void find_update(struct transcript *); /* search new text */
 /* first match that ends after `from`, or NULL */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
-/* Get the byte range of the entry that a match covers. 1; or 0 = the match is not in it, or m is past the last
- * match. */
+/* Find which bytes of the entry a match covers. 1; or 0 = none, or m is past the last match. */
 int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

@@ -28,7 +28,8 @@ size_t transcript_turn(const struct transcript *t)
 		return 0;
 	entry = transcript_focus(t);
 	turn = turn_of(t, entry);
-	/* If the last visible entry is a question, the visible answer belongs to the previous turn. */
+	/* If the last visible entry is a question, its answer is not visible: the visible answer belongs to the
+	 * turn before. */
 	if (turn == entry + 1 && t->jumped >= t->n && !t->follow && entry > t->top && turn_of(t, entry - 1))
 		turn = turn_of(t, entry - 1);
 	return turn;
