@@ -122,7 +122,8 @@ static void cascade_release(struct cache *c)
 
 /* ---- a step ---- */
 
-/* Return how many planes of attention sums a step writes: one per drafted token in a VERIFY step, else one. */
+/* Return how many arrays of attention sums (planes, attn_mass.h) a step writes: one per drafted token in a VERIFY
+ * step, else one. */
 static int32_t planes_of(const struct step *st)
 {
 	return st->kind == STEP_VERIFY ? st->tried : 1;

@@ -50,7 +50,8 @@ struct observe_recovery {
 	struct {
 		int32_t n;
 		double last, mean;
-		/* probability on n guessed entries of this layer, by `last` and by `sum`; n = 0: not computed yet */
+		/* probability on the n entries that `last` and `sum` rank highest in this layer; n = 0: not computed
+		 * yet */
 	} guessed;
 	int32_t *slots; /* [ctx] list of slots of one head, on the host */
 	float *bias;    /* [ctx] bias of a list's entries */

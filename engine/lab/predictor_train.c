@@ -1,9 +1,8 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * The input of an example is a part of the attention in one KV head: a row for each of PREDICTOR_ROWS consecutive
- * tokens or fewer, a column for each of some blocks of KV entries. The target is the row of the next generated token,
- * the loss the squared error. At an edge where the part was cut out, two columns do not count, because they lack
- * neighbours.
+ * The input of an example is a part of the attention in one KV head: a row for each of some consecutive tokens, a
+ * column for each of some blocks of KV entries. The target is the row of the next generated token, the loss the
+ * squared error. At an edge where the part was cut out, two columns do not count, because they lack neighbours.
  *
  * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
  * tested on held-out examples; the best network is kept. */

@@ -167,8 +167,8 @@ static double sum_of(const float *x, int32_t n)
 	return sum;
 }
 
-/* Count the columns of p->one (slots read) in each region. cols[0]: pinned prefix; cols[i]: ring i, of which 1 is
- * the newest. */
+/* Count the slots that the token read (columns of p->one): cols[0] in the pinned prefix, cols[i] in ring i, of which
+ * 1 is the newest. */
 static void region_columns(const struct observe_panel *p, const struct attention *a, const struct retained_view *v,
                            int32_t cols[1 + RINGS_MOST])
 {
@@ -299,7 +299,7 @@ static void panel_attended(struct observer *o, const struct attention *a)
 	}
 	if (p->c->policy.def->retention->view)
 		p->c->policy.def->retention->view(p->c, &v);
-	/* If tokens select from all entries, the view shows no regions. */
+	/* If tokens select from all entries, the view shows no shares of prefix and rings. */
 	if ((v.rings || !p->c->selecting) && p->region[a->layer].wanted)
 		regions_measure(p, a, &v);
 }

@@ -2,7 +2,7 @@
  * 2502.04077). From the attention of earlier tokens it predicts to which blocks of KV entries the next token will
  * attend.
  *
- * Its input is an "image" of one KV head. A row is one of the last PREDICTOR_ROWS tokens or fewer, the oldest first.
+ * Its input is an "image" of one KV head. A row is one of the last tokens (setting `rows`), the oldest first.
  * A column is a block of KV entries. A pixel is the largest probability that the token gave to an entry of the block.
  * Outside of the image are zeros.
  *

@@ -78,7 +78,7 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* This level packs no type, so c_format() and c_matmul_panels() are never called. */
+/* Plain C packs no weight type, so c_format() and c_matmul_panels() are never called. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)

@@ -181,7 +181,7 @@ static size_t tiles_bytes(int32_t cols)
 }
 
 /* Maximum number of units for one block. A unit takes at least 4 of the COLS_SET columns, because 4 is the smallest
- * TILE of any level. */
+ * TILE of all instruction sets. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

@@ -66,8 +66,8 @@ static int level_highest(void)
 	return level;
 }
 
-/* Return the level to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open() reports it as an
- * error. */
+/* Return the level (instruction set) to use. An unknown name in WEIR_CPU hides no level here; cpu_backend_open()
+ * reports it as an error. */
 static int level_in_use(void)
 {
 	const char *env = getenv("WEIR_CPU");
