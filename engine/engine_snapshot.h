@@ -62,17 +62,17 @@ int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windo
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
-/* ---- loading: first all entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
+/* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
 /* Load the fixed entries of tokens first .. first + n. With first = 0 the timeline is emptied before. It has no
  * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
-/* Load the head. ERR_FAIL: it is damaged, or does not fit this timeline and the loaded entries. After -1 the timeline
- * is empty. */
+/* Load the head (the part of a snapshot without the fixed entries). ERR_FAIL: it is damaged, or does not fit this
+ * timeline and the loaded entries. After -1 the timeline is empty. */
 int timeline_head_load(struct timeline *, const void *head, size_t n, struct err *);
-/* Continue without a head: state that the loaded entries are those of id[0 .. n), computed as marks say. Return how
- * many of these tokens the policy can continue from; the next sync prefills the later tokens. After -1 the timeline
- * is empty. */
+/* Continue without the head of a snapshot: declare that the loaded KV entries are those of id[0 .. n), computed as
+ * marks say. Return how many of these tokens the policy can continue from; the next sync prefills the later tokens.
+ * After -1 the timeline is empty. */
 int32_t timeline_adopt(struct timeline *, const int32_t *id, const uint8_t *marks, size_t n, struct err *);
 
 #endif

@@ -153,15 +153,16 @@ struct predicate {
 
 struct scan_args;
 struct topk_args;
-/* A selection of slots that attn() makes itself: it runs key_scan(scan), then topk(topk), which writes the `slots`
- * of the part. scan->out must be topk->score. One call instead of three saves two waits for threads or the device. */
+/* A selection of slots that attn() makes itself: it runs key_scan(scan), then topk(topk), which writes the list of
+ * slots to attend to. scan->out must be topk->score. One call instead of three saves two waits for threads or the
+ * device. */
 struct attn_selection {
 	const struct scan_args *scan;
 	const struct topk_args *topk;
 };
 
-/* Slots that attn() reads with the same queries. RoPE may place parts at different positions, so each part has
- * queries rotated for its keys. */
+/* A part of what attn() reads: a range or list of slots, with queries of its own. RoPE may place the keys of each
+ * part at different positions, so the queries are rotated for these. */
 struct attn_part {
 	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries, rotated for the keys of this part */
 	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head. NULL = slots slot0 .. slot0 +
@@ -172,8 +173,8 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) makes a slot
 	 * count 1 / p times. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* Planes of this part, with `cap` slots per KV head; `slots` then are slots of these planes. NULL = the
-	 * planes of the call. CPU only; the part needs a list of slots and must not have a selection. */
+	/* The keys and values of this part, with `cap` slots per KV head; `slots` then are slots of these. NULL =
+	 * those of the call. CPU only; the part needs a list of slots and must not have a selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
@@ -224,12 +225,12 @@ enum gate_kind { GATE_SILU, GATE_SIGMOID, GATE_GELU };
 enum reduce { REDUCE_MAX, REDUCE_MEAN, REDUCE_MEDIAN };
 
 /* Measures attention during attn(): how much each slot gets (mass), and over how many slots a query's attention is
- * spread. p is the softmax probability of a slot for one token and one query head. The call's slots are numbered
- * through its parts in order; column c of mass is slot number skip + c. */
+ * spread. p is the softmax probability of a slot for one token and one query head. The call's slots are numbered in
+ * the order in which attn_args.part[] lists them; column c of mass is slot number skip + c. */
 struct attn_probe {
 	/* Attention mass, f32 [>= mass_row + rows][cols >= slots - skip]; rows = n_kv_head, or 1 if whole_layer. NULL
-	 * = not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of all heads
-	 * of a group (whole_layer: of all heads), reduced to one number. */
+	 * = not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of the query
+	 * heads that share a KV head (whole_layer: of all heads), reduced to one number. */
 	struct tensor *mass;
 	/* Initial values of the sums, of the same shape as mass but another tensor. NULL = the sums start from
 	 * mass. With `from`, mass is only written, so a failed call leaves the old sums intact. The columns of the
@@ -250,11 +251,12 @@ struct attn_probe {
 };
 
 struct attn_args {
-	struct tensor *out;           /* f32 [>= n][n_head * head_dim] */
-	const struct tensor *k, *v;   /* planes of one layer, both of the same type: f16, f32, bf16 or q8_0 */
+	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
+	/* keys and values of one layer, [n_kv_head * cap][head_dim], both of the same type: f16, f32, bf16 or q8_0 */
+	const struct tensor *k, *v;
 	const struct attn_part *part; /* [n_part] */
 	int32_t n_part;               /* 1 or more */
-	/* The call's own n tokens are in the last n slots of the last part. Causal mask: token i sees all slots
+	/* The call's own n tokens are in the last n slots of part[n_part - 1]. Causal mask: token i sees all slots
 	 * except those of the tokens after it. */
 	int32_t n_head, n_kv_head, head_dim, cap;
 	/* 1: no causal mask, every token sees all slots, as in encoders. Not together with window, blocks or
@@ -262,8 +264,8 @@ struct attn_args {
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only the last `window` slots up to its own. Slots are counted through all parts in
-	 * order; no part has a list. 0 = no window. */
+	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; no part may
+	 * have a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
@@ -297,8 +299,9 @@ struct read_blocks_args {
 	/* u8 [>= n][n_head * bytes], with the same number of bytes for each head. Bit b % 8 of byte b / 8 is 1 if
 	 * the query reads block b. */
 	struct tensor *out;
-	const struct tensor *q;    /* f32 [>= n][n_head * head_dim], rotated like the keys */
-	const struct tensor *keys; /* a plane; the call's n tokens are the last n of slots 0 .. n_slots - 1 */
+	const struct tensor *q; /* f32 [>= n][n_head * head_dim], rotated like the keys */
+	/* the keys of a layer; the call's n tokens are the last n of slots 0 .. n_slots - 1 */
+	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
 	float scale; /* factor of q . k */
 	float share; /* 0 .. 1, the share of the estimates to be read */
@@ -312,21 +315,21 @@ struct scan_args {
 	/* f32 [n_kv_head][cols >= n_slots]; page_scan: [n_kv_head][cols >= ceil(n_slots / page)] */
 	struct tensor *out;
 	const struct tensor *q; /* f32 [>= 1][n_head * head_dim] */
-	/* a plane of keys; or a key sketch (key_sketch()); or page bounds (page_bounds()) */
+	/* the keys of a layer; or a key sketch (key_sketch()); or page bounds (page_bounds()) */
 	const struct tensor *keys;
 	int32_t n_head, n_kv_head, head_dim, cap, n_slots;
-	int32_t bits;       /* 2, 4 or 8: `keys` is a key sketch; 16: a plane. Unused by page_scan. */
+	int32_t bits;       /* 2, 4 or 8: `keys` is a key sketch; 16: the keys themselves. Unused by page_scan. */
 	float scale;        /* factor of q . k, 0 or more */
 	enum reduce reduce; /* over the heads of a group: REDUCE_MAX or REDUCE_MEAN */
 	int32_t page;       /* page_scan: slots of one page */
-	/* page_scan only. 1: out = the largest upper bound over the heads of the group, without softmax, as in the
-	 * Quest paper. */
+	/* page_scan only. 1: out = the largest upper bound over the query heads that share a KV head, without
+	 * softmax, as in the Quest paper. */
 	int raw;
 	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Copies KV entries from planes in host memory (alloc_host) into a cache on the device, which has `rows` rows
- * (entries) per KV head. Row r of KV head h is row h * rows + r of the smaller planes.
+/* Copies KV entries from host memory (alloc_host) into a cache on the device, which has `rows` rows (entries) per KV
+ * head. Row r of KV head h is row h * rows + r of k and v.
  *
  * A wanted entry that is in the cache keeps its row. Any other wanted entry gets a row that is empty or that neither
  * this call nor the call before wanted (prefetches do not count as calls). If there is none, it gets any row that
@@ -334,7 +337,7 @@ struct scan_args {
  * (`ahead`) takes only rows of the first kind, so some of its entries may get no row. */
 struct fetch_args {
 	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
-	/* planes in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
+	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
 	const struct tensor *from_k, *from_v;
 	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which entry is in which row, kept by fetch_slots(). All
 	 * zeros = an empty cache. To invalidate slot s, set column FETCH_AT + s to 0. */
@@ -386,16 +389,16 @@ struct topk_args {
 };
 #define SAMPLE_NONE (-1e30f)
 
-/* Copies KV entries from slot to slot of one plane. All sources are read before any slot is written. If two moves
- * have the same target, the later move wins. */
+/* Copies a layer's keys, or its values, from slot to slot. All sources are read before any slot is written. If two
+ * moves have the same target, the later move wins. */
 struct kv_moves {
 	/* i32 [>= move_row + n_kv_head][cols >= 3 * n]. A move is three numbers: source slot (-1 = no move); target
-	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). A move to or from a slot outside of
-	 * the plane is an error on the CPU; a device skips it, because its host code cannot read the list. */
+	 * slot; row of `shift` by which the key is rotated (-1 = not rotated). A move to or from a slot that does not
+	 * exist is an error on the CPU; a device skips it, because its host code cannot read the list. */
 	const struct tensor *move;
 	int32_t move_row; /* the row of move for KV head 0 */
-	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL for planes
-	 * of values. */
+	/* f32 [..][dims]: the rotations that `move` names, cos and sin of each pair as in rope(). NULL if values are
+	 * moved. */
 	const struct tensor *shift;
 	int32_t n, n_kv_head, head_dim, dims, cap;
 	int neox; /* how rope() pairs the dimensions */
@@ -519,27 +522,28 @@ struct backend_ops {
 	 * else (2 j, 2 j + 1). */
 	void (*rope)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *table,
 	             int32_t head_dim, int32_t dims, int neox, int32_t n);
-	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n - 1 of a plane, converted to the
-	 * plane's type: f16, f32, bf16 or q8_0. For q8_0 head_dim must be a multiple of 32. */
+	/* Write x f32 [n][n_kv_head * head_dim] to slots slot0 .. slot0 + n - 1 of a plane (a layer's keys or
+	 * values), converted to its type: f16, f32, bf16 or q8_0. For q8_0 head_dim must be a multiple of 32. */
 	void (*kv_put)(struct backend *, struct tensor *plane, const struct tensor *x, int32_t n_kv_head, int32_t slot0,
 	               int32_t n);
 	/* Compute attention of n tokens. */
 	void (*attn)(struct backend *, const struct attn_args *, int32_t n);
-	/* Do n calls of attn() in one, each with one token, over the same planes. Every call has its own output,
-	 * lists and scores. The bits are those of n separate calls in this order. The CPU reads shared slots once. */
+	/* Do n calls of attn() in one, each with one token, over the same keys and values. Every call has its own
+	 * output, lists and scores. The bits are those of n separate calls in this order. The CPU reads shared slots
+	 * once. */
 	void (*attn_each)(struct backend *, const struct attn_args *a, int32_t n);
 	/* Select the blocks that n tokens of a prompt read. */
 	void (*read_blocks)(struct backend *, const struct read_blocks_args *, int32_t n);
 
 	/* ---- selection and moves of KV entries, for cache policies ---- */
 
-	/* A key sketch codes the keys of a plane in few bits, for scans: 2, 4 or 8 bits per value and a scale per
-	 * key (key_sketch.h). Keys are coded in blocks of SKETCH_BLOCK slots. When a block fills up, all its keys
-	 * are coded again. key_sketch_bytes() returns the size of a sketch, which is a DT_U8 tensor of one row and
-	 * this many cols; 0 = unsupported shape. */
+	/* A key sketch codes a layer's keys in few bits, for scans: 2, 4 or 8 bits per value and a scale per key
+	 * (key_sketch.h). Keys are coded in blocks of SKETCH_BLOCK slots. When a block fills up, all its keys are
+	 * coded again. key_sketch_bytes() returns the size of a sketch, which is a DT_U8 tensor of one row and this
+	 * many cols; 0 = unsupported shape. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim,
 	                             int32_t bits);
-	/* Update the sketch after slots slot0 .. slot0 + n - 1, the last of the plane, were written. The sketch
+	/* Update the key sketch after keys were written to slots slot0 .. slot0 + n - 1, the last in use. The sketch
 	 * depends only on the keys, not on how many keys each call adds. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
 	                   int32_t cap, int32_t bits, int32_t slot0, int32_t n);
@@ -549,8 +553,8 @@ struct backend_ops {
 
 	/* ---- KV entries in host memory ---- */
 
-	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from plane `from` to plane `to`, of the same shape and
-	 * type. */
+	/* Copy slots slot0 .. slot0 + n - 1 of each KV head from one plane (a layer's keys or values) to another of
+	 * the same shape and type. */
 	void (*fetch_rows)(struct backend *, struct tensor *to, const struct tensor *from, int32_t n_kv_head,
 	                   int32_t cap, int32_t slot0, int32_t n);
 	void (*fetch_slots)(struct backend *, const struct fetch_args *);
@@ -594,9 +598,11 @@ struct backend {
 	int threads; /* CPU threads that compute; 1 for a device */
 	/* 1: the bits of an output row of a product do not depend on the other rows of the call */
 	int rows_alone;
-	int device;        /* 1: tensors are in memory of a device, not in host memory */
-	int prompts_apart; /* 1: attn_args.prompt changes the bits of results, except with f32 planes */
-	char err[160];     /* the first failure, one sentence */
+	int device; /* 1: tensors are in memory of a device, not in host memory */
+	/* 1: prompt tokens (attn_args.prompt) attend with less precision than other tokens, except to f32 keys and
+	 * values */
+	int prompts_apart;
+	char err[160]; /* the first failure, one sentence */
 };
 
 /* ---- opening ---- */

@@ -179,8 +179,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 {
 	int32_t plane = -1;
 
-	/* Choose the planes to write before anything can fail: a failed step writes them, too, and must not overwrite
-	 * the current plane. */
+	/* Choose the arrays (planes) to write before anything can fail: a failed step writes them, too, and must not
+	 * overwrite the current sums. */
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = free_plane(f, -1);
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))

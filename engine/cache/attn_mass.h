@@ -29,8 +29,8 @@ struct attn_mass {
 	struct tensor plane[MASS_PLANES];
 	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
 	int32_t now;          /* index of the current plane */
-	/* indices of the planes that the running step writes: one plane, or in a VERIFY step (of drafted tokens) one
-	 * per token */
+	/* indices of the planes (arrays of sums) that the running step writes: one, or in a VERIFY step (drafted
+	 * tokens) one per token */
 	int32_t next[VERIFY_MOST];
 	struct mass_point point[MASS_POINTS];
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
@@ -50,8 +50,8 @@ void mass_release(struct attn_mass *);
 void mass_reset(struct attn_mass *);
 
 /* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
- * planes: how many planes the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the step
- * is cancelled, the backend has failed or memory is short. */
+ * planes: how many arrays of sums the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
+ * step is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
 /* The plane that token `index` of the step reads. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);

@@ -57,8 +57,8 @@ struct reading {
 	/* number of slots from which the selector selects (the region, slots 0 .. n_slots), tokens of this step
 	 * included */
 	int32_t n_slots;
-	/* the first n_region elements of part[] are in the region, later ones are not; 0: a single part covers all
-	 * slots */
+	/* the first n_region elements of part[] are slots of the region, later ones are not; 0: a single part covers
+	 * all slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };

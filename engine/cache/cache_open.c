@@ -119,8 +119,8 @@ struct cache_size cache_size(const struct cache *c)
  * one token's selection */
 enum { ROWS_LEAST = 16 };
 
-/* For planes on disk: return how many selected entries (rows) per KV head fit into `bytes` of memory (kv_rows.h).
- * Returns 0 if decoded tokens read all entries, or if too few rows fit. */
+/* For keys and values on disk: return how many selected entries (rows) per KV head fit into `bytes` of memory
+ * (kv_rows.h). Returns 0 if decoded tokens read all entries, or if too few rows fit. */
 static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 {
 	uint64_t none = kv_rows_bytes(c->hp, c->type, cap, 0), one = kv_rows_bytes(c->hp, c->type, cap, 1) - none, rows;
@@ -134,8 +134,8 @@ static int32_t rows_of(const struct cache *c, uint64_t bytes, int32_t cap)
 	return rows < (uint64_t)cap / ROWS_LEAST ? 0 : (int32_t)rows;
 }
 
-/* For planes in host memory beside a GPU: return how many selected entries (rows) per KV head the GPU can cache, if
- * it has `bytes` beyond the minimum (kv_host.h). */
+/* For keys and values in host memory beside a GPU: return how many selected entries (rows) per KV head the GPU can
+ * cache, if it has `bytes` beyond the minimum (kv_host.h). */
 static int32_t device_rows(const struct cache *c, uint64_t bytes, int32_t cap, int32_t listed)
 {
 	int32_t least = kv_host_rows_least(listed, cap);

@@ -1,4 +1,4 @@
-/* engine/cache/kv_host.c - KV planes in host memory; see kv_host.h. */
+/* engine/cache/kv_host.c - keys and values in host memory, for a GPU whose memory is too small; see kv_host.h. */
 #include "engine/cache/kv_host.h"
 
 #include <stdlib.h>
@@ -68,7 +68,7 @@ static int alloc_layer(struct kv_store *kv, struct kv_host *d, int32_t i, struct
 	               : 0;
 }
 
-/* Allocate the buffers for the planes of one layer, large enough for the widest layer. */
+/* Allocate buffers for the keys and values of one layer, large enough for the widest layer. */
 static int alloc_whole(struct kv_store *kv, struct kv_host *d, struct err *err)
 {
 	int32_t widest = kv->full[0];
@@ -242,8 +242,7 @@ static struct fetch_args args_of(struct kv_store *kv, int32_t layer, const struc
 	};
 }
 
-/* Copy the first n slots of a layer's planes to the device, and let the part *p (slots to attend to) read the
- * copies. */
+/* Copy the first n slots of a layer to the device, and let the part *p (slots to attend to) read the copies. */
 static void bring_whole(struct kv_store *kv, int32_t layer, struct attn_part *p, int32_t n)
 {
 	struct kv_host *d = kv->host;

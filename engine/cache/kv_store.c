@@ -1,5 +1,5 @@
-/* engine/cache/kv_store.c - the KV planes: sizes, sliding-window layers, entries as bytes. See kv_store.h for the
- * layout. */
+/* engine/cache/kv_store.c - the memory of keys and values: sizes, sliding-window layers, entries as bytes. See
+ * kv_store.h for the layout. */
 #include "engine/cache/kv_host.h"
 #include "engine/cache/kv_rows.h"
 
@@ -62,9 +62,9 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
 	return most;
 }
 
-/* Planes of sliding-window layers slide by multiples of SLIDE slots, and attention to a window begins at a multiple
- * of SLIDE. SLIDE is a multiple of ATTN_SPAN, the number of slots that attention sums together. So results on the CPU
- * do not depend on how far a plane has slid. */
+/* Planes (a layer's keys or values) of sliding-window layers slide by multiples of SLIDE slots, and attention to a
+ * window begins at a multiple of SLIDE. SLIDE is a multiple of ATTN_SPAN, the number of slots that attention sums
+ * together. So results on the CPU do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
 /* Slots per head of sliding-window layers. */
@@ -268,7 +268,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the sliding windows that end before slot `end` to kv->copy, if the planes still have them. */
+/* Copy the sliding windows that end before slot `end` to kv->copy, if these layers still have their entries. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);
@@ -303,7 +303,7 @@ int kv_return(struct kv_store *kv, int32_t n)
 	return 1;
 }
 
-/* Return by how many slots the planes must slide to have room for a step after n tokens. */
+/* Return by how many slots sliding-window layers must slide to have room for a step after n tokens. */
 static int32_t slide_by(const struct kv_store *kv, int32_t n)
 {
 	int32_t end = kv->endless || n < kv->cap - kv->step ? n + kv->step : kv->cap,
@@ -459,7 +459,7 @@ void kv_entries_write(struct kv_store *kv, int32_t slot0, int32_t n, const void 
 		planes_slide(kv, by);
 	if (gap.end) {
 		/* Entries before the gap can only be the sliding windows at the end of a pinned prefix: store them in
-		 * kv->copy. Then write the entries after the gap to the planes. */
+		 * kv->copy. Then store the entries after the gap in the layers. */
 		for (int32_t i = 0; i < layers_with_entries(kv->hp); i++)
 			from = layer_write(kv, i, slot0, n, gap.first, from);
 		keep_windows(kv, slot0 + gap.first);

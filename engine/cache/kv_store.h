@@ -42,10 +42,10 @@ struct kv_store {
 	/* set to nonzero when a page of the file could not be read (mapped.h); NULL without a file */
 	atomic_int *lost;
 	uint64_t *at;           /* [n_layer] file offset of a layer's keys; the layer's values follow */
-	uint64_t resident;      /* limit for the bytes of the file's planes that are in memory at a time */
+	uint64_t resident;      /* limit for the bytes of the file that are in memory at a time */
 	struct kv_ahead *ahead; /* reads the file's pages ahead of use; NULL without a file */
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
-	/* planes of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
+	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
 	int32_t written; /* slots written since kv_clear(), counted from slot 0 */
 	double *clock;   /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
@@ -62,8 +62,8 @@ struct kv_shape {
 	uint64_t resident;
 	/* with a file: how many selected entries per KV head are cached in memory; 0: none */
 	int32_t rows;
-	/* If full layers are in host memory: selected entries per KV head that the device caches, at least
-	 * kv_host_rows_least(). 0: all planes are on the device. */
+	/* If full layers are in host memory: how many selected entries per KV head the device caches, at least
+	 * kv_host_rows_least(). 0: keys and values are on the device. */
 	int32_t device_rows;
 	int32_t listed; /* with device_rows: maximum number of entries that a token selects */
 	/* 1: reserve no disk space, because another store's file will replace this store's before anything is
@@ -85,13 +85,13 @@ uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 /* Bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
-/* Return the minimum memory in bytes for planes in a file: the bytes of one layer in use. */
+/* Return the minimum memory in bytes if keys and values are in a file: the bytes of the one layer in use. */
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
             struct err *);
 void kv_release(struct kv_store *);
-/* Exchange the planes of two stores of the same model and type. The memory limit `resident` and the caches of
- * selected entries (rows, host) are not exchanged; the caches are emptied. */
+/* Exchange the keys and values of two stores of the same model and type. The memory limit `resident` and the caches
+ * of selected entries (rows, host) are not exchanged; the caches are emptied. */
 void kv_swap(struct kv_store *, struct kv_store *);
 /* Copy the first n slots of `from` to an empty store of the same model, type and capacity. 0, or -1 without
  * memory. */
@@ -99,8 +99,8 @@ int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
 /* Make room for a step after n tokens, by dropping the oldest slots of the sliding-window layers. */
 void kv_slide(struct kv_store *, int32_t n);
-/* Copy the sliding windows at the end of the pinned prefix to kv->copy, if the planes still have them. All slots
- * before `pin` must be written. */
+/* Copy the sliding windows at the end of the pinned prefix to kv->copy, if these layers still have their entries. All
+ * slots before `pin` must be written. */
 void kv_keep_pinned(struct kv_store *);
 /* Roll back to the first n slots. Returns 1; or 0 if sliding-window layers lack entries that the next token would
  * read. */
@@ -179,10 +179,10 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 	return kv->place[layer] < 0 ? kv->base : 0;
 }
 
-/* ---- planes in a file (kv_disk.c); these functions do nothing if there is no file ---- */
+/* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
-/* Drop the pages of a layer's planes from memory, unless the layer stays in memory. Call it after every access to
- * the planes. */
+/* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call it after every
+ * access to these. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
@@ -242,14 +242,15 @@ int kv_ahead_wants(const struct kv_store *, int32_t layer);
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);
-/* Remember which slots a layer selected. Call it after the layer has attended to these parts. */
+/* Remember which slots a layer selected. Call it after the layer has attended to these parts (ranges or lists of
+ * slots). */
 void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 
 /* ---- entries as bytes ---- */
 
-/* Copy slots slot0 .. slot0 + n of all planes to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * kv_token_bytes() per token. Entries that a sliding-window layer lacks are bytes 0xff in the buffer, a NaN in
- * every type. */
+/* Copy slots slot0 .. slot0 + n of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
+ * kv_token_bytes() per token. Entries that a sliding-window layer lacks are bytes 0xff in the buffer, a NaN in every
+ * type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n, or if there is no such
@@ -259,8 +260,8 @@ int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
  * absent in sliding-window layers. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
- * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the n slots must
- * fit the planes. */
+ * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the layers must
+ * have room for n slots. */
 void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);

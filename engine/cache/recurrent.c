@@ -8,7 +8,7 @@
 
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
-/* Return the shape of part i of the states. 0 rows: the layer does not have this part. */
+/* Return the shape of tensor i of a layer's state. 0 rows: the layer does not have this tensor. */
 static struct tensor shape_of(const struct hparams *hp, int32_t i)
 {
 	int32_t layer = i / STATE_PARTS, cols = layer_conv(hp, layer);

@@ -37,7 +37,8 @@ struct state_copy {
 struct recurrent {
 	struct backend *be;
 	const struct hparams *hp; /* the model; NULL: no layer has a state */
-	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for parts that a layer does not have */
+	/* f32 [n_layer * STATE_PARTS], indexed by state_at(); no data for tensors that a layer's state does not
+	 * have */
 	struct tensor *now, *next;
 	int32_t at; /* tokens that `now` covers */
 	/* `next` has the states before the last step, which cover this many tokens; -1: `next` is not valid */

@@ -28,7 +28,7 @@ struct cascade {
 	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * moves]: moves of KV entries */
 	struct rope shift;  /* rotations of the keys that move */
 	int32_t *list;      /* `move` on the host */
-	int lost;           /* 1: moving entries failed half way, so the KV planes do not match the rings */
+	int lost;           /* 1: moving entries failed half way, so the KV cache does not match the rings */
 	struct slot_event *event;
 	size_t cap_event;
 };

@@ -30,7 +30,7 @@ static int point_before(const struct cascade *f, int32_t t)
 	return best;
 }
 
-/* Roll back to point i. No entry may have moved since. Returns the number of tokens at that point. */
+/* Roll back to rollback point i. No entry may have moved since. Returns the number of tokens at that point. */
 static int32_t back_to_point(struct cascade *f, int i)
 {
 	struct mass_point p = f->mass.point[i];

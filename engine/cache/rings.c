@@ -390,8 +390,8 @@ static int32_t shift_index(struct rings *r, int32_t s, int64_t number)
 	return r->rope_shift_from[s];
 }
 
-/* Apply the planned moves src[] to the bookkeeping; read all sources before writing any slot. List the moves for
- * the KV planes in changed[], from[] and rope_shift_at[]. */
+/* Apply the planned moves src[] to the bookkeeping; read all sources before writing any slot. List the moves in
+ * changed[], from[] and rope_shift_at[], so that the KV cache can repeat them. */
 static void apply_moves(struct rings *r)
 {
 	size_t heads = (size_t)r->heads;

@@ -97,8 +97,8 @@ struct selector_ops {
 	int (*steps_matter)(const struct selector *);
 
 	/* ---- for observers ---- */
-	/* List which of n_slots slots every decoded token will read until the next prefill, as parts without
-	 * queries. NULL: each token selects anew. */
+	/* List which of n_slots slots every decoded token will read until the next prefill, as ranges or lists
+	 * without queries. NULL: each token selects anew. */
 	int (*holds)(const struct selector *, int32_t layer, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 	/* Return the attention mass of each slot; NULL if the selector does not sum it in that layer. The function
 	 * pointer may be NULL, too. */
@@ -106,9 +106,9 @@ struct selector_ops {
 	/* Return a scan that estimates the attention scores of query q for n_slots slots, as precisely as the
 	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
-	/* If the layer may have made a new selection in the running step, list in part[] what the token would have
-	 * read by the selection before it. Returns the number of parts; 0: there is no new selection. NULL: the
-	 * selector never uses a selection for more than one token. */
+	/* If the layer may have made a new selection in the running step, list what the token would have read by the
+	 * selection before it, as ranges or lists of slots. Returns the number of these; 0: there is no new
+	 * selection. NULL: the selector never uses a selection for more than one token. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */
@@ -130,7 +130,8 @@ static inline int select_serves(const struct selector *s, int32_t layer)
 {
 	return !layer_window(s->kv->hp, layer);
 }
-/* List the first n_slots slots as one contiguous part: results are bit-identical to full attention. Returns 1. */
+/* List the first n_slots slots as one contiguous range, so that results are bit-identical to full attention. Returns
+ * 1. */
 int select_whole(const struct tensor *q, int32_t n_slots, struct attn_part part[SELECT_PARTS]);
 /* Return the bytes of `entries` KV entries (a mean, maybe a fraction) in all layers except sliding-window layers. */
 uint64_t select_entry_bytes(const struct selector *, double entries);

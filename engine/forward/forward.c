@@ -328,7 +328,7 @@ static void short_conv_run(struct forward *f, const struct layer *l, const struc
 	                     n);
 }
 
-/* From x to `delta`: queries, keys and values by the convolution, then the gated delta rule, norm and gate. */
+/* Compute `delta` from x: queries, keys and values by the convolution, then the gated delta rule, norm and gate. */
 static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;
@@ -368,7 +368,7 @@ static void delta_rule(struct forward *f, const struct layer *l, int32_t layer, 
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
 }
 
-/* From x to `delta`: the convolution, then the state space (Mamba-2), gate and norm. */
+/* Compute `delta` from x: the convolution, then the state space (Mamba-2), gate and norm. */
 static void state_space(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;

@@ -102,7 +102,7 @@ int gguf_join(struct gguf *, struct gguf *part, struct err *);
  * messages. */
 int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
-/* Parse the head and fill the other members (gguf_parse.c). Called by gguf.c only. */
+/* Parse header, metadata and tensor directory, and fill the other members (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
 /* Guess for an error message what p[0..n), which is not GGUF, is: "a zip archive ...". Return NULL if unknown
  * (gguf_foreign.c). */
@@ -113,11 +113,12 @@ uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
 int gguf_check_there(const struct gguf *, struct err *);
-/* Return the size of the head of a file that begins with p[0..n), for example while it is being downloaded
- * (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not valid GGUF. */
+/* Return the size of the head (everything before the tensor data) of a file that begins with p[0..n), for example
+ * while it is being downloaded (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not
+ * valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): the head, and some bytes after it
- * that error messages may quote. For a damaged head, its valid beginning counts as the head. */
+/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data,
+ * and some bytes that error messages may quote. If these records are damaged, only the valid ones count. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
 /* Free the physical memory of p[0..n); the next access reads the file again. Do nothing if p[0..n) is not in a
  * mapping of `gguf`, which is a struct gguf. */

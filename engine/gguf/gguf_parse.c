@@ -62,13 +62,13 @@ static int bad_field(struct parse *p, uint64_t off, const char *field, const cha
 }
 
 /* Return the number of bytes from offset `at` to the end of the file. The cursor cannot tell: its buffer has little
- * more than the head. */
+ * more than the beginning of the file, up to the tensors' data. */
 static uint64_t file_left(const struct parse *p, uint64_t at)
 {
 	return p->g->size - at;
 }
 
-/* Report a failed read. Either the file is cut off, or another program changed the head while it was copied. */
+/* Report a failed read. Either the file is cut off, or another program changed it while it was copied. */
 static int bad_end(struct parse *p)
 {
 	if (p->c.failed_need <= file_left(p, p->c.failed_at))

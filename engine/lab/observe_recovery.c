@@ -37,7 +37,8 @@ struct watched {
 struct observe_recovery {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	struct tensor out; /* f32 [chunk][n_head * head_dim]: result of attention with a probe, discarded */
+	/* f32 [chunk][n_head * head_dim]: result of attention that is computed only for a probe; discarded */
+	struct tensor out;
 	/* f32 [n_kv_head][ctx]: log of the probability, mean over the query heads that share a KV head */
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
@@ -210,7 +211,8 @@ static void add_recovered(struct observe_recovery *w, struct watched *one, int32
 
 /* ---- the observer ---- */
 
-/* Let the step's tokens attend to these parts once more, with a probe. The result in w->out is discarded. */
+/* Let the step's tokens attend to these parts (ranges or lists of slots) once more, with a probe, which records their
+ * attention. The result in w->out is discarded. */
 static void probed_attend(struct observe_recovery *w, const struct attention *a, const struct attn_part *part,
                           int32_t n_part, const struct attn_probe *probe)
 {
@@ -224,7 +226,8 @@ static void probed_attend(struct observe_recovery *w, const struct attention *a,
 	          a->st->n);
 }
 
-/* In a prefill, let the tokens attend to everything once more for each selector that has a probe. */
+/* In a prefill, let the tokens attend to everything once more for each selector that records their attention by a
+ * probe. */
 static void observe_read(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part all[SELECT_PARTS];

@@ -60,7 +60,8 @@ void token_attention_close(struct token_attention *t)
 	*t = (struct token_attention){ 0 };
 }
 
-/* Give the parts in t->met only the query of the last of n tokens. Parts with the same queries share one copy. */
+/* Give the parts in t->met (ranges or lists of slots) only the query of the last of n tokens. Parts with the same
+ * queries share one copy. */
 static void parts_of_last(struct token_attention *t, int32_t n)
 {
 	struct attn_part *part = t->met->part;

@@ -85,8 +85,8 @@ static void selection_note(struct observe_panel *p, const struct attention *a)
 	}
 }
 
-/* Return the probability on the slots of these parts, except randomly sampled slots. p->score has the logarithm of
- * each slot's probability. */
+/* Return the probability on the slots of these parts (ranges or lists of slots), except randomly sampled slots.
+ * p->score has the logarithm of each slot's probability. */
 static double share_of_head(struct observe_panel *p, int32_t head, int32_t n_slots, const struct attn_part *part,
                             int n_part)
 {

@@ -1,6 +1,6 @@
-/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass: while the
- * tokens of a step attend, the backend sums the attention that each slot gets; the slots with the largest sums are
- * selected. */
+/* engine/policies/select_mass.h (private to engine/policies/select_*.c) - selection by attention mass, which is the
+ * sum of the attention that a slot gets. While the tokens of a step attend, the backend adds it up; the slots with
+ * the largest sums are selected. */
 #ifndef WEIR_SELECT_MASS_H
 #define WEIR_SELECT_MASS_H
 
@@ -20,8 +20,8 @@ uint64_t step_mass_bytes(const struct hparams *, struct entry_count k, int32_t c
 int step_mass_init(struct step_mass *, const struct selector *, struct entry_count k, struct err *);
 /* Release everything, also after a failed step_mass_init(). */
 void step_mass_release(struct step_mass *, const struct selector *);
-/* Return a probe that sums the attention of the step's last `counted` tokens on the first `cols` slots that they read
- * in a layer. The layer's sums start at 0. */
+/* Return a probe (recorder of attention) that sums the attention of the step's last `counted` tokens on the first
+ * `cols` slots that they read in a layer. The layer's sums start at 0. */
 const struct attn_probe *step_mass_probe(struct step_mass *, const struct selector *, const struct step *,
                                          int32_t layer, int32_t counted, int32_t cols, enum reduce);
 /* Copy the first n sums of one KV head to the host. The result is valid until the next call. */

@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct refresh_params) <= POLICY_VALUES, "settings do not 
 struct refresh {
 	struct tensor score; /* f32 [n_kv_head][cap]: scores of a scan */
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
-	struct tensor first; /* f32 [1][n_kv_head * head_dim]: the query of each group's first head */
+	struct tensor first; /* f32 [1][n_kv_head * head_dim]: for each KV head the query of its first query head */
 	struct picks picks;
 	/* f32 [n_layer][head_dim]: query, averaged over the heads, that selected the set picks.slot[layer][0] or
 	 * [1] */
@@ -233,9 +233,9 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* List what a token reads in both cases: if the layer selects a new set, and if it does not. The backend compares the
- * queries and sets a flag, so that the host need not wait. Each scan, selection and part has a predicate on that
- * flag, so only those of one case run. */
+/* List what a token reads (ranges or lists of slots) for both cases: the layer selects a new set, or it keeps the old
+ * one. The backend compares the queries and sets a flag, so that the host need not wait for the result. Everything in
+ * the list depends on this flag (struct predicate), so only one of the cases is computed. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {

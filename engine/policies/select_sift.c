@@ -217,8 +217,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return an attn_part of the k best of n_slots entries. The backend selects them into c->slots during attention, by
- * the part's query. */
+/* Return a list of the k best of n_slots entries. The backend fills it in during attention: it selects them into
+ * c->slots by the query q. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {

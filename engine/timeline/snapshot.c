@@ -424,7 +424,7 @@ int timeline_head_save(struct timeline *tl, struct str *out, struct err *err)
 	return 0;
 }
 
-/* Return the bytes after the struct frame. If the head is damaged, return NULL with an error. */
+/* Return the bytes of a snapshot's head after its struct frame. If they are damaged, return NULL with an error. */
 static const uint8_t *head_open(const void *head, size_t n, struct err *err)
 {
 	const uint8_t *p = head;

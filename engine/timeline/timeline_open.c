@@ -76,8 +76,8 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 }
 
 /* Return how many rows of logits are computed at once: about HEAD_FLOATS values, so that logits do not need more
- * memory than activations. The number is a multiple of the matrix product's tile, and at least as many rows as a
- * VERIFY step has tokens. */
+ * memory than activations. It is a multiple of the number of rows that the matrix product computes at once, and at
+ * least the number of tokens in a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
 	int32_t rows = HEAD_FLOATS / hp->n_vocab / HEAD_TILE * HEAD_TILE;

@@ -72,7 +72,7 @@ void view_selected(struct view_work *);
  * Return the number of parts. If the policy selects once for all tokens until the next prefill, the parts are that
  * selection; else they are what the last generated token read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Copy a part's list of slots for one KV head to w->list. Return the number of slots; 0 = the stored list is too
+/* Copy a list of selected slots for one KV head to w->list. Return the number of slots; 0 = the stored list is too
  * short. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 

@@ -22,8 +22,8 @@
 
 #include "kernels/backend.h"
 
-/* SKETCH_PANEL: number of keys in a panel. SKETCH_GROUP: number of values whose products are summed as integers,
- * before the sum is converted to float. */
+/* SKETCH_PANEL: number of keys in a panel (keys side by side). SKETCH_GROUP: number of values whose products are
+ * summed as integers, before the sum is converted to float. */
 enum { SKETCH_PANEL = 16, SKETCH_GROUP = 64 };
 
 static inline int32_t sketch_groups(int32_t head_dim)
@@ -77,7 +77,7 @@ static inline float sketch_step(int32_t bits)
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;
 }
 
-/* Bytes of the sketch of one plane; 0 if the shape or bits are invalid */
+/* Bytes of the key sketch of one layer; 0 if the shape or bits are invalid. */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t blocks, bytes;

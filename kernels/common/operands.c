@@ -67,8 +67,8 @@ static int part_ok(const struct attn_part *p, const struct attn_args *a)
 	return t->data && t->type == DT_I32 && t->layout == PLAIN && t->rows >= a->n_kv_head && t->cols >= p->n_slots;
 }
 
-/* 1 if the call's parts are valid; *slots = the number of slots of all parts. The n tokens of the call are in the
- * last n slots of the last part. */
+/* 1 if the call's parts (ranges or lists of slots) are valid; *slots = the number of slots in all of them. The n
+ * tokens of the call are in the last n slots of the last part. */
 static int parts_ok(const struct attn_args *a, int32_t n, int32_t *slots)
 {
 	int64_t sum = 0;

@@ -34,7 +34,7 @@ int kv_plane_ok(const struct tensor *, int32_t n_kv_head, int32_t cap, int32_t h
 
 enum { PROBE_HEADS = 256 }; /* maximum number of heads that a probe reduces to one row */
 
-/* Check all arguments except `out`, the parts' queries and their predicates. *slots = the number of slots of all
+/* Check all arguments except `out` and the queries and predicates of part[]. *slots = the number of slots of all
  * parts. */
 int attn_check(struct backend *, const struct attn_args *, int32_t n, int32_t *slots);
 int read_blocks_check(struct backend *, const struct read_blocks_args *, int32_t n);
@@ -52,7 +52,7 @@ int key_sketch_check(struct backend *, const struct tensor *sketch, const struct
 /* Check the arguments that scans of keys and scans of pages have in common, except keys and q. n: scores per KV
  * head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
-/* Check a scan of keys: scan_check(), and the plane or key sketch that it reads. */
+/* Check a scan of keys: scan_check(), and the keys or the key sketch that it reads. */
 int key_scan_check(struct backend *, const struct scan_args *);
 int topk_check(struct backend *, const struct topk_args *);
 int kv_move_check(struct backend *, const struct tensor *plane, const struct kv_moves *);

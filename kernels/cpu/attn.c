@@ -54,8 +54,8 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Return the number of slots in a span of this part. A list of slots has spans of half the length: only one-token
- * calls have lists, and these calls have few tasks. */
+/* Return how many slots are computed together (a span). With a list of slots a span has half the length: only
+ * one-token calls have lists, and these calls have few tasks. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -66,8 +66,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Fill in q, limit and from of m for one tile, KV head and part: each query, and the range of the part's slots
- * that it sees. Return the number of queries. */
+/* Fill in q, limit and from of m for one tile (some tokens), KV head and part (range or list of slots): each query,
+ * and which of the part's slots it sees. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;
@@ -100,8 +100,8 @@ static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, i
 	       (size_t)(query % j->group);
 }
 
-/* Return a bit for each block of the span: 1 if the query reads the block. All bits are 1 if the call has no
- * blocks. */
+/* Return a bit for each block of the span (ATTN_SPAN slots): 1 if the query reads the block. All bits are 1 if the
+ * call has no blocks. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -113,7 +113,7 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Fill in t->blocks. The queries of t are the last t->n_q of the tile's n_q queries. For a probe, set the scores of
+/* Fill in t->blocks. The queries of t are the last t->n_q of n_q queries. If scores are kept (probe), set those of
  * keys in blocks that a query does not read to -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
@@ -129,8 +129,8 @@ static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, in
 				t->score[r][k - t->k0] = -INFINITY;
 }
 
-/* Compute one span of a part for those queries of the tile that see any of its slots. Return the first such query.
- * Limits (how many keys a query sees) ascend, so all later queries see the span, too. */
+/* Compute one span (ATTN_SPAN slots or fewer) for those queries of the tile that see any of its slots. Return the
+ * first such query. Limits (how many keys a query sees) ascend, so all later queries see the span, too. */
 static int32_t attn_span(const struct attn_job *j, int32_t part, int32_t span, int32_t tile, int32_t head,
                          const struct attn_mem *m, int32_t n_q, struct attn_state *st)
 {
@@ -215,8 +215,8 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* The first span initialises the states of all queries, also of those whose window begins
-			 * after it. */
+			/* The first span (range of slots) initialises the states of all queries, also of those whose
+			 * window begins after it. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -240,8 +240,8 @@ static void attn_empty(struct attn_state *st, int32_t n_q, int32_t dim)
 	}
 }
 
-/* Count one finished span of a unit (tile, KV head). The thread that finishes the last span merges the partial
- * states of all spans and writes the output. */
+/* Count one finished span (range of slots) of a unit (tile of tokens, KV head). The thread that finishes the last
+ * span merges the partial results of all spans and writes the output. */
 static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_mem *m)
 {
 	int32_t tile = unit / j->a->n_kv_head, head = unit % j->a->n_kv_head, n_q, before;
@@ -262,7 +262,8 @@ static void attn_span_done(const struct attn_job *j, int32_t unit, struct attn_m
 	}
 }
 
-/* Return the part that span *span of the call belongs to; *span becomes its index within the part. */
+/* Return the part to which span *span of the call belongs (a part is cut into spans of slots); *span becomes its
+ * index within the part. */
 static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 {
 	int32_t part = 0;
@@ -423,8 +424,8 @@ static int32_t count_spans(const struct attn_args *a)
 	return spans;
 }
 
-/* 1 if every slot in the lists is within its plane. Lists come from other operations; a wrong slot must not make
- * attention read outside of the plane. */
+/* 1 if every slot in the lists exists. Lists come from other operations; a wrong slot must not make attention read
+ * other memory. */
 static int lists_ok(const struct attn_args *a)
 {
 	for (int32_t i = 0; i < a->n_part; i++) {

@@ -37,8 +37,8 @@ struct attn_job {
 	struct attn_state *st; /* [tile][head][span][n_q] */
 	float *acc;            /* [tile][head][span][n_q][head_dim] */
 	_Atomic int32_t *left; /* [tile][head]: spans not yet finished */
-	/* Only with a probe, else NULL. score: scores of the columns (slots) from `first` on, [t1 -
-	 * t0][n_head][stride]; m and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
+	/* Only if the call measures attention (probe), else NULL. score: scores of the columns (slots) from `first`
+	 * on, [t1 - t0][n_head][stride]; m and l: maximum and sum of the softmax, [t1 - t0][n_head]. */
 	float *score, *m, *l;
 	size_t stride;
 	int32_t first; /* first column with a kept score, where a part begins */
@@ -64,13 +64,13 @@ void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Bytes of scratch of a thread for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
 int32_t attn_part_spans(const struct attn_part *);
-/* Allocate partial states for n jobs, so that each span can be a task. Return 1, or 0 if memory cannot be
- * allocated. */
+/* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1, or 0 if memory
+ * cannot be allocated. */
 int attn_split(struct attn_job *, int32_t n);
-/* Compute one span, as a task of the pool: task = index in [tile][KV head][span]. */
+/* Compute one span (range of slots), as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);
-/* Compute one span of one KV head for n jobs of one token each. All jobs read the same slots in this span, but later
- * jobs may read some more at its end. */
+/* Compute one span (range of slots) of one KV head for n jobs of one token each. All jobs read the same slots in this
+ * span, but later jobs may read some more at its end. */
 void attn_tokens_span(const struct attn_job *, int32_t n, int32_t head, int32_t span, int worker);
 /* Run n <= ATTN_EACH_MOST jobs of one token each, together with their selections of slots, in one run of the pool.
  * Return 0, or -1 when cancelled or out of memory. */

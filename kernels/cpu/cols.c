@@ -5,7 +5,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One plane of one column: the values q or the residuals lo. part: factor of its scale, 1 for q or 1 / 256 for lo. */
+/* The values q, or the residuals lo, of one column. part: factor on its scale, 1 for q or 1 / 256 for lo. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -28,7 +28,7 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Return the bits of the value that follows the scales in a tile, for half block h: d * sum for types with a
+/* Return the bits of what a tile (cols.h) stores after the scales, for half block h: d * sum for types with a
  * minimum, - offset * sum for types with an offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
@@ -41,7 +41,8 @@ INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t 
 	return bits;
 }
 
-/* Return the width of the narrowest tile that takes `left` columns, or of the widest tile if none does. */
+/* Return the width of the narrowest tile (group of columns) that takes `left` columns, or of the widest tile if none
+ * does. */
 static int tile_width(const uint8_t *widths, int32_t left)
 {
 	while (widths[1] && *widths < left)

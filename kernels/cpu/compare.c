@@ -1,5 +1,5 @@
-/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a
- * query (refresh). They ignore the cancel flag: they are short, and page bounds must always match their plane. */
+/* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a query
+ * (refresh). They ignore the cancel flag: they are short, and page bounds must always match their keys. */
 #include <math.h>
 #include <string.h>
 

@@ -85,8 +85,8 @@ void cpu_mem_free(struct cpu *c, void *p);
  * the error and return NULL. */
 float *cpu_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32_t cols, const char *op);
 
-/* Return the leaf functions that compute in host memory: those of a CPU backend, or for a device's backend those
- * of the best level. */
+/* Return the leaf functions that compute in host memory: those of a CPU backend, or for a device's backend those of
+ * the best instruction set. */
 const struct cpu_fns *cpu_host_fns(struct backend *);
 
 /* 1 if the predicate holds, or has no flag. */
@@ -95,8 +95,8 @@ static inline int predicate_holds(const struct predicate *w)
 	return !w->flag || ((const int32_t *)w->flag->data)[w->col] == w->is;
 }
 
-/* Convert n floats to a row of a plane, with the same bits for every instruction set. A block of q8_0 with NaN, or
- * with a magnitude above f16's largest value, becomes NaN. */
+/* Convert n floats to the type of a KV cache, with the same bits for every instruction set. A block of q8_0 with NaN,
+ * or with a magnitude above f16's largest value, becomes NaN. */
 void cpu_kv_row(const struct cpu_fns *, enum dtype, void *out, const float *x, int32_t n);
 
 /* A job on n independent rows. Each operation sets only the fields that it needs. */

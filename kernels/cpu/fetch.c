@@ -1,6 +1,6 @@
-/* kernels/cpu/fetch.c - fetch_rows and fetch_slots: copy KV entries from planes in host memory to smaller planes.
- * On the CPU all memory is host memory, so the copy gains nothing. It is the reference that device kernels are
- * compared with, bit by bit. All work runs on the calling thread; a prefetch is complete when the call returns. */
+/* kernels/cpu/fetch.c - fetch_rows and fetch_slots: copy KV entries from host memory to a smaller cache. On the CPU
+ * all memory is host memory, so the copy gains nothing. It is the reference that device kernels are compared with,
+ * bit by bit. All work runs on the calling thread; a prefetch is complete when the call returns. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
@@ -36,7 +36,7 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* List the missing slots as pairs; return their number. A slot outside of the plane gets row 0. */
+/* List the missing slots as pairs; return their number. A slot that does not exist gets row 0. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;

@@ -39,9 +39,9 @@ enum { ACT_WIDE_BELOW = 22875 };
 struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
-/* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m)
- * * v. A level may keep scores in another unit, such as exponents of 2: so only functions of the same level read m
- * and attn_tile.score. */
+/* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) *
+ * v. Some tables keep scores as exponents of 2 instead, so m and attn_tile.score may be read only by functions of the
+ * same table. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
@@ -115,18 +115,18 @@ struct cpu_fns {
 	const char *name; /* an entry of cpu_level_name */
 	int32_t panel;    /* rows per panel of packed weights */
 
-	/* Bytes of one packed panel, or 0 when this level keeps the type as plain rows. */
+	/* Bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
-	/* Pack rows[0..n_rows) (n_rows <= panel; plain, row_bytes apart) into one panel. */
+	/* Pack up to `panel` plain rows, row_bytes apart, into one panel (rows side by side). */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
 
 	/* 1: products with this weight type read quantised activations (act.q). 0: they read floats (act.x). */
 	int (*wants_q8)(enum dtype);
-	/* Quantise one row of a->x; cols is a multiple of 32. All levels give the same bits. */
+	/* Quantise one row of a->x; cols is a multiple of 32. The bits are the same for every instruction set. */
 	void (*quantize)(const struct act *a, int32_t row);
 
-	/* For cols_prepare(). format: how this level packs a weight type. widths: the numbers of columns that its
-	 * products take at a time, ascending, ended by 0. */
+	/* For cols_prepare(). format: how a weight type is packed. widths: the numbers of columns that products take
+	 * at a time, ascending, ended by 0. */
 	struct pack_format (*format)(enum dtype);
 	const uint8_t *widths;
 	/* Compute out[c * ldo + r], the dot product of row r of the weight with column c of the input, for all
@@ -148,8 +148,8 @@ struct cpu_fns {
 	float score_unit;                                      /* unit of the scores in struct attn_state */
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() in narrower arithmetic, for tokens of a prompt and planes that are not f32; NULL = use attn(). A
-	 * state may differ from that of attn(), but it also depends only on its own query and limit. */
+	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). A state
+	 * may differ from that of attn(), but it also depends only on its own query and limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -174,14 +174,15 @@ struct cpu_fns {
 	uint64_t (*multiply)(int32_t rounds);
 };
 
-/* Tables of all levels: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit ARM. A
- * processor may lack the instructions of any level but c; cpu_fns_best() finds the best level that it has. */
+/* One table for each instruction set: c for every processor, avx2 and avx512 for x86-64, neon and neon_dot for 64-bit
+ * ARM. A processor may lack the instructions of any table but c; cpu_fns_best() finds the best one that it can
+ * run. */
 extern const struct cpu_fns cpu_fns_c, cpu_fns_avx2, cpu_fns_avx512, cpu_fns_neon, cpu_fns_neon_dot;
-/* Names of the levels of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
+/* Names of the instruction sets of this kind of processor, the slowest first: c, avx2, avx512; on 64-bit ARM c, neon,
  * neon-dot. */
 enum { CPU_LEVELS = 3 };
 extern const char *const cpu_level_name[CPU_LEVELS];
-/* Return the table of the best level that this processor supports and WEIR_CPU does not hide. */
+/* Return the best table that this processor can run and the environment variable WEIR_CPU does not hide. */
 const struct cpu_fns *cpu_fns_best(void);
 
 /* backend_open() for "cpu" (cpu.c). */

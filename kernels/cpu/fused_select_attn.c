@@ -52,8 +52,8 @@ static void fused_task(void *arg, int at, int worker)
 	}
 }
 
-/* 1 if n > 1 and all jobs have the same parts and slots, except for the length of the last part. Spans without a
- * list of slots can then be computed for all jobs together. */
+/* 1 if n > 1 and all jobs read the same parts (ranges or lists of slots), except for the length of the last part.
+ * Parts without a list can then be computed for all jobs together. */
 static int spans_alike(const struct attn_job *j, int32_t n)
 {
 	for (int32_t t = 1; t < n; t++) {
@@ -93,8 +93,8 @@ static void task_add(struct fused_job *j, enum fused_kind kind, int32_t token, i
 	j->n_task++;
 }
 
-/* Add one task for each span of a part and head. A task computes the span for all tokens. Later tokens have more
- * slots, so the last spans may exist for these tokens only. */
+/* Add one task for each span (ATTN_SPAN slots) of a part and KV head. A task computes the span for all tokens. Later
+ * tokens have more slots, so the last spans may exist for these tokens only. */
 static void spans_together(struct fused_job *j, int32_t part, int32_t head)
 {
 	int32_t most = TILE_QUERIES / j->attn->group, at = first_span(j->attn->a, part), token = 0;

@@ -1,5 +1,5 @@
-/* kernels/cpu/key_sketch.c - key_sketch: centring, Hadamard transform and coding of keys (layout: key_sketch.h).
- * The cancel flag is ignored: the work is short, and a key sketch must always match its plane. */
+/* kernels/cpu/key_sketch.c - key_sketch: centring, Hadamard transform and coding of keys (layout: key_sketch.h). The
+ * cancel flag is ignored: the work is short, and a key sketch must always match its keys. */
 #include <math.h>
 #include <string.h>
 

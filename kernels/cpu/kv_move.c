@@ -1,6 +1,6 @@
-/* kernels/cpu/kv_move.c - kv_move: copies KV entries of a plane to other slots of this plane and rotates keys by a
- * RoPE shift. All sources are read into a buffer before any slot is written. The cancel flag is ignored: a cache
- * must never be left half moved. */
+/* kernels/cpu/kv_move.c - kv_move: copies a layer's keys or values to other slots, and rotates keys by a RoPE shift.
+ * All sources are read into a buffer before any slot is written. The cancel flag is ignored: a cache must never be
+ * left half moved. */
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"

@@ -137,8 +137,8 @@ INLINE uint16x4_t halves_part(const void *p, int32_t n)
 	return vld1_u16(part);
 }
 
-/* Load values j .. j + 3 of a row of a plane as floats. The row has n values from j on; lanes after these are zero.
- * Rows of q8_0 are whole blocks. */
+/* Load values j .. j + 3 of a key or value vector as floats. There are n values from j on; lanes after these are
+ * zero. q8_0 vectors are whole blocks. */
 INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	const void *at = row + 2 * (size_t)j;

@@ -91,8 +91,8 @@ INLINE vec8 vec8_add8(vec8 a, vec8 b)
 	return _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
 }
 
-/* Load values j .. j + 7 of a row of a plane as floats. The row has n values from j on; lanes after these are zero.
- * Rows of q8_0 are whole blocks. */
+/* Load values j .. j + 7 of a key or value vector as floats. There are n values from j on; lanes after these are
+ * zero. q8_0 vectors are whole blocks. */
 INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 {
 	uint16_t part[8] = { 0 };
@@ -304,7 +304,7 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 }
 
 /* Sums of products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes, four per lane. dots_sum()
- * returns the sums. Call it after at most DOTS_MOST units of the key sketch. */
+ * returns the sums. Call it after at most DOTS_MOST units (64 bytes) of the key sketch. */
 struct dots {
 	vec_int sum;
 };

@@ -8,13 +8,13 @@
 
 enum {
 	MAX_PARTS = 8, /* products of one run of the pool */
-	/* floats of a tile, the results of one leaf call; two tiles (matmul_glu) take half of a small L2 cache */
+	/* floats of the results of one leaf call (a tile); two tiles (matmul_glu) take half of a small L2 cache */
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
 	RUN_PANELS =
-		/* minimum number of panels of a task with many columns; with fewer panels, preparing the columns
-		 * would take too long */
+		/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer
+		 * panels, preparing the columns would take too long */
 	16,
 	/* bytes of weights * columns per task, below which another thread costs more than it saves */
 	TASK_BYTES = 24 << 10,
@@ -198,8 +198,8 @@ static void part_task(struct task *t, const struct part *part, int32_t p, int32_
 	}
 }
 
-/* Compute one tile of columns for a range of panels. Consecutive tasks use the same panels with other columns, so
- * the panels are in the caches. */
+/* Compute some columns (a tile) for a range of weight panels. Consecutive tasks use the same panels with other
+ * columns, so the panels are in the caches. */
 static void product_task(void *arg, int task, int worker)
 {
 	const struct product_job *j = arg;
@@ -264,7 +264,7 @@ static void product_run(struct product_job *j)
 	if (j->col_tiles > 1) {
 		int32_t enough = ceil_div(c->base.threads * 8, j->col_tiles);
 
-		/* A task is a range of panels times a tile of columns. The weights of a range fit the caches.
+		/* A task is a range of weight panels times some columns. The weights of a range fit the caches.
 		 * Ranges are smaller if there would be too few tasks to balance the threads. */
 		tasks = (int32_t)fmin(work / RUN_BYTES, j->panels / RUN_PANELS);
 		if (c->base.threads > 1 && tasks < enough)

@@ -239,7 +239,7 @@ int cpu_alloc_file(struct backend *be, struct tensor *t, int fd, uint64_t off)
 		munmap(base, n + page);
 		return -1;
 	}
-	/* Selected rows are spread over the plane: do not let the system read neighbouring pages. */
+	/* Selected slots are spread over the keys and values: do not let the system read neighbouring pages. */
 	madvise(base + page, n, MADV_RANDOM);
 	t->data = base + page;
 	h = (struct mem_head *)((char *)t->data - 64);

@@ -1,5 +1,5 @@
 /* kernels/cpu/pack.c - rearranges plain rows of quantised weights into panels (layout: pack.h). This runs once per
- * weight while a model is loaded and must keep up with the disk: bit planes are written four bytes at a time, with
+ * weight while a model is loaded and must keep up with the disk. So bits are written four bytes at a time, with
  * shifts of whole words instead of loops over bits. */
 #include "kernels/cpu/pack.h"
 #include "kernels/common/quant.h"
@@ -83,7 +83,8 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 	}
 }
 
-/* Write the bit planes of one row's block w. out: the row's lane in the block's first unit. */
+/* Write the 32 values w of one row's block to the planes of the panel (pack.h). out: the row's 4 bytes in the first
+ * unit of the block. */
 static void put_planes(struct pack_format f, uint8_t *out, size_t unit, const uint8_t w[32])
 {
 	uint32_t v[8];

@@ -27,8 +27,9 @@ struct probe_job {
 	int32_t heads;  /* heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
 	int32_t first;  /* index of the first such column among the kept scores */
-	int carry;      /* 1: this is the call's first tile and the probe has `from`, so the sums start from it */
-	float *spread;  /* [tokens][n_head] */
+	/* 1: this is the call's first tile (group of tokens) and the probe has `from`, so the sums start from it */
+	int carry;
+	float *spread; /* [tokens][n_head] */
 };
 
 /* Set the initial sums of a range of columns: from `from`, and 0 for the call's own tokens. */
@@ -171,8 +172,8 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Scores are kept from the beginning of a part on. Parts within `skip` need no scores, unless spread
-	 * counts them. */
+	/* Scores are kept from the beginning of a part (range or list of slots) on. Parts within `skip` need no
+	 * scores, unless spread counts them. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

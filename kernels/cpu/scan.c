@@ -1,6 +1,6 @@
 /* kernels/cpu/scan.c - key_scan: scores of all keys of a layer for one token.
  *
- * A scan reads every key of a plane, or of its key sketch, once per KV head, for all query heads that share this KV
+ * A scan reads every key, or its code in the key sketch, once per KV head, for all query heads that share this KV
  * head. A task computes the scores of some ranges of SCAN_RANGE keys and, for each range and query head, the maximum
  * and the sum of exponentials. The thread that finishes a KV head's last range merges maxima and sums in ascending
  * order and writes the head's row of the output. So the result does not depend on the threads. */

@@ -30,7 +30,7 @@ enum { LOOKUP_BYTES = SKETCH_GROUP / 16 * 2 * 4 * 16 };
 /* The scores of keys k0 .. k1 - 1 of one KV head for the n_q query heads that share it; k0 and ld are multiples of
  * 16. */
 struct scan_tile {
-	const void *keys; /* the first block of this KV head in a key sketch, or its slot 0 in a plane */
+	const void *keys; /* the first block of this KV head in a key sketch, or the key in its slot 0 */
 	enum dtype type;  /* element type of the plane */
 	int32_t bits, dim, n_q, k0, k1;
 	/* Only for a key sketch. hi, lo: the transformed queries as bytes, [n_q][SKETCH_GROUP * groups], zero past
@@ -47,7 +47,7 @@ struct scan_tile {
 	const uint8_t *table;
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
-	const float *unit; /* for a key sketch, [n_q]: factor from a dot product in floats to the unit of `score` */
+	const float *unit; /* for a key sketch, [n_q]: factor that turns a dot product with codes into a score */
 	float *score; /* output, [n_q][ld], column = key number; up to the next multiple of 16 keys may be written */
 	size_t ld;
 	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
@@ -89,7 +89,8 @@ static inline float block_level(int32_t level)
 struct select_fns {
 	/* Convert a row of a plane to floats. */
 	void (*row_to_f32)(enum dtype, float *out, const void *in, int32_t n);
-	/* Code the sixteen keys of a panel, x [SKETCH_PANEL][ld] (panel.h). y: scratch of the size of x. */
+	/* Code the sixteen keys x [SKETCH_PANEL][ld] for a panel of the key sketch (panel.h). y: scratch of the size
+	 * of x. */
 	void (*panel)(uint8_t *panel, float scale[SKETCH_PANEL], const float *x, size_t ld, const float *mean, float *y,
 	              int32_t dim, int32_t bits);
 	int looks_up; /* 1 = scan_sketch reads lookup tables for two bits */
@@ -202,8 +203,8 @@ struct scan_job {
  * the error set. */
 int scan_plan(struct backend *, const struct scan_args *, struct scan_job *);
 /* Prepare a scan of job->n rows at job->keys: allocate queries and working memory. The caller has checked the
- * operands. pages 0: a row is a key of a key sketch or, if tile.bits is 16, of a plane. pages 1: a row is the bounds
- * of a page, minima before maxima. Return 0, or -1 with the error set. */
+ * operands. pages 0: a row is a key (tile.bits 16) or its code in a key sketch. pages 1: a row is the bounds of a
+ * page, minima before maxima. Return 0, or -1 with the error set. */
 int scan_prepare(struct backend *, const struct scan_args *, struct scan_job *, int pages);
 /* Run all tasks. */
 void scan_run(struct backend *, const struct scan_args *, struct scan_job *);

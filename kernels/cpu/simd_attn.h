@@ -25,7 +25,7 @@ enum {
 	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries of a run that reads keys in place */
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
-	/* a tile with at most this many queries always reads keys in place; with more, converting a block saves
+	/* for at most this many queries keys are always read in place; for more, converting a block first saves
 	 * time */
 	FEWEST = 28,
 };
@@ -372,7 +372,7 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 }
 
 /* Arguments for a sum of values for some queries: acc = acc * fix + sum over keys of p * v. Rows of v are at off. If
- * `ahead` is not NULL, rows of that plane, 64 keys further on, are prefetched. */
+ * `ahead` (keys or values) is not NULL, its rows 64 keys further on are prefetched. */
 struct value_run {
 	const uint8_t *v, *ahead;
 	const size_t *off;
@@ -458,7 +458,8 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: 1 to FEW queries for each plane type, RUN queries for floats; head_dim 64 and any other ---- */
+/* ---- instances: 1 to FEW queries for each type of KV cache, RUN queries for floats; head_dim 64 and any other
+ * ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
@@ -585,8 +586,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* Offsets of the rows after this span are only prefetched. If the slots are a list, these rows are
-	 * unknown: the last offset is repeated, and the span's own first block is prefetched here. */
+	/* Offsets of the rows after these keys are only prefetched. If the slots are a list, the next rows are
+	 * unknown: the last offset is repeated, and the first block of these keys is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

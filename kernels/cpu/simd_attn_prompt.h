@@ -95,8 +95,8 @@ INLINE vec_int magic_bits(vec_int digits)
 	return ((150 - digits) << 23) | 0x400000;
 }
 
-/* Return the bits of a bound for the magnitudes of each row: for f16 and bf16 the largest value, for q8_0 the
- * largest scale. */
+/* Return, for each row, a number that bounds the magnitudes of its values: for f16 and bf16 the bits of the largest
+ * value, for q8_0 the bits of the largest scale. */
 INLINE vec_int rows_top(enum dtype type, const uint8_t *plane, const size_t *off, int32_t dim)
 {
 	int32_t top[LANES];
@@ -388,8 +388,8 @@ RUN_FNS(7) RUN_FNS(8)
 
 	/* ---- weights ---- */
 
-	/* Turn the integer products of query r into exponents of 2: apply softcap, bias and limits, and store
-	 * scores for a probe. k0: the block's first key. */
+	/* Turn the integer products of query r into exponents of 2: apply softcap, bias and limits. If scores are to
+	 * be kept, store them. k0: the block's first key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
 {

@@ -62,8 +62,8 @@ static void panel_pack(enum dtype type, void *panel, const void *rows, size_t ro
 	cpu_pack(type, PANEL, SIGNED ? 0 : 0x80, panel, rows, row_bytes, n_rows, cols);
 }
 
-/* Compute the scales dw and minima mw of a panel's rows in block b of a group; two of each if the type has scales per
- * half block. A half float times a small integer is exact in f32. */
+/* Compute the scales dw and minima mw of a panel's rows in block b of a group of blocks; two of each if the type has
+ * scales per half block. A half float times a small integer is exact in f32. */
 INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *head, const uint8_t *sub, int32_t b,
                          panel_vec dw[2], panel_vec mw[2])
 {
@@ -140,7 +140,8 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *pane
 	UNROLL for (int c = 0; c < tile; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* Add to the sums of residuals, lo[PANEL * u->col[c] ..]: block u->block of the panel times column c of unit u. */
+/* For residuals arranged as a unit u (cols.h): add block u->block of the panel times column c of u to lo[PANEL *
+ * u->col[c] ..]. */
 INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
                        float *lo)
 {

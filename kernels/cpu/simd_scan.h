@@ -1,11 +1,11 @@
-/* kernels/cpu/simd_scan.h (private to the SIMD code) - scores of keys, from a key sketch or from the rows of a plane;
+/* kernels/cpu/simd_scan.h (private to the SIMD code) - scores of keys, from a key sketch or from the keys themselves;
  * compiled once for each instruction set.
  *
  * Key sketch (key_sketch.h): a panel is sixteen keys, one per lane. A byte product multiplies four values of each of
  * LANES keys for one query head; codes are unpacked once for up to HEADS heads. AVX2 has no instruction that adds
  * four byte products. There, the products of two-bit codes are looked up in tables.
  *
- * Plane: rows are read in place, ROWS at a time, and summed across lanes at the end. */
+ * Keys themselves are read in place, ROWS at a time, and summed across lanes at the end. */
 #ifndef WEIR_CPU_SIMD_SCAN_H
 #define WEIR_CPU_SIMD_SCAN_H
 
@@ -154,8 +154,8 @@ INLINE const uint8_t *group_dots(int np, int nr, int bits, int wide, const struc
 	return unit;
 }
 
-/* Compute the scores of LANES keys in each of np panels. The keys are vector `part` of each panel; k is the first of
- * them in the first panel. */
+/* Compute the scores of LANES keys in each of np panels (16 keys side by side). The keys are vector `part` of each
+ * panel; k is the first of them in the first panel. */
 INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                       const uint8_t *scales, int part, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -192,8 +192,8 @@ INLINE void scan_some(int np, int nr, int bits, int wide, const struct scan_head
 }
 
 #ifdef LOOKS_UP
-/* Compute the scores of the panel at key k, and of the next panel if it begins before k1, from two-bit codes. One
- * lookup gives the contribution of two codes to a product, for all keys of LANES / 4 panels. */
+/* Compute the scores of the panel (16 keys) at key k, and of the next panel if it begins before k1, from two-bit
+ * codes. One lookup gives the contribution of two codes to a product, for all keys of LANES / 4 panels. */
 INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel, const uint8_t *scales, int32_t k,
                        int32_t k1, vec max[HEADS])
 {
@@ -259,7 +259,7 @@ INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel,
 }
 #endif
 
-/* Compute the scores of np panels from key k on, one vector of keys of each panel at a time. */
+/* Compute the scores of np panels (of 16 keys) from key k on, one vector of keys of each panel at a time. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                          const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
 {
