@@ -42,7 +42,7 @@ static int add_or_replace(struct chat *c, const struct doc *doc, struct err *e)
 	if (!d)
 		return conversation_add_document(&c->conv, doc, e);
 	if (same) {
-		/* The text is the same; only the file's time or its formatting has changed. */
+		/* The document's text is the same as before; only the file's time or its formatting has changed. */
 		origin_free(d->origin);
 		origin_copy(d->origin, &doc->origin);
 		d->told = 0;
@@ -111,7 +111,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* This document may have used up the room in the context, so that earlier documents are now searched, too. */
+	/* The new document may have used up the room in the context: then earlier documents are searched instead
+	 * of being read whole. */
 	if (!rc && !c->adding_several && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	doc_free(doc);

@@ -113,7 +113,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Give up: no token is prefilled, or the lengths of the tokens do not add up to the length of the text. */
+	/* Leave the text unmarked: no token of it is prefilled, or the lengths of the tokens do not add up to its
+	 * length. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;

@@ -101,7 +101,8 @@ static void regions_fill(struct cache_report *p, const struct timeline_stats *st
 		r->first = 0;
 		r->last = r->fill - 1;
 	}
-	/* Show the attention mass of the newest token. Before the first token, show the mass accumulated so far. */
+	/* Show the newest token's attention mass. Before the first token is generated, show the mass accumulated
+	 * so far. */
 	if (v->now_layers)
 		r->share = v->now[0];
 	else if (v->share[0] > 0)
@@ -223,8 +224,8 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	/* Tokens that at least one head keeps. If heads keep different tokens, there can be more of these than
-	 * slots. */
+	/* Number of tokens that at least one KV head keeps. It may exceed the number of slots, because heads may
+	 * keep different tokens. */
 	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;

@@ -45,7 +45,7 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* Refuse command lines that are meant as a command or a question: `weir benhc` is a mistyped command, `weir why is
+/* Refuse command lines whose first word was not meant as a file: `weir benhc` is a mistyped command, `weir why is
  * it so` a question without --prompt. 0 if the first word may be a file. */
 static int mistyped_command(const struct options *o, struct err *e)
 {

@@ -82,8 +82,8 @@ struct chat {
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
-	/* Progress of building the index. on: 1 = a transaction of the store is open. verb: the text for
-	 * progress(). */
+	/* Building the index of documents. on: 1 = it runs, and a transaction of the store is open. verb: what
+	 * progress() shows. */
 	struct {
 		int on;
 		double since, shown;
@@ -119,7 +119,7 @@ struct chat {
 		double shown, since;
 		uint64_t since_tokens, since_at;
 	} streaming;
-	/* How many documents replaced an older version of the same file since the last prefill. */
+	/* how many documents have replaced an older version of the same file since the last prefill */
 	size_t replaced;
 	/* 1 = files of a folder are being added: give one notice at the end instead of one a file */
 	int adding_several;

@@ -56,7 +56,7 @@ int library_known(struct chat *, const char *what, struct doc *out, struct err *
 /* Answer a question such as "Summarize this." by /summarize, if the documents are too long to be read whole. 1 =
  * done; 0 = the question asks for something else. */
 int summary_asked(struct chat *, const char *question, size_t n);
-/* After a question about a whole document, tell the user that /summarize exists. */
+/* Tell the user that /summarize exists, if the question is about a whole document. */
 void offer_summary(struct chat *, const char *question, size_t n);
 void summaries_free(struct chat *);
 

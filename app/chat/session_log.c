@@ -329,8 +329,8 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* Load the newest snapshot of the conversation. After a crash it may belong to an earlier message; later tokens
- * are then prefilled again. *behind: number of messages after it. Returns as snap_load(). */
+/* Load the newest snapshot of the conversation. After a crash it may be older than the last message; the later
+ * tokens are then prefilled. *behind: how many messages come after it. Returns what snap_load() returns. */
 static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -345,7 +345,7 @@ static int load_newest(struct session_log *r, struct conversation *conv, struct 
 	return rc;
 }
 
-/* Return the number of tokens that must be prefilled again before the next question. */
+/* Return how many tokens must be prefilled before the next question, after `restored` tokens were loaded. */
 static size_t left_to_read(struct conversation *conv, size_t restored)
 {
 	struct tokens all = { 0 };
@@ -410,7 +410,7 @@ int session_log_resume(struct session_log *r, struct conversation *conv, struct 
 	if (!r)
 		return 0;
 	session_log_attach(r, conv);
-	/* Without a session yet: the first question creates it and stores the documents. */
+	/* There is no session yet: the first question creates it and stores the documents. */
 	if (!r->session)
 		return 0;
 	if (session_get(r->store, r->session, &s, e) < 0)
@@ -461,7 +461,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	/* stop logging: emptying the conversation must not change the previous session */
+	/* emptying the conversation must not change the previous session, so stop storing changes */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);
@@ -480,7 +480,8 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The other session may be loaded in part. Detach from both sessions: the next question creates a new one. */
+	/* The other session may have been loaded only in part. Detach from both: the next question creates a new
+	 * session. */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	session_log_attach(r, conv);
@@ -504,7 +505,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* Set after which message a document was added, as the session has stored it. */
+/* Set after which message each document was added, as the session has stored it. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *conv = ud;

@@ -19,8 +19,8 @@ struct session_log {
 	double written_at;  /* time at which the growing answer was written last */
 	int32_t entries_at; /* tokens prefilled when KV entries were saved last */
 	int failed;         /* 1 = nothing is saved: the disk failed, or the session is read-only */
-	/* If another weir process writes this session: its pid, or -1 if the pid is unknown. The session is
-	 * read-only here then. Otherwise 0. */
+	/* pid of the weir process that writes this session, -1 = its pid is unknown; the session is then read-only
+	 * here. 0 = no other process writes it */
 	long read_only;
 };
 

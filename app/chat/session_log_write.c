@@ -219,7 +219,8 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After an undo: load the KV snapshot of the last answer that stays. It contains entries that were evicted since. */
+/* After an undo, load the KV snapshot of the last answer that stays. It has KV entries that were evicted from the
+ * cache since. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -272,7 +273,7 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* Undo loads an earlier snapshot if it needs one. If it did, load the snapshot of the restored turn again. */
+	/* Undo may have loaded an earlier snapshot. Then load the snapshot of the restored turn again. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -288,8 +289,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
-/* Result of a search for the messages that follow a message in the session's tree: ids of the questions, oldest
- * first, and a copy of the newest answer. */
+/* Messages that follow a given one in the session's tree: ids of the questions, oldest first, and a copy of the
+ * newest answer. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;

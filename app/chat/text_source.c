@@ -191,7 +191,7 @@ static void raw_convert(struct text_source *s)
 	}
 }
 
-/* Move the converted text to *out. Replace invalid bytes by U+FFFD, and line ends by \n. */
+/* Move the converted text to *out, with U+FFFD for invalid bytes and \n line ends. */
 static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* 1 if the answer so far was reasoning after all. Some servers leave out the opening mark, so only the closing
- * mark shows it. c->shown is then reduced to the text after that mark. */
+/* 1 if the answer so far has turned out to be reasoning: some servers leave out its opening mark, and the closing
+ * mark has just come. c->shown then has only the text after that mark. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
@@ -84,7 +84,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Return what has become of the question, as text for the user, after a turn was stopped before its answer began. */
+/* Describe for the user what became of the question after a turn was stopped before its answer began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -175,7 +175,8 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 
 enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 
-/* Show which earlier turns were added to the prompt again: '[recalled from turn 12: "first words..."]'. */
+/* Show which earlier turns the question has brought into the prompt again: '[recalled from turn 12: "first
+ * words..."]'. */
 static void show_recalled(struct chat *c)
 {
 	const struct recalls *list = recalls_of(&c->conv);

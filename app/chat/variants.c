@@ -183,7 +183,7 @@ void slash_variant(struct chat *c, char *arg)
 		err_set(&e, ERR_USAGE, "there are %zu variants of that turn", v.n);
 	} else if (q >= 0) {
 		to = n ? n - 1 : (long)v.now + step;
-		/* If no variant is shown now, go to the last one in either direction. */
+		/* If none of the variants is shown now, show the last one, whichever direction was asked for. */
 		if (!n && v.now == v.n)
 			to = (long)v.n - 1;
 		if (to < 0 || to >= (long)v.n)

@@ -161,7 +161,7 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* An evicting cache never fills, so limit the answer: a model that repeats itself would never stop. */
+	/* A cache that evicts never fills. So limit the answer: a model that repeats itself would never stop. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -225,7 +225,7 @@ static void local_measure(struct conversation *conv, struct turn *turn)
 	timeline_attention_read(conv->tl, &turn->read);
 	if (st.prefill_seconds > 0)
 		turn->prefill_tps = st.prefill_tokens / st.prefill_seconds;
-	/* The first token is sampled from the prompt's logits, so it costs no decode. */
+	/* Leave out the first token, which is sampled from the prompt's logits and costs no decode. */
 	if (st.decode_tokens > 1 && st.decode_seconds > 0)
 		turn->decode_tps = (st.decode_tokens - 1) / st.decode_seconds;
 	outgrown = st.rings.evicted + st.rings.evicted_in_part > 0;

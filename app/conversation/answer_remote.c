@@ -198,7 +198,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Return the index of the first message of the turn that follows the turn at `from`, or n_msg. */
+/* Return the index of the message at which the next turn after the one at `from` begins, or n_msg. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -216,7 +216,8 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Return an upper bound of the list's number of tokens: its bytes, because a token has at least one byte of text. */
+/* Return an upper bound of the number of tokens: the number of bytes, because a token has at least one byte of
+ * text. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -244,8 +245,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* The messages to send have n tokens. Leave out more of the oldest turns until about `most` tokens remain, or only
- * the last question. A turn's tokens are estimated from its bytes. */
+/* Leave out more of the oldest turns, until the messages have about `most` tokens instead of n, or only the last
+ * question is left. A turn's tokens are estimated from its bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -354,8 +355,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* Leave out half of the turns. If the server's error named its context size, request_fit() uses
-		 * it. */
+		/* Leave out half of the turns. If the server's error has named its context size, request_fit()
+		 * uses that instead. */
 		turns_leave_out(conv, 2, 1);
 		if (request_fit(conv, begun, 1, e) < 0)
 			return -1;
@@ -393,7 +394,8 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* A server may ignore the limit. Each piece of its stream has at least one token. */
+	/* A server may ignore the limit of tokens. Each piece of its stream has at least one token, so count
+	 * pieces. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -499,7 +501,8 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count only the documents and an empty question: if messages do not fit, old turns are left out. */
+		/* Count only the documents and an empty question, because old turns are left out if they do not
+		 * fit. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

@@ -8,7 +8,7 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* For a cache that evicts, `kept` lacks the last token until the next step. Before anything is evicted,
+	/* For a cache that evicts, `kept` counts the last token one step late. Before anything is evicted,
 	 * n_tokens is exact. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
@@ -22,7 +22,7 @@ int32_t conversation_cached_tokens(const struct conversation *conv, const struct
 
 	if (conv->n_msg)
 		return undone < cached ? cached - undone : 0;
-	/* Without messages, the conversation is only system prompt and documents, which are never evicted. */
+	/* Without messages, the conversation is only system prompt and documents, of which nothing is evicted. */
 	if (!conv->tl || !conv->prefix_known)
 		return 0;
 	had = timeline_tokens(conv->tl, &n);

@@ -65,7 +65,7 @@ void *companion_find(const struct conversation *, const char *name);
 
 /* ---- functions for companions ---- */
 
-/* Send an event to the observers. i: as enum conversation_event_what says. */
+/* Send an event to the observers. i: see enum conversation_event_what. */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
 /* Send EVENT_NOTICE to the observers: one sentence for the user. */
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -40,7 +40,9 @@ struct answer_source {
 	int found;    /* 1 = the search found it before the answer; 0 = only the answer's attention did */
 	double score; /* score of the search */
 	int sent;     /* 1 = the passage was in the prompt */
-	double share; /* share of the answer's attention on documents, 0 .. 1; < 0 = not known, or not comparable */
+	/* share of the answer's attention on documents that this source got, 0 .. 1; < 0 = not known or not
+	 * comparable */
+	double share;
 };
 struct answer_sources {
 	struct answer_source *at;
@@ -84,8 +86,8 @@ struct document {
 	struct document *before;   /* the version that this one replaced, kept until the next answer; NULL = none */
 	size_t replaced;           /* number of messages when that version was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
-	/* 1 = the text of a message that is still being read: questions search it, it is stored only with the
-	 * message */
+	/* 1 = the document is the text of a message that is still being read. Questions search it; it is stored
+	 * with the message */
 	int grows;
 	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
 };
@@ -102,7 +104,7 @@ struct turn {
 	enum answer_stop stop;
 	int answered; /* 1 = the prompt was prefilled and there is an answer, maybe an empty one */
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
-	/* cached tokens that had to be prefilled again, because rollback cannot restore evicted entries */
+	/* number of cached tokens that were prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
 	int outgrown; /* 1 = the cache evicted tokens for the first time */
 	int loop;     /* STOP_LOOP: period of the loop in tokens */
@@ -125,24 +127,25 @@ enum conversation_event_what {
 	EVENT_QUESTION,           /* the last message is a new question: an answer follows */
 	EVENT_QUESTION_WITHDRAWN, /* the new question was removed: its prompt was not prefilled */
 	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed: regenerate begins */
-	EVENT_ANSWER_BEGAN,       /* the last message is an answer: empty, or the text that /continue extends */
-	EVENT_ANSWER_GREW,        /* the answer has one more token */
-	EVENT_ANSWER_ENDED,       /* the answer is complete; turn: its figures */
-	EVENT_UNDONE,             /* messages at the end were undone; msg[0 .. n_msg) are left */
-	EVENT_REDONE,             /* undone messages were restored at the end */
-	EVENT_CLEARED,            /* all messages were removed */
-	EVENT_RETURNED,           /* message i, read from a stream, continues: the turns after it were removed */
-	EVENT_TEXT_GREW,          /* the last message, a growing one, has new text at byte i */
-	EVENT_DOCUMENT_ADDED,     /* document i, the last one, was added */
-	EVENT_DOCUMENT_DROPPED,   /* document i is about to be removed */
-	EVENT_DOCUMENT_PUT_BACK,  /* document i was restored at its old index, or replaced by another version */
-	EVENT_SETTINGS,           /* options, cache policy or system prompt changed */
-	EVENT_PREFILL_GREW,       /* a chunk was prefilled */
-	EVENT_PREFILL_ENDED,      /* a prefill was stopped, or ended without an answer to follow */
-	EVENT_NOTICE,             /* text: a sentence for the user */
-	EVENT_OPENING,            /* allocation of the KV cache: i = 1: begins; i = 0: ended or failed */
-	EVENT_RECALLED,           /* evicted turns were found for the question that is asked */
-	EVENT_SOURCES,            /* passages of documents were found for the question that is asked */
+	/* the last message is an answer, which is empty or has the text that /continue extends */
+	EVENT_ANSWER_BEGAN,
+	EVENT_ANSWER_GREW,       /* the answer has one more token */
+	EVENT_ANSWER_ENDED,      /* the answer is complete; turn: its figures */
+	EVENT_UNDONE,            /* messages at the end were undone; msg[0 .. n_msg) are left */
+	EVENT_REDONE,            /* undone messages were restored at the end */
+	EVENT_CLEARED,           /* all messages were removed */
+	EVENT_RETURNED,          /* message i, read from a stream, continues: the turns after it were removed */
+	EVENT_TEXT_GREW,         /* the last message, a growing one, has new text at byte i */
+	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
+	EVENT_DOCUMENT_DROPPED,  /* document i is about to be removed */
+	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
+	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
+	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
+	EVENT_PREFILL_ENDED,     /* a prefill was stopped, or ended without an answer to follow */
+	EVENT_NOTICE,            /* text: a sentence for the user */
+	EVENT_OPENING,           /* the KV cache is being allocated: i = 1: begins; i = 0: has ended or failed */
+	EVENT_RECALLED,          /* evicted turns were found for the question that is asked */
+	EVENT_SOURCES,           /* passages of documents were found for the question that is asked */
 };
 struct conversation_event {
 	enum conversation_event_what what;
@@ -160,8 +163,8 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Called before a prompt is prefilled, to load saved KV entries of *want into the timeline. The timeline
-	 * already has the entries of the first `same` tokens. */
+	/* Called before the prompt *want is prefilled, to load saved KV entries for it into the timeline, which
+	 * already has the entries of its first `same` tokens. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
 	/* Find the turn that followed the last message in an earlier run and was undone. Returns 1 if found (out =
 	 * question and answer, which the caller frees), 0 if there is none, or -1. */
@@ -224,8 +227,8 @@ struct conversation {
 	struct conversation_hooks hooks;
 };
 
-/* Open the model and a timeline for it, or connect to a server. observer: receives events from the start, as opening
- * emits notices; may be NULL. Returns 0, or -1 with nothing left open. */
+/* Open the model and a timeline for it, or connect to a server. observer: receives events, also those of opening;
+ * may be NULL. Returns 0, or -1 with nothing left open. */
 int conversation_open(struct conversation *, const struct options *, observer_fn *, void *ud, struct err *);
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
@@ -275,14 +278,14 @@ void document_place(const struct document *, size_t from, size_t to, struct docu
 size_t conversation_document_of(const struct conversation *, const char *path);
 /* Replace document i by a newer version. Returns 0, or -1 with no change if the new version does not fit. */
 int conversation_replace_document(struct conversation *, size_t i, const struct doc *, struct err *);
-/* Undo the replacement of a document, if no message has been added since. Returns 1 (the document's name is
- * appended), 0 if there is nothing to undo, or -1 if the old version does not fit. */
+/* Undo the replacement of a document, if no message has been added since. Returns 1 and appends the document's
+ * name; 0 if there is nothing to undo; -1 if the old version does not fit. */
 int conversation_undo_replaced(struct conversation *, struct str *name, struct err *);
-/* Undo adding the last document, if no message has been added since. Returns 1 (its name is appended), or 0 if there
+/* Undo adding the last document, if no message has been added since. Returns 1 and appends its name, or 0 if there
  * is nothing to undo. */
 int conversation_drop_last_document(struct conversation *, struct str *name);
-/* Remove document i to the redo stack and append its name to *name (may be NULL). The next turn recomputes the tokens
- * that followed the document. */
+/* Move document i to the redo stack and append its name to *name (may be NULL). The next turn recomputes the
+ * tokens that followed the document. */
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
 /* Free all documents, without an event. */
 void conversation_drop_documents(struct conversation *);
@@ -343,18 +346,19 @@ void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids, without an event. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns. Returns the number of turns undone. If a question was appended to a growing message (a text
- * read from a stream), only question and answer are removed; the next undo removes the text. */
+/* Undo the last n turns. Returns how many were undone. A question that was appended to a growing message (a text
+ * read from a stream) is removed with its answer, but the text stays; only the next undo removes it. */
 size_t conversation_undo(struct conversation *, size_t n);
-/* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run undid.
- * Returns 1 (for a document, its name is appended), 0 if there is nothing to redo, or -1. */
+/* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run has
+ * undone. Returns 1 (and appends a document's name), 0 if there is nothing to redo, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
-/* Return the number of cached tokens that belong to the conversation. Until the next question, the cache may also
- * have tokens of undone or cleared messages. */
+/* Return the number of cached tokens that belong to the conversation. The cache may also have tokens of undone or
+ * cleared messages, until the next question. */
 int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
 /* Empty the redo stack and free the versions of documents that were replaced. */
 void undo_forget(struct conversation *);
-/* Remove the messages from index `from` on, without an event or a redo. The next question updates the KV cache. */
+/* Remove the messages from index `from` on. No event is sent, and redo cannot restore them. The next question
+ * updates the KV cache. */
 void conversation_cut(struct conversation *, size_t from);
 /* Remove all messages and emit EVENT_CLEARED; documents are kept. conversation_empty: also removes the documents. */
 void conversation_clear(struct conversation *);
@@ -408,8 +412,8 @@ size_t reasoning_length(const char *text, size_t n);
  * the bytes up to the end of the closing mark, or 0 if there is none. A closing mark quoted in prose or code does not
  * count. whole: 1 = the text is complete. *seen: state between calls while the text grows, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* Find the first mark of the text: 1 = a closing mark; -1 = an opening mark, and a closing mark follows; 0 = the text
- * has no closing mark. */
+/* Look at the text's first mark. 1 = it is a closing mark; -1 = it is an opening mark, and a closing mark follows;
+ * 0 = the text has no closing mark. */
 int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */

@@ -9,8 +9,8 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), then `begun`, the answer to continue (may be NULL). Returns the index of
-	 * the answer's first token, or -1. Sets turn->answered and the prompt's figures in *turn. */
+	/* Prefill the prompt (all messages), then `begun`, the answer to continue (may be NULL). Sets
+	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* Generate the answer into the last message. ids: 1 = also store the sampled token ids; 0 = store only the
@@ -18,7 +18,7 @@ struct answerer {
 	 * turn->stop. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Called before read() and after generate(). In between, a signal stops the turn. */
+	/* begin is called before read(), end after generate(). In between, a signal stops the turn. */
 	void (*begin)(struct conversation *);
 	void (*end)(struct conversation *);
 	/* Set the speeds and counts of a finished turn. */
@@ -65,9 +65,10 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Set `place` (token and byte positions) of all documents and messages from conv->rendered. */
+/* Set the member `place` of all documents and messages: where their text is in conv->rendered, in tokens and
+ * bytes. */
 void place_all(struct conversation *);
-/* Return the number of tokens of document i in conv->rendered. If it is not rendered, tokenize its text alone. */
+/* Return how many tokens document i has in conv->rendered. If it is not rendered there, tokenize its text alone. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
 /* Make the timeline's sequence equal to the rendered conversation, by prefill of the tokens that are not cached.
  * reply_head: 1 = append the template's beginning of an answer. begun: first tokens of that answer, or NULL. Returns
@@ -91,7 +92,7 @@ void documents_choose(struct conversation *);
 /* Insert a copy of a dropped document at index i and emit EVENT_DOCUMENT_PUT_BACK. Returns 0, or -1 with no change if
  * the document does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Store *old, the version that document i has replaced, in document i, which then owns it. */
+/* Let document i own *old, the version that it has replaced, for a later undo. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
 /* Replace document i by *document, and move the old document to *old. Returns 0, or -1 with no change if the new one
  * does not fit. */
@@ -114,7 +115,7 @@ void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
 /* Return the number of tokens at the end of the cache that belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
-/* Note that the cache has no tokens of undone turns any more. Call after timeline_sync(). */
+/* Record that the cache no longer has tokens of undone turns. Call after timeline_sync(). */
 void undo_uncached(struct conversation *);
 /* Move the newer version of document i to the redo stack, after undo has put the older version back. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
@@ -125,8 +126,8 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
-	/* n: number of tokens added. run[p]: how many of the last tokens, without a gap, equal the token p
-	 * positions earlier. */
+	/* n: number of tokens added. run[p]: how many tokens at the answer's end each equal the token p positions
+	 * before. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no

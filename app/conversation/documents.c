@@ -71,8 +71,8 @@ static int docs_auto(const struct conversation *conv)
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Set d->whole as --docs says. "auto": 1 if the document fits with `room` tokens left free. Returns 0, or -1 if
- * --docs is "whole" and the document does not fit. */
+/* Decide by --docs whether document d is prefilled whole (d->whole). With "auto" it is if it fits with `room`
+ * tokens left free. Returns 0, or -1 if --docs is "whole" and the document does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = docs_auto(conv);
@@ -129,8 +129,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
-	/* With d, the documents added together may be too many for the context: then search all of them, also the
-	 * whole ones. */
+	/* With d, the documents that were added together may be too many for the context. Then search all of them,
+	 * also those that were read whole. */
 	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;
@@ -163,7 +163,7 @@ int document_put_back(struct conversation *conv, const struct document *d, size_
 {
 	struct document *last;
 
-	/* Append the document to check that it fits, then move it to index i. */
+	/* Append the document at the end, which checks that it fits, then move it to index i. */
 	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
 	last = &conv->doc[conv->n_doc++];
 	*last = *d;

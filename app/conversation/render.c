@@ -23,8 +23,8 @@ static int system_leads(const struct conversation *conv)
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Return the bytes of the system prompt and a separator, if the template has no system message: they are then put
- * before the first question. Otherwise 0. */
+/* Return the bytes that the system prompt and a separator take before the first question, if the template has no
+ * system message. Otherwise 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
@@ -45,8 +45,8 @@ static size_t unsent_reasoning(const struct conversation *conv, const struct mes
 	                                                                      : 0;
 }
 
-/* Append a message: its passages (of a question), then its text. first: 1 = before these, append the system prompt,
- * if the template has no system message, and the whole documents. */
+/* Append a message: for a question its passages, then its text. first: 1 = put the whole documents before it, and
+ * also the system prompt if the template has no system message. */
 static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -148,7 +148,8 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		m->place.byte -= cut; /* place counts from byte 0 of the text, but the reasoning is not rendered */
+		/* place is that of byte 0 of the text, which may begin with reasoning that is not rendered */
+		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
 }
@@ -214,8 +215,8 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* The engine reuses an earlier rendering only if one contiguous part differs. If both prefix and messages have
- * changed, first render the old messages with the new prefix. */
+/* The engine can reuse an earlier rendering only if one contiguous part differs. If both prefix and messages have
+ * changed, render twice: first the old messages with the new prefix. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };

@@ -96,7 +96,8 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to the same question are not independent, so the standard error is computed over questions. */
+	/* Answers to the same question are not independent, so count each question once, with the mean of its
+	 * answers. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }

@@ -23,7 +23,7 @@ static const char head[] = "{\"weir\":\"eval\",\"piece\":";
 
 /* ---- the file ---- */
 
-/* Order by the key's text. If a key occurs twice, the later line is the greater. */
+/* Compare two results by the text of their keys. If the keys are equal, the later line is the greater. */
 static int by_key(const void *a, const void *b)
 {
 	const struct finished *x = a, *y = b;
@@ -45,7 +45,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	x.result = jv_get(root, "result");
 	if (root.end != line + n || !x.key.p || *x.key.p != '{')
 		return -1;
-	/* The result must be the last member of the line, and a complete object. */
+	/* Accept the line only if the result is its last member, and a complete object. */
 	if (x.result.end != line + n - 1 || *x.result.p != '{' || x.result.end - x.result.p < 2 ||
 	    x.result.end[-1] != '}')
 		return -1;

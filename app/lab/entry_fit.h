@@ -31,8 +31,8 @@ struct entry_fit {
 
 /* Set every policy of the list to select `want` entries. -1 with ERR_USAGE if a policy has no such setting. */
 int entry_fit_begin(struct entry_fit *, struct policy_list *, int32_t want, struct err *);
-/* Improve the setting of policy i. read: mean number of entries that it read per token; all: mean number of entries
- * in the cache. Returns 1 if the setting was changed, 0 if it is the best, -1 on error. */
+/* Adapt the setting of policy i after a run. read: how many entries it read per token, on average; all: how many
+ * were in the cache. Returns 1 if the setting was changed, 0 if it cannot become better, -1 on error. */
 int entry_fit_next(struct entry_fit *, struct policy_list *, int i, double read, double all, struct err *);
 void entry_fit_free(struct entry_fit *);
 

@@ -28,8 +28,8 @@ int given_load(struct given *, const char *const *file, int n_file, struct err *
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* number of its prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build prompt i of m->set, as task_def.build does. The user's prompt is cut to units / (len - 1) of its bytes:
- * its beginning and its end are kept, as LongBench does. */
+/* Build prompt i of m->set; see task_def.build. The user's prompt is cut to units / (len - 1) of its bytes: its
+ * beginning and its end are kept, as LongBench does. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

@@ -25,7 +25,7 @@
 
 #include "app/options/options.h"
 
-/* The options of weir-lab: those of weir, and its own. Commands are passed a pointer to the first member, from which
+/* The options of weir-lab: those of weir, and its own. Commands get a pointer to the first member, struct options;
  * lab_of() returns the whole struct. */
 struct lab_options {
 	struct options o;

@@ -92,8 +92,9 @@ struct matrix {
 	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
 	uint8_t *grey;          /* [side][w]; 0 = the token was out of sight, or later */
 	float *p;               /* [tokens] shares of attention */
-	float *row;             /* [side] the largest share of each pixel; -1 = none of its tokens was in the cache */
-	double seen;            /* pairs of tokens in sight, of the current matrix */
+	/* [side] for each pixel of a row, the largest share of attention; -1 = none of its tokens was in the cache */
+	float *row;
+	double seen; /* pairs of tokens in sight, of the current matrix */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */

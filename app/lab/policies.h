@@ -6,8 +6,8 @@
 
 /* List the policies to compare: all given by --kv; else the one of environment or config file; else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
-/* Order the policies so that one timeline prefills least. A policy that drops KV entries comes first, because no
- * other policy can use its prefill. */
+/* Set the order in which one timeline runs the policies with the least prefill. Policies that drop KV entries come
+ * first, because no other policy can use their prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
 /* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens; 0
  * = it has no such setting. */

@@ -17,7 +17,7 @@
 /* The sums of one policy in one text. */
 struct score {
 	double nll, seconds; /* sums over all windows */
-	/* Bytes of the cache that a generated token reads at the end of a window, summed over the windows. */
+	/* bytes of the cache that a token generated at the end of a window reads, summed over the windows */
 	double read;
 	int windows;
 	uint64_t scored;

@@ -44,7 +44,8 @@ struct run {
 	struct progress progress;
 };
 
-/* One result of a window: of a policy, or of the queries. result: its JSON as stored; empty = not known yet. */
+/* One stored result of a window: that of a policy, or that of the window's queries. result: JSON; empty = not
+ * known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
@@ -110,7 +111,7 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Make the key of a window's result under policy k. k < 0: of the result about the window's queries. */
+/* Write the key under which a window's result is stored: of policy k, or for k < 0 of the window's queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -299,7 +300,7 @@ static int reads_what_was_asked(const struct run *run, int k)
 	return !run->fit.want || fabs(r->selected / (double)r->steps / run->fit.want - 1) <= 0.02;
 }
 
-/* Append the reason if policy k reads more or fewer entries than --entries. */
+/* If policy k reads more or fewer entries than --entries says, append the reason. */
 static void add_reason(const struct run *run, int k, struct str *s)
 {
 	const struct recovered *r = &run->sum[k];

@@ -18,11 +18,10 @@ void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str 
 int set_sums_sound(struct jv result, int32_t n_layer);
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
 void set_sums_free(struct set_sums *);
-/* Return the mean number of tokens between two selections, over the layers that use a selection for several tokens; 0
- * if no layer does. */
+/* Return the mean number of tokens between two selections, over all layers that reuse a selection; 0 if none does. */
 double set_sums_stride(const struct set_sums *, int32_t n_layer);
-/* Write two JSON members. "ages": the share of mass recovered, by the number of tokens since the selection; null = no
- * such token. "strides": for each layer, the tokens between two selections. */
+/* Write two JSON members. "ages": the recovered share of the mass, by the number of tokens since the selection;
+ * null = no such token. "strides": for each layer, the tokens between two selections. */
 void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */

@@ -349,7 +349,8 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. Word 1 is "...", which does not count. */
+	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. Word 1 is "...", a filler that is not asked
+	 * for. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);
@@ -388,13 +389,14 @@ static int build_qa(const struct questions *set, struct rng r, int32_t units, st
 	const struct question *q = &set->q[rng_below(&r, (uint32_t)set->n)];
 	int32_t n_all = (int32_t)set->doc.n, n = 0, *doc = xcalloc((size_t)n_all, sizeof *doc), *more, n_own;
 
-	/* First the question's own documents, beginning with those that the answer needs. Then other documents, in an
-	 * order that does not depend on how many fit. */
+	/* The question's own documents come first, those that the answer needs before the others. Then come other
+	 * documents, in an order that does not depend on how many fit. */
 	more = xcalloc((size_t)n_all, sizeof *more);
 	for (int32_t k = 0; k < n_all; k++)
 		more[k] = k;
 	list_shuffle(&r, more, n_all);
-	units += q->n_gold - 1; /* a unit is a document, but the first unit is all documents that the answer needs */
+	/* a unit is one document, except the first unit: all documents that the answer needs */
+	units += q->n_gold - 1;
 	for (; n < q->n_doc && n < units; n++)
 		doc[n] = q->doc[n];
 	n_own = n;

@@ -23,15 +23,15 @@ enum eval_metric {
 int text_has(const char *text, const char *needle);
 double score_all(const struct words *ref, const char *answer); /* share of the references that occur */
 double score_any(const struct words *ref, const char *answer); /* 1 if one of the references occurs */
-/* Compare the answer's first number with the reference, digit by digit. Returns equal digits / digits of the
- * reference. */
+/* Compare the answer's first number with the reference, digit by digit. Returns the share of the reference's
+ * digits that are equal. */
 double score_digits(const char *ref, const char *answer);
-/* Score a chain of keys "a-b", "b-c", ...: count the answer's first keys as long as each is in `keys` and begins with
- * the word that ends the key before. Returns the count / n. */
+/* Score a chain of keys "a-b", "b-c", ...: count the answer's keys up to the first one that is not in `keys` or
+ * does not begin with the word that ends the key before. Returns the count / n. */
 double score_chain(const struct words *keys, const char *answer, int n);
-/* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference that no earlier row
- * matched; case, punctuation and list marks are ignored. A last line without a line feed is not a row, because the
- * token limit may have cut it. */
+/* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference row that no
+ * earlier row matched; case, punctuation and list marks are ignored. A last line without a line feed does not
+ * count, because the token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
 size_t answer_rows(const char *answer); /* number of rows */
 /* Score by one of the metrics from METRIC_F1 on (metrics.c). classes: used only by METRIC_CLASS. */

@@ -69,7 +69,8 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		return err_set(e, ERR_USAGE,
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
-	/* Search for the largest number of units by doubling, because long prompts take time to build. */
+	/* Double the number of units as long as the prompt fits. Building one very long prompt at first would take
+	 * much time. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
@@ -362,7 +363,7 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 
 	for (int k = 0; run->depths && k < run->kvs.n; k++)
 		cell[k].swept = xcalloc((size_t)run->depths, sizeof *cell[k].swept);
-	/* If the task has more prompts than samples are wanted, take prompts at equal distances. */
+	/* If the task has more prompts than wanted samples, take prompts at equal distances. */
 	for (int32_t i = 0, n = samples_of(run, t); !rc && i < n; i++)
 		rc = run_sample(run, t, len, t->set ? (int32_t)((int64_t)i * given_count(t->set) / n) : i, cell, e);
 	return rc;
@@ -451,8 +452,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Prints a
- * message about tasks that are left out. */
+/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Tells
+ * the user which are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

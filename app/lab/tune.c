@@ -113,7 +113,7 @@ static struct mean difference(const struct tune *t, int a, int b)
 	return m;
 }
 
-/* Return the index of the recommended policy; *lowest: that of the policy with the lowest perplexity. */
+/* Return the index of the recommended policy. *lowest: index of the policy with the lowest perplexity. */
 static int best_of(const struct tune *t, int *lowest)
 {
 	int best;

@@ -85,8 +85,8 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* The logits of token i - 1 predict token i, so scoring begins one token earlier. Whole chunks (slices)
-	 * before that are only prefilled. */
+	/* The logits of token i - 1 predict token i, so scoring begins one token earlier. Chunks of the prefill
+	 * before that are not scored. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)

@@ -320,7 +320,7 @@ static void run_once(struct chat *c, const char *note)
 		chat_stream(c);
 	if (c->quit)
 		return;
-	/* Of the commands only /summarize works with -p. Other text with a slash is a question, because a script
+	/* With -p, of all commands only /summarize works. Other text with a slash is a question, because a script
 	 * may pass any text. */
 	if (is_summarize(c->o.prompt)) {
 		struct str text = { 0 };
@@ -347,7 +347,7 @@ static void run_interactive(struct chat *c, const char *note)
 		names[n] = d->name;
 	for (size_t i = 0; i < n_own && n + 1 < LEN(names); i++)
 		names[n++] = own[i];
-	/* Catch Ctrl-C from now on: pressed between an answer and the next prompt, it must not kill the program. */
+	/* Do not die of Ctrl-C from now on: the user may press it between an answer and the next prompt. */
 	signals_note(1);
 	prompt_open(c->o.color, names, file_names, c->o.private_talk);
 	if (!c->o.quiet) {

@@ -54,8 +54,8 @@ static int is_plain(const char *name)
 	return plain;
 }
 
-/* Remove the names that are not plain from readline's list. list[0] is the common prefix of the names after it, or
- * the only name. */
+/* Remove names with control or invisible characters from readline's list of completions. list[0] is the common
+ * prefix of the names after it, or the only name. */
 static int drop_others(char **list)
 {
 	size_t kept = 1;
@@ -150,7 +150,8 @@ static void read_key(void)
 	p.burst = waits > 1;
 }
 
-/* Ctrl-G: end the line, so that the user's editor can edit it. (In a history search, Ctrl-G ends the search.) */
+/* Ctrl-G: end the line, so that the user's editor can edit it. In a history search, Ctrl-G ends the search
+ * instead. */
 static int to_editor(int count, int key)
 {
 	(void)count, (void)key;
@@ -316,7 +317,7 @@ static enum line_got line_read(const char *prompt)
 	if (p.have_line) {
 		got = p.eof ? LINE_EOF : LINE_TEXT;
 	} else {
-		/* Ctrl-C clears a line that was not sent: add it to the history, so that Up restores it. */
+		/* Ctrl-C clears a line that was not sent. Add the line to the history, so that Up restores it. */
 		p.draft = got == LINE_INT && rl_end > 0;
 		if (p.draft)
 			history_keep(rl_line_buffer);
@@ -349,8 +350,8 @@ static int ends_with(const struct str *s, const char *end)
 	return s->n >= n && !memcmp(s->p + s->n - n, end, n);
 }
 
-/* Remove the marks of a message of several lines from its text so far. 0 = the message is complete; 1 = another
- * line follows; 2 = another line follows, and this one was only a mark. */
+/* Remove the marks that continue a message on the next line (""" or a backslash) from its text so far. 0 = the
+ * message is complete; 1 = another line follows; 2 = another line follows, and this line was only a mark. */
 static int goes_on(struct str *s, int *block)
 {
 	if (!*block && s->n >= 3 && !memcmp(s->p, BLOCK, 3)) {

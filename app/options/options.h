@@ -192,11 +192,12 @@ int option_set(struct options *, const struct option_def *, const char *where, c
  * which, unless --quiet; `where` begins that message. Returns the new text, owned by *o. */
 const char *policy_current(struct options *, const char *where, const char *text);
 /* Return which setting of the sampler the option is; SAMPLING_SETTINGS = none. Such an option also accepts "auto",
- * which means: not set by the user. */
+ * which means that the user has not set it. */
 enum sampling_setting option_sampling(const struct option_def *);
 /* Find the option of this name that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* Iterate over option_defs, and then over `more`, which may be NULL. d = NULL begins. NULL = the end. */
+/* Return the option after d, in option_defs and then in `more` (may be NULL). d NULL: the first option. NULL =
+ * there are no more. */
 const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
 /* Find an option by its name or letter, in option_defs and `more`; NULL = none. */
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
@@ -230,7 +231,7 @@ void options_help_commands(command_set, struct str *out);
 /* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* the commands that are still possible: the chat, until a word names another command */
+	/* the commands that the words so far allow; the chat, if no word names a command */
 	command_set commands;
 	const struct command_def *at; /* the command; NULL = its second word is missing */
 	const char *group;            /* the first word of a command, if its second word is still missing; else NULL */

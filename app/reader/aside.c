@@ -23,7 +23,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the entries to the file, or load them, PIECE tokens at a time. There is no memory for a whole copy. */
+/* Write the KV entries to the file, or load them, PIECE tokens at a time, because there is no memory for a whole
+ * copy. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };

@@ -47,7 +47,7 @@ int conversation_return(struct conversation *);
 /* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there
  * is none. */
 size_t text_cut(const char *p, size_t from, size_t n);
-/* Tokenize a text as if a letter preceded it, and append the tokens. Returns 0 or -1. */
+/* Tokenize a text as it would be tokenized behind a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
 
 /* ---- surprise (surprise.c) ---- */

@@ -34,7 +34,7 @@ struct growth *growth_of(const struct conversation *);
 
 /* ---- growing_message.c ---- */
 
-/* Copy *from to *to, except its total. *to keeps its own allocation. */
+/* Copy *from to *to, except the member total. *to keeps its own memory. */
 void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */

@@ -255,7 +255,8 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Read reasoning that is sent beside the content. Servers use three names for it; some send it under two of them. */
+/* Read reasoning that is sent in a separate member beside the content. Servers use three names for this member;
+ * some send it under two of them. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");

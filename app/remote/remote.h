@@ -79,7 +79,7 @@ struct remote_request {
 	size_t n_msg;
 	int extends;    /* 1 = the last message is the beginning of the answer */
 	int thought;    /* 1 = ask for an answer with reasoning (if info.think_switch) */
-	int no_thought; /* 1 = ask for an answer without reasoning, if info.think_switch */
+	int no_thought; /* 1 = ask for an answer without reasoning; used if info.think_switch is 1 */
 	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
 	unsigned said; /* settings that are sent: 1 << enum sampling_setting */
@@ -91,7 +91,7 @@ struct remote_request {
 	void *ud;
 };
 
-/* The server's figures of an answer that has ended or is ending; -1 = not reported. */
+/* The server's figures of an answer, once it has ended; -1 = not reported. */
 struct remote_usage {
 	int32_t prompt, cached, answer; /* tokens; cached: prompt tokens that the server did not recompute */
 	double prefill_tps, decode_tps;
@@ -109,14 +109,13 @@ int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct
 void remote_end(struct remote *);
 const struct remote_usage *remote_usage(const struct remote *);
 
-/* Return the tokens of a text, or of a conversation with the beginning of its answer. *exact: 1 = the server counted;
- * 0 = estimated from the bytes and from earlier prompts, because the server cannot count or the request failed. */
+/* Return the number of tokens of a text, or of a conversation with the beginning of its answer. *exact: 1 = the
+ * server counted; 0 = estimated from the bytes and earlier prompts, because the server cannot count or the request
+ * failed. */
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
-/* ---- server-sent events (events.c) ----
- *
- * The parsed events are the same however the stream is cut into calls. */
+/* ---- server-sent events (events.c): the parsed events do not depend on how the stream is cut into calls ---- */
 
 enum { SSE_LINE_MOST = 1 << 20, SSE_EVENT_MOST = 1 << 20 }; /* bytes */
 struct sse {

@@ -70,14 +70,14 @@ struct remote {
 /* Send JSON (NULL: a GET request) to base + path. Returns 0 as soon as the header of the answer is read, or -1. */
 int server_send(struct remote *, const struct str *base, const char *path, const struct str *json, struct http_reply *,
                 struct err *);
-/* Send as server_send(), and read the whole answer into *out, at most BODY_MOST bytes. *status: HTTP status. Returns
- * -1 if there is no answer. */
+/* Send JSON as server_send() does, and read the whole answer into *out, at most BODY_MOST bytes. *status: HTTP
+ * status. Returns -1 if there is no answer. */
 int server_get(struct remote *, const struct str *base, const char *path, const struct str *json, int *status,
                struct str *out, struct err *);
 /* Set *e to the message of an answer with an error status, taken from its JSON or else its HTML page. The server's
  * name is added, and the key is removed. Returns -1. */
 int server_refuses(struct remote *, int status, const struct chunk *, const struct str *page, struct err *);
-/* Set *e to the error that an answer has in its stream. Returns -1. */
+/* Set *e to the error that the server has reported inside a streamed answer. Returns -1. */
 int server_fault(struct remote *, const struct chunk *, struct err *);
 
 /* Do the work of remote_open() on a zeroed struct. After -1 it still has the members that are known. */

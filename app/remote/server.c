@@ -81,7 +81,7 @@ static struct jv ask_aside(struct remote *r, const char *path, const struct str 
 
 /* ---- what it refuses ---- */
 
-/* Append the server's text for an error message: on one line, without the key. */
+/* Append a text of the server to an error message: on one line, without the key. */
 static void quote_foreign(const struct remote *r, const struct str *text, struct str *out)
 {
 	const char *p = text->n ? text->p : "", *at;
@@ -136,8 +136,7 @@ static int may_be_proxy(const struct remote *r)
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
 }
 
-/* Return the end of the error message, which says what to do, or NULL. said: 1 = the server has explained the
- * error. */
+/* Return advice for the end of the error message, or NULL. said: 1 = the server itself has explained the error. */
 static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
@@ -238,7 +237,7 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Find the model in the list: 1 = found. *n: number of models in the list. */
+/* Look for the model in the server's list: 1 = found. *n: number of models in the list. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -338,8 +337,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ask Ollama for the context size, because Ollama truncates longer prompts without an error. It reports the size for
- * a loaded model; otherwise take num_ctx of the model's parameters, if it is there. */
+/* Ask Ollama for the context size, because Ollama truncates longer prompts without an error. For a loaded model it
+ * reports the size; otherwise num_ctx of the model's parameters is taken, if there is one. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };

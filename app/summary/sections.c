@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Set *out to the number of bytes, from byte `from` on, that have at most `tokens` tokens (usually more than 7/8 of
- * that number). Returns 0 or -1. */
+/* Set *out to a number of bytes, from byte `from` on, that have at most `tokens` tokens, and usually more than 7/8
+ * of them. Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -101,7 +101,7 @@ static int has_text(const struct summary_text *t, size_t from, size_t to)
 	return from < to;
 }
 
-/* Return the text of the heading that the first word after byte `from` is under, or NULL. */
+/* Return the text of the heading above the first word after byte `from`, or NULL. */
 static const char *heading_of(const struct summary_text *t, size_t from)
 {
 	size_t i;

@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 enum {
-	/* tokens of a section; choose_sizes() adapts them to the wanted length and the context */
+	/* tokens of a section; choose_sizes() changes it for the wanted length and the context */
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
@@ -40,9 +40,10 @@ struct maker {
 	 * allowed for reasoning */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead;       /* estimated number of prompts of the levels that follow */
-	double began, last; /* times of the first prompt and of the last answer, to estimate the time left */
-	size_t made;        /* prompts answered by the model */
+	size_t ahead; /* estimated number of prompts of the levels that follow */
+	/* times of the first prompt and of the last answer, from which the time left is estimated */
+	double began, last;
+	size_t made; /* prompts answered by the model */
 	struct summary *out;
 };
 
@@ -332,7 +333,7 @@ static void add_name(struct str *out, const char *name)
 	str_adds(out, "\"");
 }
 
-/* Append the beginning of the answer for a model without a chat template, which only continues text. */
+/* Append the beginning of the answer to a prompt for a model without a chat template, which only continues text. */
 static void add_end(const struct maker *m, struct str *prompt)
 {
 	if (!engine_info(m->engine)->template_name[0])
@@ -428,7 +429,7 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Return the words to ask for in each of n summaries of a level. Together they have twice the words of the whole
+/* Return the words to ask for in each of n summaries of a level. All together have twice the words of the whole
  * summary, and any two must fit one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {

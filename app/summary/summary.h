@@ -28,9 +28,10 @@ struct summary_text {
 };
 
 struct summary_progress {
-	int joining;        /* 1 = joining summaries; 0 = summarizing sections */
-	size_t part, parts; /* number of the current prompt of this level, from 1; prompts of this level */
-	double left;        /* estimated seconds left; < 0 = not known yet */
+	int joining; /* 1 = joining summaries; 0 = summarizing sections */
+	/* part: number of the current prompt of this level, from 1; parts: number of prompts of this level */
+	size_t part, parts;
+	double left; /* estimated seconds left; < 0 = not known yet */
 };
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
@@ -61,8 +62,8 @@ void summary_free(struct summary *);
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Remove the prompt's instruction, which small models repeat, from their answer. If the answer begins with it, the
- * text after it stays. If it comes later, the answer ends before it. Blanks at both ends are removed. */
+/* Small models repeat the prompt's instruction in their answer: remove it. If the answer begins with it, keep the
+ * text after it; if it comes later, keep the text before it. Blanks at both ends are removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */

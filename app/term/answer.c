@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct output *mid_line; /* the answer that has begun a line on the terminal and not ended it, or NULL */
+static struct output *mid_line; /* the answer whose last line on the terminal has not ended yet, or NULL */
 
 void output_init(struct output *out, int raw)
 {

@@ -190,8 +190,8 @@ int external_run(const char *command, size_t most, struct str *out, int *status,
 		return err_set(e, ERR_FAIL, "the command cannot be run: %s", strerror(errno));
 	plain_signals(&attr);
 	posix_spawnattr_getflags(&attr, &flags);
-	/* A separate process group: the terminal's Ctrl-C reaches only weir, which then kills the command and its
-	 * children. */
+	/* A process group of its own: Ctrl-C on the terminal reaches only weir, which then kills the command and
+	 * its children. */
 	posix_spawnattr_setpgroup(&attr, 0);
 	posix_spawnattr_setflags(&attr, (short)(flags | POSIX_SPAWN_SETPGROUP));
 	posix_spawn_file_actions_init(&files);
@@ -237,9 +237,9 @@ static int pipe_write(int fd, const char *text, size_t n)
 	return 0;
 }
 
-/* Wait at most a second for a clipboard helper to exit, then kill it, so that a hanging desktop cannot block the
- * screen. now: 1 = kill at once. Returns the exit status. (A helper that serves the clipboard does so in a child
- * process.) */
+/* Wait for a clipboard helper to exit, and kill it after a second, so that a hanging desktop cannot block the
+ * screen. now: 1 = kill it at once. Returns the exit status. (The helper leaves a child process that serves the
+ * clipboard.) */
 static int wait_a_second(pid_t pid, int now)
 {
 	int status;

@@ -42,7 +42,7 @@ void say_error(const struct err *e)
 {
 	struct str line = { 0 }, wrapped = { 0 };
 
-	/* An error without a text means that the reader of standard output has ended (`weir | head`): no message. */
+	/* An error without a text means that the reader of standard output is gone (`weir | head`): print nothing. */
 	if (e->code == ERR_FAIL && !e->msg[0])
 		return;
 	str_adds(&line, "weir: ");
@@ -70,8 +70,8 @@ void say_to(say_fn *fn, void *ud)
 	sink_ud = ud;
 }
 
-/* The last lines that say() wrote to standard error. A full screen that opens later covers them, and shows them
- * itself. No lock is needed: before a screen opens, only the main thread calls say(). */
+/* The last lines that say() wrote to standard error. If a full screen is opened later and covers them, it shows
+ * them itself. No lock is needed: before a screen opens, only the main thread calls say(). */
 enum { AGAIN_MOST = 20 };
 static struct {
 	char *line[AGAIN_MOST];

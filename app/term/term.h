@@ -76,7 +76,8 @@ enum cell_kind {
 struct listing_cell {
 	const char *key;   /* member of the JSON object; NULL: shown only as text */
 	const char *title; /* head of the column; NULL: written only as JSON */
-	/* in columns; negative: the text is not weir's own, and is filtered, cut and left-aligned (table_cell) */
+	/* columns; negative: the text may contain anything, so it is filtered and cut, and left-aligned
+	 * (table_cell) */
 	int width;
 	enum cell_kind kind;
 	const char *text;
@@ -117,8 +118,8 @@ void signals_watch(struct timeline *);
  * stopped work passes to signals_watch() is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
-/* Call with 1 before waiting for a key and with 0 after it. In between, window size changes and Ctrl-Z are
- * recorded, too. */
+/* Call with 1 before waiting for a key and with 0 after it. In between, also note changes of the window size and
+ * Ctrl-Z. */
 void signals_prompt(int waiting);
 /* Disable core files of this process and of programs that it starts, because its memory contains secrets. */
 void signals_leave_no_core(void);

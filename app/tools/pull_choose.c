@@ -24,7 +24,8 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Parse the number of a part: for "NAME-00002-of-00005" return 2 and set *of to 5. 0 = the model is one file. */
+/* Parse the number of a file of a split model: for "NAME-00002-of-00005" return 2 and set *of to 5. 0 = the model
+ * is one file. */
 static int part_of(const char *name, size_t n, int *of)
 {
 	int no, end = 0;

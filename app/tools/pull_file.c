@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Add the first `bytes` bytes of a file to the checksum. what: the verb for the progress line. */
+/* Add the first `bytes` bytes of a file to its checksum. what: the verb that the progress line shows. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -229,7 +229,7 @@ static void show_progress(struct fetched *f)
 	str_free(&s);
 }
 
-/* Check the header of the reply: it must be about the listed file, and begin at the requested byte. */
+/* Check the header of the reply: is it about the listed file, and does it begin at the requested byte? */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -288,7 +288,7 @@ static int on_bytes(const void *p, size_t n, void *ud, struct err *e)
 	sum_add(f->sum, p, n);
 	f->at += n;
 	show_progress(f);
-	/* A server that ignores byte ranges sends the whole file: stop at the limit. */
+	/* A server that ignores byte ranges sends the whole file: stop it at the limit. */
 	return f->at >= f->limit && f->limit < f->file->bytes ? -1 : 0;
 }
 

@@ -74,8 +74,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the access token. It is sent only encrypted, or to this machine. If that is impossible, a stored token is left
- * out, but HF_TOKEN, which the user has set, is an error. */
+/* Read the access token. It may be sent only encrypted, or to this machine. Otherwise a stored token is not used,
+ * and HF_TOKEN, which the user has set, is an error. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -301,8 +301,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* Make the address of a list's next page. It must be on the same server, but a mirror may pass on addresses of
- * huggingface.co: these are changed. */
+/* Make the address of a list's next page. It must be on the same server; addresses of huggingface.co, which a
+ * mirror passes on, are changed to the mirror's. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;

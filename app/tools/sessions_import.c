@@ -160,7 +160,8 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
-/* Append the data that the database keeps with a message: the context of a question, the sources of an answer. */
+/* Append the data that the database stores beside a message's text: the context of a question, or the sources of
+ * an answer. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };

@@ -235,7 +235,7 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	while (slash_at(n))
 		n++;
 	table = xcalloc(n + n_own + LEN(screen_slashes) + 1, sizeof *table);
-	/* Take the chat's order. The screen's own commands come before the rarely used ones. */
+	/* Keep the order of the chat's commands, and put the screen's own commands before the rarely used ones. */
 	for (size_t i = 0; i < n; i++) {
 		const struct slash *s = slash_at(i);
 		const struct screen_slash *own_of_screen = screen_find(s->name, strlen(s->name));

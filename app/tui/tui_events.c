@@ -69,8 +69,8 @@ static void handle_event(struct tui *t, const struct event *e)
 		t->answer_due = 1;
 		break;
 	case EV_STREAM:
-		/* An entry is laid out again whenever text is appended. Begin another one after STREAM_ENTRY bytes
-		 * to bound that work. */
+		/* Begin another entry after STREAM_ENTRY bytes, because an entry is laid out again whenever text
+		 * is appended. */
 		if (e->begins || !t->streams || t->streams > STREAM_ENTRY) {
 			if (t->streams)
 				ui_entry_end(t->ui, NULL);

@@ -57,7 +57,7 @@ struct tui {
 		int step, answers, documents, panel, before;
 		int64_t session;
 	} tour;
-	/* A copy to the clipboard. It has its own thread, because the desktop's program may hang. */
+	/* A copy to the clipboard runs in a thread of its own, because the desktop's program may hang. */
 	struct {
 		pthread_t thread;
 		int running;

@@ -22,7 +22,7 @@ static int is_due(const struct worker *w)
 	return at > 0 && at <= now_seconds();
 }
 
-/* Wait for a job, or until the time to carry out a postponed deletion. The caller holds the lock. */
+/* Wait for a job, or until it is time to delete a session for good. The caller holds the lock. */
 static void wait_for_work(struct worker *w)
 {
 	double at = chat_delete_next(w->c), left = at - now_seconds();
@@ -164,7 +164,7 @@ int worker_stop(struct worker *w)
 {
 	int dropped = 0;
 
-	/* The lock keeps the next job from starting, so exactly the running job is cancelled. */
+	/* The lock keeps the next job from starting, so that only the running job is cancelled. */
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; (w->job_end = p, *p);) {
 		struct job *job = *p;
@@ -223,7 +223,7 @@ int worker_status(struct worker *w, struct worker_status *s)
 	pthread_mutex_lock(&w->lock);
 	fresh = w->status_new;
 	*s = w->status;
-	/* The worker may not have started the newest job, so its last report is about an earlier one. Report
+	/* The last report is about an earlier job, because the worker may not have started the newest one. Report
 	 * "working" instead. */
 	if (w->waiting && !s->working) {
 		s->working = WORKER_BUSY;

@@ -140,7 +140,7 @@ static void send_source_lines(struct worker *w, const struct message *m)
 	str_free(&lines);
 }
 
-/* Post all sources again, because documents have changed and the positions of sources with them. */
+/* Post all sources again: documents have changed, and with them the positions of sources. */
 static void send_all_sources(struct worker *w)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -150,8 +150,8 @@ static void send_all_sources(struct worker *w)
 			send_sources(w, i - 1, &conv->msg[i].sources);
 }
 
-/* Post the first n messages. resting: 1 = no turn begins now; a note then says if the last answer is incomplete or
- * missing. */
+/* Post the first n messages. resting: 1 = no turn is about to begin, so a note says if the last answer is
+ * incomplete or missing. */
 static void send_messages(struct worker *w, size_t n, int resting)
 {
 	const struct conversation *conv = &w->c->conv;
@@ -209,7 +209,7 @@ static void post_returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* Record changes of the conversation for which there is no callback. The changed part is sent again later. */
+/* For changes of the conversation that have no callback: mark the changed part, which is sent later. */
 static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;
@@ -285,8 +285,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	struct worker *w = c->ud;
 	const struct conversation *conv = &c->conv;
 
-	/* No question: the last answer is generated again, so remove it. If the question was edited, the screen
-	 * still shows the old question: send all messages again. */
+	/* No question: the last answer is generated again, so remove it from the screen. If the question was
+	 * edited, send all messages again, because the screen still shows the old question. */
 	if (!question && conv->n_msg && conv->msg[conv->n_msg - 1].role == ROLE_ASSISTANT)
 		withdraw_answer(w);
 	else if (w->messages_stale || !question)

@@ -60,7 +60,8 @@ static struct job *take_small(struct worker *w)
 
 	pthread_mutex_lock(&w->lock);
 	for (struct job **p = &w->job; *p; p = &(*p)->next)
-		/* To delete or restore the session of a running answer, wait for the end of the answer. */
+		/* If the job deletes or restores the session of the running answer, it waits for the end of the
+		 * answer. */
 		if (worker_job_is_small((*p)->what) && !((*p)->what == JOB_DELETE && r && (*p)->id == r->session) &&
 		    !((*p)->what == JOB_UNDELETE && changes_conversation(w->c))) {
 			job = *p;
@@ -201,8 +202,8 @@ void worker_run_job(struct worker *w, struct job *job)
 		if (job->what == JOB_LINE) {
 			turn = job->text.n && (job->text.p[0] != '/' || job->text.p[1] == '/');
 			w->holding = !turn;
-			/* Show the command above its notices. Left and Right run /variant: do not show that,
-			 * because the answer says which variant it is. */
+			/* Show the command above its notices. But not /variant, which Left and Right run: the
+			 * answer itself says which variant it is. */
 			if (!turn && !is_variant(&job->text))
 				worker_post_text(w, EV_NOTICE, job->text.p, job->text.n);
 			chat_take(c, &job->text);

@@ -54,7 +54,7 @@ struct worker {
 	double reported, cache_reported, cache_every;
 	double reading_since; /* when the prefill began */
 	int64_t had;          /* tokens that were cached then */
-	/* length of the sequence so far during a prefill; -1 = no prefill runs */
+	/* tokens in the sequence so far, during a prefill; -1 = no prefill runs */
 	int32_t reading;
 	int open;                            /* 1 = a streamed text is being read */
 	double open_tps, open_left;          /* its speed in tokens a second; seconds left, < 0 = unknown */
