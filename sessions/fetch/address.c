@@ -120,7 +120,7 @@ int near_by_name(void)
 	return 0;
 }
 
-/* Compare the whole host: "127.0.0.1.example" begins like an address of this machine, but names another machine. */
+/* Compare the whole host, not its beginning: "127.0.0.1.example" names another machine. */
 int http_is_here(const char *url)
 {
 	struct in_addr v4;

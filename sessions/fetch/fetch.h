@@ -14,7 +14,8 @@ int doc_is_address(const char *path); /* 1 if path begins with "http://" or "htt
 struct http_reply {
 	int status;     /* 200, 404, ...; 0: no answer */
 	int64_t length; /* bytes of the body; -1 = unknown */
-	/* from Content-Range: offset of the body's first byte in the file; size of the file; -1: unknown */
+	/* from the header Content-Range: first: offset of the body's first byte in the file; total: size of the
+	 * file; -1: unknown */
 	int64_t first, total;
 	char type[128]; /* Content-Type as sent; "" = none */
 	/* number of Content-Encodings; more than 1 is refused, because nested compression can expand without limit */
@@ -22,7 +23,7 @@ struct http_reply {
 	int retry_after; /* seconds that the server asks to wait; 0 = none */
 	int broken;      /* 1: the call failed because of the connection; a retry may succeed */
 	int elsewhere;   /* 1: the answer comes from another server, to which a redirection led */
-	/* URL from a Link header (next page of a list) or a Location header (redirection); "" = none */
+	/* "" or a URL: the next page of a list (header Link), or the target of a redirection (header Location) */
 	char next[1024];
 	/* Headers of huggingface.co; "" or -1 if missing. code and message (X-Error-Code, X-Error-Message): why
 	 * the server refused. linked_sum and linked_size (X-Linked-Etag, X-Linked-Size): hexadecimal SHA-256 and

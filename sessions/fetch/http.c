@@ -48,7 +48,7 @@ static const char *value_of(const char *line, size_t n, const char *name)
 	                                                              : NULL;
 }
 
-/* Reset *r for a new answer. Keep linked_sum and linked_size, because only the redirecting answer contains them. */
+/* Reset *r for a new answer, except linked_sum and linked_size, which only the redirecting answer contains. */
 static void reply_begin(struct http_reply *r, int status)
 {
 	struct http_reply fresh = {
@@ -320,7 +320,8 @@ static int token_may_go(const struct http_request *q, const char *url)
 	return q->token && same_origin(q->url, url) && http_is_private(url);
 }
 
-/* Classify the host that answered. The result limits where it may redirect to. */
+/* Classify the host that has answered: this machine, its private network or the internet. It may not redirect to a
+ * nearer host. */
 static enum nearness nearness_of(const struct curl_lib *curl, CURL *c, const char *url)
 {
 	char *ip = NULL;

@@ -88,7 +88,7 @@ static const char *find_text(const char *p, size_t n, const char *what)
 	return NULL;
 }
 
-/* Parse the value after "charset" or "encoding": '=' and an encoding's name, quoted or not. */
+/* Parse what follows "charset" or "encoding": '=' and an encoding's name, quoted or not. */
 static const struct charset *charset_after(const char *p, const char *end)
 {
 	size_t n = 0;
@@ -142,8 +142,8 @@ void charset_load(void)
 	pthread_once(&once, load_all);
 }
 
-/* Convert a byte in Adobe's Symbol encoding to UTF-8. Pieces of large brackets have no text form and become
- * bullets. */
+/* Convert a byte in Adobe's Symbol encoding to UTF-8. The parts of which large brackets are drawn have no text
+ * form and become bullets. */
 const char *charset_symbol(unsigned char c)
 {
 	static const char *const low[] = {    /* from 0x20 on */

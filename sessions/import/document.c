@@ -28,8 +28,8 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* 1 if the bytes are UTF-8 although a single-byte encoding is declared, a common mistake.  Real text in such an
- * encoding is almost never valid UTF-8. */
+/* 1 if the bytes are UTF-8 although the page declares a single-byte encoding, a common mistake. Text that is
+ * really in such an encoding is almost never valid UTF-8. */
 static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
 {
 	size_t multibyte = 0;

@@ -51,7 +51,7 @@ struct docx {
 	int paragraphs;                       /* depth: text boxes nest paragraphs */
 	struct paragraph p, outer[BOXES_MAX]; /* outer: the enclosing paragraphs */
 	int last_was_item, last_was_kept;
-	/* While the text of notes is written: element name and id of the note to write. */
+	/* element name and id of the note whose text is being written */
 	const char *note_part;
 	long note_id;
 	int in_note;
@@ -203,7 +203,8 @@ static void write_text(struct docx *x, const char *s, size_t n)
 
 /* ---- formulas (OMML) ---- */
 
-/* Return the sign to write before this part of a formula ("/" before a denominator); NULL if it is not a part. */
+/* Return the sign to write before part `name` of a formula ("/" before a denominator); NULL if `name` is not a
+ * part. */
 static const char *part_sign(const char *name)
 {
 	static const char *const signs[][2] = {
@@ -316,7 +317,8 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 
 static void paragraph_start(struct docx *x)
 {
-	/* Text boxes nest paragraphs: keep the outer paragraph's state, and end its heading and line. */
+	/* A text box is inside a paragraph and has its own paragraphs: keep the outer paragraph's state, and end
+	 * its heading and line. */
 	if (x->paragraphs && x->paragraphs <= BOXES_MAX)
 		x->outer[x->paragraphs - 1] = x->p;
 	if (x->paragraphs++) {

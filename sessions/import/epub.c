@@ -240,8 +240,8 @@ static const struct item *item_of(const struct epub *b, const char *id)
 	return NULL;
 }
 
-/* Decode a chapter to valid UTF-8, from the encoding that its XML declaration names. Even iconv's result is
- * checked. */
+/* Decode a chapter to valid UTF-8, from the encoding that its XML declaration names. iconv's result is checked,
+ * too. */
 static void chapter_text(const struct zip_entry *z, struct str *out)
 {
 	const struct charset *c = charset_declared(z->p, z->n);

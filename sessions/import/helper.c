@@ -158,7 +158,7 @@ static int take_message(struct child *c)
 
 	if (got > 0 && c->message.n < STDERR_MAX)
 		str_add(&c->message, buf, (size_t)got);
-	/* The message may be cut between two reads and missed; pdftotext repeats it for each font. */
+	/* The message may be cut between two reads and be missed, but pdftotext repeats it for each font. */
 	c->no_tables |= got > 0 && memmem(buf, (size_t)got, "Missing language pack", 21) != NULL;
 	return got > 0 || (got < 0 && errno == EINTR);
 }
@@ -379,7 +379,7 @@ static int finish_pdf(struct child *c, const char *name, struct doc *d, struct e
 {
 	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
 
-	/* The child did not start pdftotext; its output is an error record. */
+	/* The child did not start pdftotext; its output says why. */
 	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == EXIT_NO_JAIL)
 		return finish_child(c, name, 0, d, e);
 	if (!complete && !c->n)

@@ -187,7 +187,7 @@ static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
 
 	if (h->whole)
 		return 0;
-	/* DocBook and Texinfo give their links to neighbouring pages these classes. */
+	/* DocBook and Texinfo give these classes to links to neighbouring pages, which are left out. */
 	for (size_t i = 0; i < LEN(classes); i++)
 		if (has_word(attribute(a, "class"), classes[i]))
 			return 1;
@@ -343,8 +343,8 @@ static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
 		return;
 	}
 	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
-		/* Wikipedia hides a formula's MathML because it shows the formula as a picture. Not counted as hidden
-		 * text. */
+		/* Wikipedia hides a formula's MathML because it shows the formula as a picture. This does not
+		 * count as hidden text. */
 		f->hides = !has_word(attribute(a, "class"), "mwe-math-mathml-a11y");
 		f->skips = 1;
 		h->hide += f->hides;

@@ -23,14 +23,15 @@ enum doc_type {
 	DOC_RTF,
 	DOC_TYPES
 };
-/* "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
+/* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 struct mark {
 	enum mark_kind kind;
-	int level;  /* headings: 1 to 6 */
-	size_t at;  /* offset of its first byte; a page or section ends at the next mark of its kind */
+	int level; /* headings: 1 to 6 */
+	/* offset of its first byte in the text; a page or section ends where the next page or section begins */
+	size_t at;
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
 	/* For marks_at(): for each kind of mark, how many marks there are up to this one. All 0: not computed. */
 	uint32_t last[MARK_KINDS];

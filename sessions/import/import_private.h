@@ -1,18 +1,18 @@
 /* sessions/import/import_private.h - declarations shared by the files of sessions/import.
  *
- *     import.c reads files, pipes and addresses; url.c http and https; list.c files of a folder or a pattern;
- *     type.c finds a document's format; document.c chooses its converter;
- *     charset.c encodings by name; guess.c guesses the encoding of a text;
- *     writer.c output of all converters: text in blocks, lines and table cells, with marks;
- *     html.c HTML and XHTML; html_rules.c classes that a style sheet hides;
- *     docx.c, docx_lists.c DOCX; odf.c, odf_*.c OpenDocument; epub.c EPUB; rtf.c, rtf_text.c RTF;
- *     zip.c unpacks archives; xml.c parses XML; list_labels.c labels of list items;
- *     pdf.c cleans the text that pdftotext prints; pdf_headings.c finds its headings;
- *     text.c plain text of any encoding; refuses binary files;
- *     marks.c marks: offsets of pages, headings and paragraphs;
- *     helper.c starts the jailed process; jailed.c its main function; jail.c confines it;
- *     model.c checks model files in the jail;
- *     stop.c lets the user stop an import; origin.c detects changes of a document's file.
+ *     import.c: reads files, pipes and addresses; url.c: http and https; list.c: files of a folder or a pattern;
+ *     type.c: finds a document's format; document.c: chooses its converter;
+ *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
+ *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
+ *     html.c: HTML and XHTML; html_rules.c: classes that a style sheet hides;
+ *     docx.c, docx_lists.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
+ *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
+ *     pdf.c: cleans the text that pdftotext prints; pdf_headings.c: finds its headings;
+ *     text.c: plain text of any encoding; refuses binary files;
+ *     marks.c: marks: offsets of pages, headings and paragraphs;
+ *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
+ *     model.c: checks model files in the jail;
+ *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
  *
  * What libxml2, libarchive or poppler parse is parsed in the jailed process only. */
 #ifndef WEIR_IMPORT_PRIVATE_H

@@ -218,7 +218,8 @@ static int set_root(enum jail_kind kind, const char *path)
 
 /* ---- Landlock ---- */
 
-/* Copied from linux/landlock.h, which is missing in kernel headers before Linux 5.13. Equal on all architectures. */
+/* Copied from linux/landlock.h, which kernel headers before Linux 5.13 lack. The numbers are equal on all
+ * architectures. */
 enum { SYS_CREATE_RULESET = 444, SYS_ADD_RULE = 445, SYS_RESTRICT_SELF = 446 };
 enum { RULESET_VERSION = 1, RULE_PATH = 1 };
 enum { FS_EXECUTE = 1, FS_READ_FILE = 4, FS_READ_DIR = 8 };
@@ -230,8 +231,8 @@ struct ruleset {
 	uint64_t fs, net, scoped;
 };
 
-/* Return the bits of all file access rights: 13 in version 1 of Landlock's ABI, one more each in versions 2, 3
- * and 5. */
+/* Return a bit mask of all file access rights. Version 1 of Landlock's ABI has 13, versions 2, 3 and 5 add one
+ * each. */
 static uint64_t all_rights(int abi)
 {
 	return (1ull << (abi >= 5 ? 16 : abi >= 3 ? 15 : abi >= 2 ? 14 : 13)) - 1;
@@ -336,8 +337,8 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
-/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which asks about an open file. A hijacked process could still
- * pass a path, which seccomp cannot inspect: then only the jail's own root hides other files. */
+/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which asks about an open file. seccomp cannot check that the
+ * path is empty, so hidden files also need the jail's own root directory. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);
@@ -388,7 +389,8 @@ static int add_rules(scmp_filter_ctx f, enum jail_kind kind)
 	}
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
 	rc |= seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
-	/* Opening to read fails with EACCES, which libraries tolerate. Opening to write ends the process. */
+	/* Opening a file for reading fails with EACCES, which libraries tolerate. Opening for writing ends the
+	 * process. */
 	if (kind == JAIL_MODEL)
 		no = SCMP_ACT_ALLOW; /* Landlock restricts which files */
 	rc |= seccomp_rule_add(f, no, SCMP_SYS(openat), 1, SCMP_A2(SCMP_CMP_MASKED_EQ, writing, 0));

@@ -116,7 +116,8 @@ static int convert(enum doc_type type)
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
 
-/* Read a model file. The parent only learns whether the file is good: it reports errors from its own reading. */
+/* Read a model file. The parent only learns whether the file is good: it reports errors from its own later
+ * reading. */
 static int read_model(const char *path)
 {
 	struct engine_options o = { .model_path = path, .inspect_only = 1 };
@@ -163,7 +164,7 @@ int doc_helper(int argc, char **argv)
 	model = argc > 3 && !strcmp(argv[2], helper_model_type);
 	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	/* Documents of these types contain text in several encodings, which is decoded in this process. */
+	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {

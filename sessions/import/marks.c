@@ -185,7 +185,7 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 
 /* ---- lines ---- */
 
-/* 1 if the user has stopped the import. Polls once per MiB of text; *asked is the offset of the last poll. */
+/* 1 if the user has stopped the import. Asks only once per MiB of text: *asked is the offset of the last time. */
 static int stopped_at(size_t at, size_t *asked)
 {
 	if (at - *asked < 1 << 20)
@@ -627,7 +627,8 @@ void doc_mark_paragraphs(struct doc *d)
 void doc_mark_again(struct doc *d)
 {
 	d->type = doc_type_of(d->name ? d->name : "", NULL, str_text(&d->text), d->text.n);
-	/* A stored text is plain text even if its name ends in ".pdf". */
+	/* The name tells the type of Markdown and source code. Any other text, such as that of a PDF, is plain
+	 * text by now. */
 	if (d->type != DOC_MARKDOWN && d->type != DOC_SOURCE)
 		d->type = DOC_TEXT;
 	doc_mark_text(d);

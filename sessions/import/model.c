@@ -14,8 +14,8 @@
 
 enum { LIST_MOST = 64 << 10 }; /* most bytes of the list; then it starts again, empty */
 
-/* Write the file's line in the list of good files. Files of a split model are never remembered: their line is
- * empty. */
+/* Write the line for the file that the list of good files would have. It is empty for a split model, which is
+ * never remembered. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;
@@ -42,8 +42,8 @@ static int is_listed(const char *list, const struct str *line)
 	return found;
 }
 
-/* Append with one write(), so that lines of two processes do not mix.  Failure is ignored: the file is checked
- * again next time. */
+/* Append with one write(), so that lines of two processes do not mix. An error is ignored: the file is then
+ * checked again next time. */
 static void add_to_list(const char *list, const struct str *line)
 {
 	struct stat st;

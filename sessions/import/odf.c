@@ -209,8 +209,8 @@ static int has_overlong_page(const struct doc *d, size_t end)
 	return 0;
 }
 
-/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only the
- * first page breaks, and a page count that agrees with them; so the length of pages is checked, too. */
+/* Delete the page marks if page breaks are missing. Programs that save before the layout is finished store only
+ * the first page breaks, and a page count that agrees with them. So overlong pages count as a sign, too. */
 static void check_pages(struct odf *x, const struct zip_entry *content, size_t end)
 {
 	static const struct xml_handler handler = { .start = meta_start };
@@ -232,8 +232,8 @@ static int want_odf_entry(const char *name)
 	       (n > sizeof object - 1 && !strcmp(name + n - (sizeof object - 1), object));
 }
 
-/* Find content and styles. A zip archive has a file for each; in a single XML file (.fodt) both are the whole
- * file. */
+/* Find content and styles of the document. A zip archive has a file for each. A single XML file (.fodt) contains
+ * both. */
 static int find_parts(struct odf *x, char *p, size_t n, struct zip_entry *content, struct zip_entry *styles,
                       struct err *e)
 {

@@ -6,7 +6,7 @@
 
 enum { ODF_DEPTH_MAX = 64, ODF_LISTS_MAX = 16 };
 
-/* An open list. style: NULL if it has none. first: 1 while the item has no paragraph. */
+/* An open list. style: NULL if it has none. first: 1 while the current item has no paragraph yet. */
 struct odf_list {
 	struct odf_list_style *style;
 	size_t counter;
@@ -70,7 +70,7 @@ void odf_blanks(struct odf *, long count);
 void odf_line_break(struct odf *);
 void odf_box_begin(struct odf *); /* begin a text box with its own paragraphs */
 void odf_box_end(struct odf *);
-/* write "[1]"; the note's text follows at the end of the document */
+/* write "[1]" where a note is referred to; the note's text follows at the end of the document */
 void odf_note_begin(struct odf *);
 void odf_note_body_begin(struct odf *);
 void odf_note_body_end(struct odf *);

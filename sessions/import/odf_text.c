@@ -148,8 +148,8 @@ void odf_paragraph_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-/* Write text whose white space is kept. XML allows any amount of white space for one blank; files write more blanks
- * as <text:s>. */
+/* Write text whose white space is kept. One blank may be any white space in the XML; further blanks are <text:s>
+ * elements. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {

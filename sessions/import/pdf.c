@@ -116,8 +116,8 @@ static int small_letter(const char *p, size_t n)
 	       (cp >= 0x430 && cp <= 0x45f);
 }
 
-/* Return the index of the k-th line with text from the top (bottom = 1: from the bottom) of a page; SIZE_MAX if
- * none. */
+/* Return the index of the page's k-th line that is not blank, from the top or (bottom = 1) from the bottom;
+ * SIZE_MAX if there is none. */
 static size_t edge_line(const struct pdf *f, const struct page *pg, int bottom, int k)
 {
 	for (size_t i = 0; i < pg->n_line; i++) {
@@ -183,8 +183,8 @@ static int by_shape(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Count the pages whose k-th line has the same shape (line_shape), among NEAR pages before and after page i. 0 for
- * lines with fewer than 4 letters. */
+/* Count the pages, among NEAR pages before and after page i, whose k-th line has the same text except for numbers
+ * (line_shape). 0 for lines with fewer than 4 letters. */
 static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, int k)
 {
 	uint64_t h = line_shape(f, l);
@@ -199,9 +199,9 @@ static size_t count_nearby(const struct pdf *f, size_t i, size_t l, int bottom, 
 	return count;
 }
 
-/* Find running heads and feet among the k-th lines of all pages, and set 1 in drop[]. A line is one if its shape
- * occurs on a fifth of the pages and on at least three; or on three pages of which two are nearby. Page numbers
- * are dropped if half of the pages have one in this line. */
+/* Find running heads and feet among the k-th lines of all pages, and set 1 in drop[]. Such a line has the same
+ * text, except for numbers, on a fifth of the pages and at least three; or on three pages, two of them nearby.
+ * Lines that are page numbers are dropped if half of the pages have one there. */
 static void drop_edge(struct pdf *f, int bottom, int k)
 {
 	struct seen *s = xcalloc(f->n_page + 1, sizeof *s), *at;
@@ -279,7 +279,8 @@ static int is_heading_number(const struct pdf *f, size_t l)
 	return heading_number_level(f->raw.p + f->line[l].at, f->line[l].n) > 1;
 }
 
-/* Drop running heads and feet, from the page's edge inwards. A line is kept if a line nearer to the edge is kept. */
+/* Drop running heads and feet, from the page's edge inwards. A line further inside is dropped only if all lines
+ * outside of it are; a heading's number between them is kept. */
 static void drop_heads_and_feet(struct pdf *f)
 {
 	if (f->n_page < 3)
@@ -309,7 +310,7 @@ static void drop_heads_and_feet(struct pdf *f)
 
 /* ---- words divided at the end of a line ---- */
 
-/* 1 if p[0..n) begins with a letter: ASCII, or from U+00C0 to U+1FFF, where only U+00D7 and U+00F7 are signs. */
+/* 1 if p[0..n) begins with a letter: ASCII, or U+00C0 to U+1FFF without the signs U+00D7 and U+00F7. */
 static int begins_with_letter(const char *p, size_t n)
 {
 	int32_t cp;
@@ -387,8 +388,8 @@ static void words_collect(struct words *w, const struct str *t)
 	qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
-/* Return the bytes of the hyphen at the end of line l if it divides a word that the next line continues; 0 if it does
- * not. *keep = 1 if the word is written with a hyphen anyway. */
+/* If line l ends with a hyphen that divides a word, return the hyphen's bytes; else 0. The next line continues the
+ * word. *keep = 1 if the word has a hyphen even when it is not divided. */
 static size_t dividing_hyphen(const struct pdf *f, const struct words *w, const struct pdf_line *l,
                               const struct pdf_line *next, int *keep)
 {

@@ -49,8 +49,8 @@ static size_t spread_title(const struct str *page, size_t at, size_t n, int *lev
 
 enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
 
-/* 1 if the line can be a further line of a title: its words begin with capitals or are short ("of"), and it does not
- * end like a sentence. */
+/* 1 if the line can continue a title: its words begin with capitals or are short ("of"), and it does not end like
+ * a sentence. */
 static int continues_title(const char *p, size_t n)
 {
 	static const char small[] = " a an and at by for from in into of on or the to with ";
@@ -73,8 +73,8 @@ static int continues_title(const char *p, size_t n)
 	return 1;
 }
 
-/* 1 if the line has no small letters. Such a title ends with its line, since tables list names in capitals line by
- * line. */
+/* 1 if the line has no small letters. A title in capitals ends with its line, since tables list names in capitals
+ * line by line. */
 static int in_capitals(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -83,7 +83,7 @@ static int in_capitals(const char *p, size_t n)
 	return 1;
 }
 
-/* Return the bytes of a heading of up to HEADING_LINES lines. n: bytes of its first line. */
+/* Return the bytes of a heading of up to HEADING_LINES lines, whose first line has n bytes. */
 static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 {
 	size_t end = at + n;

@@ -255,8 +255,8 @@ static const char *part_sign(const char *word)
 	return NULL;
 }
 
-/* Handle control words that begin a font table, a style table, a list item's number or bullet, a note or a part of
- * a formula. Returns 0 for other words. */
+/* Handle control words that begin a font or style table, a note, a part of a formula, or a list item's number or
+ * bullet. Returns 0 for other words. */
 static int destination_word(struct rtf *x, const char *word)
 {
 	if (x->g->to == RTF_NOWHERE)
@@ -336,7 +336,8 @@ static int paragraph_word(struct rtf *x, const char *word, long n)
 	return 1;
 }
 
-/* Handle control words that set properties of characters. on: the word has no number, or a number other than 0. */
+/* Handle control words that set properties of characters, such as \b and \b0. on: 0 for a word with the number 0,
+ * else 1. */
 static void character_word(struct rtf *x, const char *word, long n, int on)
 {
 	if (!strcmp(word, "f"))

@@ -71,7 +71,8 @@ static const char *zip_kind(const char *p, size_t n)
 {
 	static const char odt[] = "mimetypeapplication/vnd.oasis.opendocument";
 
-	/* OpenDocument: the first entry of the archive is not compressed, so its bytes are found at offset 30. */
+	/* OpenDocument: the archive's first entry is not compressed, so its content (the media type) is found at
+	 * offset 30. */
 	if (n >= 30 + sizeof odt - 1 && !memcmp(p + 30, odt, sizeof odt - 1))
 		return "is an OpenDocument formula, chart or database, not a text";
 	if (memmem(p, n, "[Content_Types].xml", 19))
@@ -123,13 +124,13 @@ static struct survey survey_bytes(const char *p, size_t n)
 	return s;
 }
 
-/* Return the encoding of a text with invalid UTF-8; NULL if it is UTF-8 with damage. */
+/* Return the encoding of a text that is not valid UTF-8; NULL if it is UTF-8 with damaged bytes. */
 static const struct charset *foreign_charset(const struct survey *s, const char *p, size_t n)
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Valid multi-byte UTF-8 rarely occurs by chance. If there is much of it, the text is UTF-8 and the bad bytes
-	 * are damage. */
+	/* Other encodings rarely look like multi-byte UTF-8. If there is much of that, the text is UTF-8 and the
+	 * bad bytes are damage. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
@@ -138,7 +139,7 @@ struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write the text as valid UTF-8 with \n line ends to `to`. With to = NULL nothing is written, only counted. */
+/* Write the text to `to`, as valid UTF-8 with \n line ends. to NULL: only count what would be changed. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -195,8 +196,8 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* Recognise UTF-16 without a byte order mark. All NUL bytes must be low bytes, or all high bytes. There must be a
- * blank or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
+/* Recognise UTF-16 without a byte order mark: all NUL bytes are low bytes, or all are high bytes; there is a blank
+ * or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;

@@ -79,8 +79,8 @@ static size_t utf16_to_ascii(const char *p, size_t n, char *out, size_t cap)
 	return k;
 }
 
-/* 1 if `kind`, the end of an OpenDocument media type, means a text, sheet, slides, a drawing or a template of
- * these. */
+/* 1 if `kind`, the end of an OpenDocument media type, is that of a text, a sheet, slides, a drawing, or a template
+ * of these. */
 static int is_odf_kind(const char *kind, size_t n)
 {
 	static const char *const kinds[] = { "text", "spreadsheet", "presentation", "graphics" };
@@ -114,15 +114,15 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                           ? p + 38 + sizeof odf_mime - 1
 	                           : NULL;
 
-	/* EPUB and OpenDocument: the archive's first entry is not compressed, so its bytes are found at offset 30. */
+	/* EPUB and OpenDocument: the archive's first entry is not compressed, so its content (the media type) is
+	 * found at offset 30. */
 	if (n >= 30 + sizeof epub - 1 && !memcmp(p + 30, epub, sizeof epub - 1))
 		return DOC_EPUB;
 	if (kind)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
 	if (memmem(p, n, "word/document", 13))
 		return DOC_DOCX;
-	/* Other archives: the entry with the media type is compressed or is not the first. Search for names of
-	 * entries. */
+	/* The entry with the media type is compressed or not the first, so search for the names of other entries. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;

@@ -16,7 +16,7 @@ void writer_gap(struct writer *w, enum gap gap)
 {
 	const struct table *t = w->tables > 0 && w->tables <= WRITER_TABLES ? &w->table[w->tables - 1] : NULL;
 
-	/* Between rows write line breaks only, even if the first cell begins with a block. */
+	/* Between rows write only line breaks, even if the first cell begins with a paragraph or heading. */
 	if (gap == GAP_BLOCK && t && t->n_cell && w->doc->text.n == t->row)
 		gap = GAP_LINE;
 	if (gap > w->gap)
@@ -69,8 +69,8 @@ static void begin_text(struct writer *w)
 	w->gap = GAP_NONE;
 }
 
-/* Return the bytes of the white space or invisible character at s; 0 if it is another. *space = 1 for white space,
- * no-break spaces included. */
+/* Return the bytes of the white space or invisible character at s; 0 if s begins with neither. *space = 1 for
+ * white space, also no-break spaces. */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
 	static const struct {

@@ -22,7 +22,8 @@ static int refuse_bomb(struct err *e)
 	               RATIO_MAX, TOTAL_BYTES_MAX >> 20);
 }
 
-/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. Both serve the limits. */
+/* Unpack an entry into *to. in: size of the archive; *all: bytes unpacked so far. Their ratio and *all are
+ * limited. */
 static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t *all, struct err *e)
 {
 	size_t cap = 0;

@@ -142,7 +142,8 @@ int snaps_fingerprint(struct snaps *s, const struct engine *engine, const struct
 		str_free(&entries);
 		return err_set(e, ERR_FAIL, "cannot hash what the model is: no memory");
 	}
-	/* Store the text. Ignore errors: a snapshot with an equal fingerprint can be loaded without it. */
+	/* Store the text of the fingerprint. Ignore errors: the text is only needed to explain why a snapshot
+	 * cannot be used. */
 	if (!snaps_writable(s, NULL) && text.n <= PART_BYTES &&
 	    !db_find(&s->db, NULL, &known, "SELECT 1 FROM identity WHERE fingerprint = ?", "b", out->all,
 	             sizeof out->all))

@@ -74,7 +74,7 @@ int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
 struct snap_state {
 	int64_t session, message;
 	uint64_t bytes; /* set: as snap_bytes() */
-	/* 1: the message has a snapshot, which can be loaded unless model or cache settings have changed */
+	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;
 };
 int snap_states(struct snaps *, struct snap_state *, size_t n, struct err *);

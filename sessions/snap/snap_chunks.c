@@ -41,7 +41,8 @@ void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const st
 	else
 		memset(text + at, 0, (size_t)n);
 	at += (size_t)n;
-	/* Fails only without memory. Abort: under a wrong key, the entries would later be loaded for other tokens. */
+	/* This fails only if memory is short. Abort then: under a wrong key, the entries would later be loaded for
+	 * other tokens. */
 	if (EVP_Digest(text, at, key, NULL, EVP_sha256(), NULL) != 1)
 		abort();
 }

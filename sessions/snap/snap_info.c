@@ -48,7 +48,7 @@ static int by_message(const void *a, const void *b)
 	return (x->message > y->message) - (x->message < y->message);
 }
 
-/* Return the index of the first entry of the sorted list that is not less than key; n if all are less. */
+/* Return the index of the first list entry that is not less than key; n if all are less. The list is sorted. */
 static size_t first_of(struct snap_state **list, size_t n, const struct snap_state *key,
                        int (*compare)(const void *, const void *))
 {

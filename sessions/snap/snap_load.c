@@ -158,7 +158,7 @@ struct found_head {
 	int64_t id, message, bytes, tail;
 	int32_t tokens;
 	uint8_t fingerprint[KEY_BYTES];
-	/* How well the snapshot fits this program. 3: its fingerprint is equal. 2: other kernels (CPU or GPU code)
+	/* How well the snapshot fits this program. 3: same fingerprint. 2: other kernels (CPU or GPU code)
 	 * computed its first KV entries, ours the newest. 1: other kernels computed the newest ones. 0: unusable. */
 	int fits;
 };
@@ -288,8 +288,8 @@ static void note_used(struct snaps *s, int64_t head)
 	s->n_used = i < s->n_used ? s->n_used : i + 1;
 }
 
-/* Handle a failed load. Returns -1 if memory is short or the load was cancelled. After any other error, puts the
- * reason in out->why and returns 0, because the caller can prefill instead. */
+/* Handle a failed load. Returns -1 if memory is short or the load was cancelled. Otherwise stores the reason in
+ * out->why and returns 0: the caller prefills instead. */
 static int load_failed(struct snaps *s, struct snap_loaded *out, struct err *why, struct err *e)
 {
 	if (why->code == ERR_FIT || why->code == ERR_CANCELLED) {

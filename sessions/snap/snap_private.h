@@ -1,9 +1,9 @@
 /* sessions/snap/snap_private.h - kv.db: declarations shared by the files of sessions/snap.
  *
- *     snaps.c opens kv.db, creates its schema, renames a useless file; snap_chunks.c keys of chunks, checksums;
- *     snap_head.c byte layout of a head; snap_save.c saves a timeline; snap_load.c loads a timeline;
- *     snap_budget.c keeps the budget, deletes, erases, checks; snap_info.c lists snapshots;
- *     fingerprint.c identifies models and settings.
+ *     snaps.c: opens kv.db, creates its schema, renames a useless file; snap_chunks.c: keys of chunks, checksums;
+ *     snap_head.c: byte layout of a head; snap_save.c: saves a timeline; snap_load.c: loads a timeline;
+ *     snap_budget.c: keeps the budget, deletes, erases, checks; snap_info.c: lists snapshots;
+ *     fingerprint.c: identifies models and settings.
  *
  * A chunk is the KV entries of 256 tokens; sessions that begin with the same tokens share chunks. A head is the
  * record of a timeline at one message: tokens, state, and the tail (KV entries after the last whole chunk). Table
@@ -124,7 +124,7 @@ int64_t part_id(int64_t owner, int part);
 int parts_write(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], const void *, uint64_t n,
                 struct err *);
 /* Read and verify n bytes that parts_write() wrote. Returns 1; 0 if they are missing or damaged; -1 on a read
- * error. Only after 1 are the contents of out defined. */
+ * error. out is undefined unless 1 is returned. */
 int parts_read(struct snaps *, int64_t owner, int first, const uint8_t key[KEY_BYTES], void *out, uint64_t n,
                struct err *);
 int parts_delete(struct snaps *, int64_t owner, struct err *);
@@ -165,8 +165,8 @@ int snaps_scrub(struct snaps *, struct err *);
 
 /* ---- fingerprint.c ---- */
 
-/* Which kernels (CPU or GPU code) computed saved KV entries. A timeline that continues entries of other kernels is
- * saved under a fingerprint with their names: so other sessions do not load its entries as this program's. */
+/* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, its
+ * fingerprint contains their names. So other sessions do not load its entries as this program's. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	char by[64];           /* kernels of the newest entries, for messages; "" = this program's kernels */

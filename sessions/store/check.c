@@ -154,8 +154,8 @@ static int check_texts(struct checking *c, struct err *e)
 	return end_part(c, rc, &seen, e);
 }
 
-/* Compare the search index of messages with the messages, and rebuild it if they differ. FTS5 compares by an INSERT,
- * which a read-only store cannot run, so the comparison is skipped there. */
+/* Compare the search index of messages with the messages, and rebuild it if they differ. Skipped if the store is
+ * read-only, because FTS5 compares by an INSERT statement. */
 static int check_index(struct checking *c, struct err *e)
 {
 	struct db *d = &c->s->db;

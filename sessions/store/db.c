@@ -228,8 +228,8 @@ int db_open(struct db *d, const char *path, const char *vfs, int read_only, stru
 		goto fail;
 	if (open_with(d, path, vfs, read_only ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE, e))
 		goto fail;
-	/* The first read shows whether SQLite can use the file. A reader that cannot create the WAL index opens the
-	 * file again as immutable. */
+	/* Only the first read shows whether SQLite can use the file. If this reader cannot create the WAL index,
+	 * open the file again as immutable. */
 	if (db_number(d, "SELECT count(*) FROM sqlite_schema", &ignored, e)) {
 		int code = d->code & 0xff, full_disk = d->code == SQLITE_IOERR_SHMSIZE;
 		struct str uri = { 0 };
@@ -382,7 +382,8 @@ int db_step(struct db *d, sqlite3_stmt *st, struct err *e)
 		return 1;
 	if (rc == SQLITE_DONE)
 		return 0;
-	/* sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too; unlike a SELECT they have no columns. */
+	/* The verb is "read" for a SELECT. sqlite3_stmt_readonly() is true for BEGIN and COMMIT, too, but these
+	 * have no columns. */
 	return db_error(d, sqlite3_stmt_readonly(st) && sqlite3_column_count(st) ? "read" : "save in", e);
 }
 
@@ -475,8 +476,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* In SQLite before 3.51.3 a checkpoint of one process can damage the file while another process commits. The gate (a
- * lock between processes) prevents that. */
+/* In SQLite before 3.51.3, a checkpoint of one process can damage the file while another process commits. This
+ * lock between processes prevents it. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of table document that its checksum covers.  number: columns content, bytes, at, after. */
+/* The columns of table document that its checksum covers. number: the values of content, bytes, at, after. */
 struct row {
 	int64_t number[4], mtime;
 	const void *name, *file, *path;

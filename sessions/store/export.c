@@ -119,7 +119,7 @@ static int is_text(const char *p, size_t n)
 	return cp >= 0;
 }
 
-/* Append a setting. Damaged values are omitted, and binary values such as the random state. */
+/* Append a setting, unless its value is damaged or binary (the random state). */
 static int one_setting(const char *key, const void *value, size_t n, int whole, void *ud)
 {
 	struct exporting *x = ud;
@@ -149,7 +149,8 @@ static void add_marks(const struct stored_document *d, struct str *out)
 	str_adds(out, "]");
 }
 
-/* Append the documents. "after": number of shown messages before the document. "text": null if the text is lost. */
+/* Append the documents. "after": how many of the shown messages come before the document. "text": null if the text
+ * is lost. */
 static int add_documents(struct exporting *x, struct err *e)
 {
 	sqlite3_stmt *st = db_query(

@@ -78,8 +78,8 @@ static size_t machine_id(char out[40])
 	return n == 36 ? 36 : 0;
 }
 
-/* Write pid and boot id to the lock file. A failure (full disk) is ignored: the pid is only for error messages, and
- * without a boot id other processes are refused, as if they ran on another machine. */
+/* Write pid and boot id to the lock file. Errors (full disk) are ignored: the pid is only for error messages, and
+ * a missing boot id makes other processes be refused. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];

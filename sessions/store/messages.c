@@ -426,8 +426,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork shows messages of another session; the last of them is its base.  The message that follows `message`
-	 * on the path to the base is a child, too. */
+	/* Also give the message that follows `message` on the path to the fork's base, the last message that this
+	 * session shows of another one. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)
@@ -484,7 +484,7 @@ int session_tree(struct store *s, int64_t session, struct session_tree *out, str
 		if (n.session == session)
 			continue;
 		inherited++;
-		/* If nothing follows the fork's base in this session, the base is the end of a branch. */
+		/* If nothing in this session follows the fork's base, the base is the end of a branch. */
 		if (id == base && !follows)
 			leaves++;
 	}

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit for the levels of FTS5's merge tree. Each 'optimize' adds a level, and FTS5 fails beyond 2,000. An index
- * above this limit is emptied. */
+/* Limit for the levels of FTS5's merge tree: an index with more is emptied. Each 'optimize' adds a level, and FTS5
+ * fails beyond 2,000. */
 #define LEVELS_MOST 30
 #define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 

@@ -58,8 +58,7 @@ static const char *const asking_pairs[] = {
 	"얼마", "엇입", "마입", "입니", "니까", "합니", "습니", "됩니", "나요", "까요",
 };
 
-/* 1 if w is two Hiragana letters. Such a pair is nearly always a verb ending or a particle, and counts as a
- * question word. */
+/* 1 if w is two Hiragana letters: nearly always a verb ending or a particle, so it counts as a question word. */
 static int is_hiragana_pair(const struct question_word *w)
 {
 	int32_t first, second;
@@ -89,7 +88,8 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* 1 if w looks like a number or a name: it begins with a digit, or with a capital and is not the first word. */
+/* 1 if w looks like a number or a name: it begins with a digit, or with a capital although it is not the
+ * question's first word. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
@@ -125,8 +125,8 @@ static void word_query(const struct question_word *w, int related, struct str *o
 
 /* ---- the texts ---- */
 
-/* A passage and its score so far. text: index of its text. from, to: its sentences from .. to - 1, numbered
- * through all texts. words: its length. covered: sum of the weights of the question's words that it contains. */
+/* A passage and its score so far. text: index of its text. [from, to): its sentences, numbered through all texts.
+ * words: number of its words. covered: sum of the weights of the question's words in it. */
 struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
@@ -144,10 +144,11 @@ struct search {
 	struct scored_passage *passage;
 	size_t n_passage, cap;
 	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
-	/* [n_passage] index of the passage with the heading above this passage; its own index if there is none */
+	/* [n_passage] for each passage, the index of the passage with the heading above it; its own index if there
+	 * is none */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
-	uint32_t *has; /* [n_sentence] number (from 1) of the last question word found in the sentence */
+	uint32_t *has; /* [n_sentence] number (from 1) of the question word that was found last in the sentence */
 	size_t n_sentence;
 	int unknown; /* 1: a name or number of the question is in no sentence */
 	double mean_sentence, mean_passage;
@@ -225,8 +226,8 @@ static double saturate(double count, double b, double words, double mean)
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));
 }
 
-/* Find at most `most` sentences that match the query. found[]: their indexes, numbered through all texts. Returns
- * how many were found, or -1. */
+/* Find the sentences that match the query, at most `most`. found[]: their indexes, numbered through all texts.
+ * Returns how many were found, or -1. */
 static int64_t match_sentences(struct search *s, const struct str *query, size_t most, uint32_t *found, struct err *e)
 {
 	int64_t n = 0;
@@ -357,7 +358,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 {
 	size_t best = p->from;
 
-	/* A heading is chosen only if the passage has no other sentence. */
+	/* Choose a heading as the best sentence only if the passage has no other sentence. */
 	for (size_t i = p->from; i < p->to; i++) {
 		int heading = sentence_at(s, p->text, i)->flags & SENTENCE_HEADING,
 		    before = sentence_at(s, p->text, best)->flags & SENTENCE_HEADING;
@@ -367,7 +368,7 @@ static size_t best_sentence(const struct search *s, const struct scored_passage 
 	return best;
 }
 
-/* Convert passage p to the public struct. whole: sum of the weights of all words of the question. */
+/* Write passage p as the public struct. whole: sum of the weights of all words of the question. */
 static struct found_passage passage_found(const struct search *s, const struct scored_passage *p, double whole)
 {
 	size_t best = best_sentence(s, p);
@@ -387,8 +388,8 @@ static struct found_passage passage_found(const struct search *s, const struct s
 	};
 }
 
-/* Load the sentences, begin a read transaction, and check that the index has not changed in between. If it has,
- * try again. Returns 0 or -1. */
+/* Load the sentences and begin a read transaction. If the index was changed in between, try again. Returns 0 or
+ * -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {

@@ -1,8 +1,8 @@
 /* sessions/store/passages.h - the index of the sentences of documents, private to sessions/store/.
  *
- *     passage_words.c tokenizes a text for the index; passage_index.c adds texts, deletes them, repairs the index;
- *     passage_search.c finds passages; sentence_search.c finds sentences in all texts of an index;
- *     passage_vectors.c stores the vectors of passages.
+ *     passage_words.c: tokenizes a text for the index; passage_index.c: adds texts, deletes them, repairs the index;
+ *     passage_search.c: finds passages; sentence_search.c: finds sentences in all texts of an index;
+ *     passage_vectors.c: stores the vectors of passages.
  *
  * Texts are cut into sentences by engine/base/sentences.c. The index is a contentless FTS5 table with one row for
  * each sentence. The sentences of one text have consecutive row numbers, so a search in some texts is a search in

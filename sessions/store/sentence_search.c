@@ -32,7 +32,8 @@ struct row_list {
 	size_t n, cap;
 };
 
-/* Append the sentences that contain word w to *f, with `has` = bit. 1 = appended, 0 = w is too common, -1 = error. */
+/* Append the index rows of the sentences that contain word w to *f. bit: a bit for this word, stored with each
+ * row. 1 = appended, 0 = w is too common, -1 = error. */
 static int append_matches(struct passage_index *x, const struct question_word *w, uint64_t bit, struct row_list *f,
                           struct err *e)
 {
@@ -92,8 +93,8 @@ struct text_rows {
 	struct sentence *at;
 };
 
-/* Load the sentences of the text to which index row `row` belongs. 1 = loaded, 0 = no text, -1 = error. Call with
- * *out zeroed or as the last call left it; the caller frees out->at in the end. */
+/* Load the sentences of the text to which index row `row` belongs, in place of those that *out has from the last
+ * call (all zero before the first). 1 = loaded, 0 = no text, -1 = error. At the end the caller frees out->at. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -115,7 +116,7 @@ static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, 
 	return rc;
 }
 
-/* Set out[] to the byte ranges of the sentences in f, and *n_out to their number. Returns 0 or -1. */
+/* Set out[] to the byte ranges of the sentences whose rows are in f, and *n_out to their number. Returns 0 or -1. */
 static int rows_place(struct passage_index *x, const struct row_list *f, struct found_sentence *out, size_t *n_out,
                       struct err *e)
 {

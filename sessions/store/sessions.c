@@ -156,8 +156,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* Walk from message base to the root, and make the fork the owner of all messages of session `deleted`. Stop at a
- * message that was visited for another fork: the messages above it are done. */
+/* Make the fork the owner of all messages of session `deleted` on the path from message base to the root. Stop at
+ * a message that was visited for another fork: the path above it is done. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;
@@ -226,7 +226,7 @@ static int do_delete(struct store *s, void *arg, struct err *e)
 	return db_run(&s->db, e, "DELETE FROM session WHERE id=?1", "i", id);
 }
 
-/* Ignore errors: closing the database tries again to empty the log. */
+/* Ignore errors: the log is emptied again when the database is closed. */
 void store_erase_traces(struct store *s)
 {
 	char vacuum[60];

@@ -38,7 +38,8 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* session it was written in; after its deletion, a fork that shows it */
+	" session INTEGER NOT NULL," /* session in which the message was written; after that session's deletion, a
+	                              * fork that shows it */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -331,7 +332,7 @@ static int open_to_read(struct store *s, int there, struct err *e)
 	struct stat st;
 	int version = 0, rc = 0;
 
-	/* If no session was ever stored, answer from an empty database in memory. */
+	/* No session was ever stored: answer from an empty database in memory. */
 	if (there && lstat(path, &st) && errno == ENOENT)
 		there = 0;
 	if (there) {
@@ -392,7 +393,7 @@ static int open_to_write(struct store *s, struct err *e)
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))
 		return -1;
 	sqlite3_db_config(s->db.h, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, (int *)NULL);
-	/* Temporary table of session_delete(): the messages visited so far (inherit_path). */
+	/* Temporary table of session_delete(): messages visited so far (inherit_path). */
 	return db_exec(&s->db, "CREATE TEMP TABLE walked(id INTEGER PRIMARY KEY)", e);
 }
 

@@ -1,16 +1,16 @@
 /* sessions/store/store_private.h - struct store and the functions that the files of sessions/store share.
  * sessions/snap uses them, too.
  *
- *     db.c opens SQLite databases: statements, transactions, error sentences;
- *     store.c opens and migrates the store; locks.c locks of the store and of each session;
- *     wal.c detects damage in SQLite's log (chat.db-wal);
- *     session_rows.c reads rows of table session; sessions.c creates, names, forks and deletes sessions;
- *     names.c checks names, makes titles, finds a session by name or title;
- *     messages.c the tree of messages; beginnings.c stores the common beginning of long questions once;
- *     sums.c checksums, SHA-256; settings.c settings of a session: values by key;
- *     documents.c documents of a session; library.c the distinct texts of all documents;
- *     outlines.c pages and headings of document texts; search.c full text index of messages;
- *     export.c writes a session as a file; check.c checks all of chat.db.
+ *     db.c: opens SQLite databases: statements, transactions, error sentences;
+ *     store.c: opens and migrates the store; locks.c: locks of the store and of each session;
+ *     wal.c: detects damage in SQLite's log (chat.db-wal);
+ *     session_rows.c: reads rows of table session; sessions.c: creates, names, forks and deletes sessions;
+ *     names.c: checks names, makes titles, finds a session by name or title;
+ *     messages.c: the tree of messages; beginnings.c: stores the common beginning of long questions once;
+ *     sums.c: checksums, SHA-256; settings.c: settings of a session: values by key;
+ *     documents.c: documents of a session; library.c: the distinct texts of all documents;
+ *     outlines.c: pages and headings of document texts; search.c: full text index of messages;
+ *     export.c: writes a session as a file; check.c: checks all of chat.db.
  *
  * The files of the search in documents are listed in passages.h. */
 #ifndef WEIR_STORE_PRIVATE_H
