@@ -4,13 +4,12 @@
  * struct engine is a loaded model. It is immutable, and threads may share it. struct timeline is one token sequence
  * with its KV cache and its last logits. Only one thread at a time may use it.
  *
- * To compute, the caller passes all tokens that the sequence shall have to timeline_sync(), which prefills those that
- * the cache lacks. Then each timeline_step() generates one token.
+ * To compute, the caller passes the whole token sequence to timeline_sync(), which prefills the tokens that the cache
+ * lacks. Then each timeline_step() generates one token.
  *
- * Other headers with functions for these structs:
- *     engine_view.h      what a cache holds and what is attended to, for display
- *     engine_snapshot.h  saving and loading a sequence
- *     lab/lab.h          training, and comparisons of cache policies; for the program weir-lab only
+ * Three more headers have functions for these structs: engine_view.h shows what a cache holds and what is attended
+ * to; engine_snapshot.h saves and loads a sequence; lab/lab.h, for the program weir-lab only, trains models and
+ * compares cache policies.
  *
  * Functions that return int return 0, or -1 with the reason in *err, unless their comment says otherwise. */
 #ifndef WEIR_ENGINE_H

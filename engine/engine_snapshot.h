@@ -33,8 +33,8 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
 
-/* Return the bytes of one token's fixed entries in all layers and KV heads; windows = 0: without layers with a
- * sliding window. */
+/* Return the bytes of one token's fixed entries (KV entries whose slots never change) in all layers and KV heads;
+ * windows = 0: without layers with a sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Return n such that timeline_entries_save() can save the fixed entries of tokens 0 .. n - 1. */
 int32_t timeline_entries_ready(struct timeline *);

@@ -355,8 +355,8 @@ struct fetch_args {
 };
 /* Columns of `count`: entries wanted; entries copied; entries copied by prefetches. */
 enum { FETCH_COUNT_WANTED, FETCH_COUNT_BROUGHT, FETCH_COUNT_AHEAD, FETCH_COUNTS };
-/* Columns of a map: number of calls; clock hand; entries copied by the last call; then for each slot its row + 1,
- * or 0. */
+/* Columns of fetch_args.map: number of calls; clock hand; entries copied by the last call; then for each slot its row
+ * + 1, or 0. */
 enum { FETCH_CALLS, FETCH_HAND, FETCH_MISSED, FETCH_AT };
 static inline int64_t fetch_map_cols(int32_t cap, int32_t rows)
 {

@@ -523,8 +523,7 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 /* ---- restoring a snapshot ---- */
 
 /* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the sinks.
- * Returns -1 if a slot's token is newer than that, or older than it can be. The slot that is j slots before the
- * newest one was filled j * period tokens ago, with a token that was then at most `offered` tokens old. */
+ * Returns -1 if a slot's token is newer than that, or older than a token in this slot can be. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

@@ -4,18 +4,13 @@
  * The first `sinks` tokens are never evicted. All later tokens enter ring 0, the newest of n ring buffers of w slots
  * each. A token that a ring displaces is offered to the next older ring; ring i accepts one token in f^i. An offered
  * token that is not accepted competes with the newest token of that ring: the one with less attention mass is
- * evicted. The last ring evicts the tokens that it displaces. Until the rings are full, tokens are in the slots in
- * order.
+ * evicted. The last ring evicts the tokens that it displaces.
  *
  * Slots are counted behind the sinks: w slots for each ring, the oldest ring first, then `stage` slots for new tokens
- * that have not joined the rings (staged tokens).
+ * that have not joined the rings (staged tokens). Until the rings are full, tokens are in the slots in order.
  *
- * A *head* is a KV head of one layer, or a whole layer. It decides competitions by its own attention mass. Which
- * slots are written depends only on the number of tokens, so it is the same for all heads.
- *
- * Each ring numbers its entries in the order in which it fills slots, and a key is rotated (RoPE) by its entry's
- * number. In each ring the numbers differ from the positions among all kept tokens by one constant, which
- * rings_query() adds to the query's position. */
+ * A *head* is a KV head of one layer, or a whole layer. Each head decides competitions by its own attention mass.
+ * Which slots are written depends only on the number of tokens, so it is the same for all heads. */
 #ifndef WEIR_RINGS_H
 #define WEIR_RINGS_H
 
@@ -106,7 +101,9 @@ int32_t rings_stage(const struct rings *);
 int32_t rings_fill(const struct rings *, int32_t i);
 /* *first, *last: the oldest and the newest token that any head holds in ring i; -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
-/* Return the position at which to rotate the next token's query for attention to the keys of ring i. */
+/* Return the position at which to rotate the next token's query (RoPE) for attention to the keys of ring i. A ring
+ * numbers its entries in the order in which it fills slots, and its keys are rotated by these numbers. So the
+ * position is the next number in the ring, plus the number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
 /* Return how many tokens the sinks and rings hold. This is also the next token's position within the cache. */
 int32_t rings_rank(const struct rings *);

@@ -214,8 +214,8 @@ static size_t cased_word_end(struct text t, size_t i)
 
 /* ---- the kinds ---- */
 
-/* GPT2: 's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+ (L letters, N numbers, S white space). With
- * digits = 1 every digit is a word of its own, and S+(?!\S) treats it like the end of the text. */
+/* GPT2: 's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+ (L letters, N numbers, S white space). With digits
+ * = 1 every digit is a word of its own, and white space before a digit matches as at the end of the text. */
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = contraction_end(t, i, 0);

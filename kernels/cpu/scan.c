@@ -45,8 +45,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		*mult = NAN;
 		return;
 	}
-	/* Without lo, the four magnitudes that are multiplied with one byte of a key sum to at most 40. Rounding
-	 * changes each by at most 1/2, so the rounded ones sum to at most 42. */
+	/* With lo NULL the query is for a two-bit key sketch: four of its values are multiplied with one byte of a
+	 * key, and their magnitudes must not sum to more than 42. They are scaled to a sum of 40 at most; rounding
+	 * adds at most 1/2 to each. */
 	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)
