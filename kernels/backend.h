@@ -240,9 +240,8 @@ struct attn_probe {
 	const float *weight; /* host [n]: weight of each token; a token of weight 0 is not measured */
 	enum reduce reduce;  /* how the p of several heads become one number; at most 256 heads */
 	int whole_layer;     /* 1: reduce over all heads of the layer, into one row */
-	/* Spread of attention, f32 [1][> spread_col], or NULL. For every measured token and query head the call
-	 * adds a count to spread[0][spread_col]: the smallest number of slots whose probabilities sum to `share`,
-	 * exact to 2 %. */
+	/* Spread of attention, f32 [1][> spread_col], or NULL. For every measured token and query head, the smallest
+	 * number of slots whose probabilities sum to `share` (exact to 2 %) is added to spread[0][spread_col]. */
 	struct tensor *spread;
 	int32_t spread_col;
 	float share; /* probability, 0 .. 1 */
@@ -349,8 +348,8 @@ struct fetch_args {
 	struct tensor *count;
 	int32_t count_row;
 	int32_t n_kv_head, cap, rows, n; /* n <= rows; n slots are wanted */
-	/* 1: prefetch. Entries that get no row (see above) are left out. Later operations do not wait for the
-	 * copies. Until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
+	/* 1: prefetch. Entries for which no row is free are left out. Later operations do not wait for the copies.
+	 * Until fetch_wait() they must not use k, v, map or count, nor write `slots`. */
 	int ahead;
 };
 /* Columns of `count`: entries wanted; entries copied; entries copied by prefetches. */

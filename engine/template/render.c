@@ -70,7 +70,7 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 
 /* Fill verb[] with the answers that keep their sampled ids: those whose text the template does not change. (If their
  * text were encoded again, the ids could differ, and the KV entries from there on would have to be recomputed.) With
- * SentencePiece a control token must follow the answer, because it would put a space before plain text. */
+ * SentencePiece a control token must follow the answer, because SentencePiece would put a space before plain text. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -241,8 +241,9 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Find the first cut among the last `most` bytes of rendering r that remains a cut if the text before these bytes
- * changes. next: the new text, whose last `most` bytes are the same. */
+/* Find the first cut (place where text can be split without changing its tokens) among the last `most` bytes of
+ * rendering r that remains one if the text before these bytes changes. next: the new text, whose last `most` bytes
+ * are the same. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
@@ -327,7 +328,7 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* Append the tokens of x from the cut `from` to byte `to`. The sampled answers verb..last are in this range. */
+/* Append the tokens of x from place `from` to byte `to`. The sampled answers verb..last are in this range. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {

@@ -51,8 +51,8 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 }
 
 /* Walk the whole trie depth first, each shared subtree once. Return NULL; or what is wrong, and set *at to the unit's
- * index. height[base] is 0 if the unit was not visited yet, and ON_PATH on the current path, so that a cycle is
- * detected; otherwise it is 1 + the number of bytes from there to the end of the longest source. */
+ * index. height[base]: 0 = not visited yet; ON_PATH = on the current path, which detects cycles; otherwise 1 + the
+ * number of bytes from there to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -10,9 +10,9 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	/* map: the KV head's row of the map. Parts of that row: at[slot] = row + 1, or 0 = none; slot[row] = slot +
-	 * 1, or 0 = none; used[row] = the call that last used the row; pair: pairs of a missing slot and its index in
-	 * the list, where row_give() replaces the index by the row. */
+	/* map: the KV head's row of fetch_args.map. The other pointers are arrays inside this row. at[slot] = row +
+	 * 1, or 0 = none. slot[row] = slot + 1, or 0 = none. used[row]: the call that last used the row. pair: pairs
+	 * of a missing slot and its index in the list of wanted slots; row_give() replaces the index by the row. */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;

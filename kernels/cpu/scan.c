@@ -242,8 +242,9 @@ static void sketch_query(struct scan_job *j, struct queries *q, size_t h, const 
 	}
 }
 
-/* Scale a query for a scan of rows. A row of a page has minima, then maxima: negative query values are placed at
- * the minima, positive ones at the maxima. The dot product is then an upper bound for the page's keys. */
+/* Scale a query for a scan of rows. pages = 1: a row is the bounds of a page, minima and then maxima. Negative query
+ * values are placed at the minima, positive ones at the maxima, so that the dot product is an upper bound for the
+ * page's keys. */
 static void row_query(float *row, const float *query, int32_t dim, float scale, int pages)
 {
 	for (int32_t i = 0; i < dim; i++) {

@@ -1,5 +1,5 @@
-/* kernels/cpu/simd.h (private to the SIMD code) - includes the code of all instruction sets, over the vectors of
- * lanes.h. It is compiled once for each instruction set, with its own flags. */
+/* kernels/cpu/simd.h (private to the SIMD code) - includes the code that all SIMD instruction sets share, which uses
+ * the vectors of lanes.h. It is compiled once for each instruction set, with its own flags. */
 #ifndef WEIR_CPU_SIMD_H
 #define WEIR_CPU_SIMD_H
 

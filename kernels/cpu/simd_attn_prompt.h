@@ -251,8 +251,8 @@ static void prompt_query(const struct prompt *u, int32_t r)
 	length = sqrtf(vec_sum(sum));
 	/* Rounding adds up to a half to each value. */
 	target = fminf(most / sqrtf((float)u->dim), 32767) - 0.5f * sqrtf((float)u->dim) - 1;
-	/* A query of zeros, or whose squares underflow, has products of 0. A query with values that are not
-	 * finite, or nearly so, gives NaN. */
+	/* A query that is shorter than 1e-18 counts as zeros. A query that is longer than 1e18, or has values that
+	 * are not finite, gives NaN. */
 	u->q_unit[r] = length <= 1e18f ? length / target * u->t->scale * LOG2_E : NAN;
 	factor = vec_splat(length > 1e-18f && length <= 1e18f ? target / length : 0);
 	for (int32_t j = 0; j < u->dim; j += 2 * LANES) {

@@ -61,8 +61,8 @@ enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; m
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
-	/* hash: of the topology; used: number of the gpu_graphs_find() call that last used the entry, 0 = empty
-	 * entry */
+	/* hash: of the step's topology (its kernels and grids, without the values of arguments); used: number of the
+	 * gpu_graphs_find() call that last used the entry, 0 = empty entry */
 	uint64_t hash, used;
 	void *exec; /* the CUDA graph; NULL = not built yet */
 };
