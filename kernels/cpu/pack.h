@@ -15,12 +15,14 @@
 #include <stdint.h>
 #include "kernels/backend.h"
 
-/* The quantised values of a block are one or more planes of units (4 * P bytes: 4 bytes for each row r). Byte j of
- * row r (j = 0 .. 3) has:
- * - bytes, 8 units: value 4 g + j in unit g (signed, or + 128 for AVX-512).
- * - nibbles, 4 units: value 4 i + j in the low nibble of unit i, value 4 (i + 4) + j in its high nibble.
- * - twos, 2 units: two bits of value 4 (4 z + t) + j in bits 2 t and 2 t + 1 of unit z, t = 0 .. 3.
- * - ones, 1 unit: one bit of value 4 g + j in bit g. */
+/* The 32 quantised values of a block are stored in one or more of four planes. In each unit (4 * P bytes) of a plane
+ * a row has four bytes. Byte j (0 .. 3) is for values j, j + 4, j + 8 ... of the block:
+ * - bytes, 8 units: one value in a byte; unit g has values 4 g + j (signed, or + 128 for AVX-512).
+ * - nibbles, 4 units: two values in a byte; unit i has value 4 i + j in the low nibble, value 4 i + 16 + j in the
+ *   high one.
+ * - twos, 2 units: two bits of four values in a byte; unit z has those of value 16 z + 4 t + j in bits 2 t and 2 t +
+ *   1.
+ * - ones, 1 unit: one bit of all eight values in a byte; that of value 4 g + j in bit g. */
 struct pack_format {
 	uint8_t group;                      /* blocks of 32 per group */
 	uint8_t sub;                        /* units of small scales per group */
