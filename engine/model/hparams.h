@@ -32,8 +32,8 @@ struct rope_freqs {
 
 struct hparams {
 	const struct arch *arch;
-	/* n_ff is the widest layer's. n_kv_head and head_dim are those of layers without a window. ctx_train is the
-	 * context length in training, in tokens. */
+	/* n_ff: of the widest layer. n_kv_head, head_dim: of layers without a window. ctx_train: context length in
+	 * training, in tokens. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
 	int32_t n_unused; /* layers at the end of the file that are not used; not counted in n_layer */
 	int32_t n_vocab;  /* number of tokens; set by the owner, from the vocabulary */

@@ -190,8 +190,8 @@ int char_byte(int32_t cp);
  * bytes from..to of the run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* For each token from index out_at on, append one offset, the same for all of them: in the original text, just after
- * the character that byte run_at - 1 of e->run came from. */
+/* For each token from index out_at on, append the same offset: in the original text, the end of the character from
+ * which byte run_at - 1 of e->run came. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */

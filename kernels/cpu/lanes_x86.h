@@ -72,8 +72,8 @@ INLINE vec8 vec8_load_part(const float *p, int32_t n)
 	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, first8(n));
 }
 
-/* Add pairs of lanes; the sums are alternately of a and of b. Three such steps sum the lanes of eight vectors:
- * vec8_add2, then vec8_add4, then vec8_add8. */
+/* Add neighbouring lanes of a, and of b; the result has a sum of a and a sum of b in turn. Three such steps sum the
+ * lanes of eight vectors: vec8_add2, then vec8_add4, then vec8_add8. */
 INLINE vec8 vec8_add2(vec8 a, vec8 b)
 {
 	return _mm256_add_ps(_mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b));
@@ -322,9 +322,8 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* Write the numbers and values of the lanes selected by m to row and value; return how many. They are compressed
- * in a register first: a compressing store is slow on some processors. Rarely more than half of the lanes are
- * selected. */
+/* Write the numbers and values of the lanes selected by m to row and value; return how many. They are compressed in a
+ * register first, because a compressing store is slow on some processors. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
