@@ -30,7 +30,7 @@ _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "w
  * changes r only in the two oldest and the three newest rows, a new column only in the last columns. The result has
  * the same bits as a complete run. */
 struct attn_image {
-	int32_t rows, cap; /* rows: H; cap: most columns */
+	int32_t rows, cap; /* rows: tokens of the history; cap: most columns */
 	/* [rows][cap] ring buffers of rows. a: the image; r: what each pixel adds to the output, multiplied by the
 	 * number of rows */
 	float *a, *r;
