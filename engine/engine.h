@@ -214,7 +214,7 @@ enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
 /* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. It may be a part of
- * a UTF-8 character. For a control token it is empty, or with with_special = 1 the token's name. */
+ * a UTF-8 character. The text of a control token is empty, or its name if with_special is 1. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
 /* Append the bytes of a token; return how many. */
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);

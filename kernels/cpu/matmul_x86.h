@@ -133,9 +133,9 @@ static void zen4_detect(void)
 		is_zen4 = (a >> 8 & 15) + (a >> 20 & 255) == 0x19;
 }
 
-/* 1 if the weights of a product with one column are prefetched. On Zen 5 that makes K types, which spend many
- * instructions on small scales, a quarter faster. On Zen 4 the hardware prefetcher suffices, and explicit prefetch makes
- * decoding with Q4_1 a fifth slower. */
+/* 1 if the weights of a product with one column are prefetched. On Zen 5 that makes K types a quarter faster, because
+ * they spend many instructions on small scales. On Zen 4 the hardware prefetcher suffices, and explicit prefetch
+ * makes decoding with Q4_1 a fifth slower. */
 INLINE int one_column_ahead(struct pack_format f)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
