@@ -26,7 +26,7 @@ void sessions_libraries(struct str *out)
 	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u",
 	         sqlite3_libversion(), archive_version_string(), v / 10000, v / 100 % 100, v % 100, zlibVersion(),
 	         xx / 10000, xx / 100 % 100, xx % 100, seccomp->major, seccomp->minor, seccomp->micro);
-	/* "OpenSSL 3.0.17 1 Jul 2025", "libcurl/7.88.1 OpenSSL/3.0.17 ..." */
+	/* these functions return "OpenSSL 3.0.17 1 Jul 2025" and "libcurl/7.88.1 OpenSSL/3.0.17 ..." */
 	str_addf(out, ", OpenSSL %.*s", (int)strcspn(OpenSSL_version(OPENSSL_VERSION) + 8, " "),
 	         OpenSSL_version(OPENSSL_VERSION) + 8);
 	if ((curl = curl_load(&e)))

@@ -34,8 +34,7 @@ enum {
 	BAR_COLS = 60,
 	BAR_ROWS = 15,   /* smaller screens have no bar */
 	HINTS_FROM = 16, /* rows from which hints are always shown */
-	/* rows the terminal must have to show key hints while a pane, browse mode, a search or Ctrl-X waits for
-	 * keys */
+	/* least rows of the terminal with which a pane, browse mode (F6), a search or Ctrl-X shows key hints */
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
@@ -119,7 +118,7 @@ struct ui {
 	size_t n_todo, cap_todo;
 	struct str given; /* text of the last action */
 
-	/* for F7: next_source is the source to open next, of the answer of turn source_turn */
+	/* next_source: the source that F7 opens next, from the answer of turn source_turn */
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;

@@ -102,7 +102,7 @@ void slash_continue(struct chat *c, char *arg)
 	chat_continue(c);
 }
 
-/* Undo the last n turns, and put the question of the first undone turn into the input line. */
+/* Undo the last n turns, and put the question of the first of them into the input line. */
 static void edit_question(struct chat *c, long n, struct err *e)
 {
 	struct str text = { 0 };

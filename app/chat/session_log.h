@@ -41,7 +41,8 @@ int session_log_hold(struct session_log *, int64_t session, int wait, long *by, 
  * writes the session, which is then opened read-only; 0 = no process writes it. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
-/* Replace the messages from index `from` on by another branch of the session: the stored messages up to id `end`. */
+/* Show another branch of the session from message `from` on: replace the later messages by the stored ones up to
+ * id `end`. */
 int session_log_show(struct session_log *, struct conversation *, size_t from, int64_t end, struct err *);
 /* Copy the messages so far into a new session, and continue there. */
 int session_log_fork(struct session_log *, struct conversation *, const char *name, struct err *);

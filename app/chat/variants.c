@@ -74,8 +74,8 @@ static int find_variants(const struct chat *c, size_t q, struct variants *out, s
 		for (size_t k = 0; !rc && k < answers.n; k++) {
 			const struct stored_message *a = &answers.m[k], *b = a + 1;
 
-			/* /continue stores the longer answer as a new one. So skip an answer that is the beginning
-			 * of the next answer. */
+			/* Skip an answer that is only the beginning of the next one: /continue has stored the
+			 * longer answer as a new message. */
 			if (k + 1 < answers.n && a->id != shown && a->n_text <= b->n_text &&
 			    !memcmp(a->text, b->text, a->n_text))
 				continue;

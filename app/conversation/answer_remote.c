@@ -355,8 +355,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* Leave out half of the turns. If the server's error has named its context size, request_fit()
-		 * uses that instead. */
+		/* Leave out half of the turns. request_fit() uses the context size instead, if the server's error
+		 * has named it. */
 		turns_leave_out(conv, 2, 1);
 		if (request_fit(conv, begun, 1, e) < 0)
 			return -1;

@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Set the number of token ids to 0 for each answer whose ids spell another text in the new model's vocabulary.
- * was[n_msg] receives the old numbers, for ids_show() to restore. */
+/* Before a change of the model, set the number of token ids to 0 for each answer whose ids spell another text in
+ * the new vocabulary. was[n_msg] receives the old numbers, for ids_show() to restore. */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {

@@ -122,7 +122,8 @@ static size_t reasoning_step(struct reasoning *t, const char *p, size_t n, struc
 		if (mark < 0)
 			return 0;
 		t->mark = mark > 0 ? (int)which : -1;
-		/* Even if the prompt has the opening mark (t->first), the model may repeat it. */
+		/* Accept an opening mark even if the prompt already has it (t->first), because the model may
+		 * repeat it. */
 		if (mark > 0) {
 			t->at = reasoning_has_channels(reasoning_mark_at(which)) ? REASONING_CHANNEL : REASONING_WITHIN;
 			return i + strlen(reasoning_mark_at(which)->open);

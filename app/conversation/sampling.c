@@ -11,7 +11,7 @@ static int model_reasons(const struct options *o, const struct engine_info *i)
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* A template that can only switch reasoning off belongs to a model that reasons by default. */
+	/* A model reasons by default if its template can only switch reasoning off. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 

@@ -27,7 +27,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 			*m = *begun;
 		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
-		/* it becomes a new message of the session; the stored, cut answer stays, because forks refer to it */
+		/* store it as a new message; the cut answer stays in the session, because forks refer to it */
 		m->stored = 0;
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)

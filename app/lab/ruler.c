@@ -129,7 +129,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys: from number `first` on, around the end of the list. */
+			/* The question asks for n_asked keys, beginning with number `first`. After the last key of
+			 * the list follows the first. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",

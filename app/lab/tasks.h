@@ -14,8 +14,8 @@ struct sample {
 	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes that answers are of; NULL: none */
-	/* Where the needle is hidden: 0 (beginning) .. 1 (end); -1 = not at a single position. The task `needle`
-	 * is given it, other tasks set it. */
+	/* Where the needle is hidden: 0 (beginning) .. 1 (end); -1 = not at a single position. For the task
+	 * `needle` the caller sets it, other tasks set it themselves. */
 	double depth;
 };
 void sample_free(struct sample *);

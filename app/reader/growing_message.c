@@ -14,8 +14,8 @@
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Limits of a piece of text without a space between two words, where it should be cut. After CARRY_MARKS bytes it
- * may be cut before a comma or full stop; after CARRY_MOST bytes, at any character. */
+/* Where to cut a text that has no space between two words. After CARRY_MARKS bytes it may be cut before a comma or
+ * full stop; after CARRY_MOST bytes, at any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)

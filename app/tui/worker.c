@@ -126,9 +126,9 @@ int worker_start(struct worker *w, struct err *e)
 	int rc;
 
 	w->running = w->c->streaming.on; /* reading a streamed text begins at once */
-	/* Block signals in the worker thread: the main thread handles them. Exceptions are signals that a thread's
-	 * own access raises, such as SIGBUS in a truncated mapped file. Blocked, they would kill the program
-	 * without its handler. */
+	/* Block signals in the worker thread, because the main thread handles them. Not blocked are signals that
+	 * an access of the thread itself raises, such as SIGBUS in a truncated mapped file: they would kill the
+	 * program without its handler. */
 	sigfillset(&all);
 	for (size_t i = 0; i < LEN(own); i++)
 		sigdelset(&all, own[i]);

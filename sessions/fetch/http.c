@@ -34,7 +34,8 @@ struct transfer {
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
 	int ended;              /* 1: the body of an error reached its limit */
-	/* the class of the most distant host so far; a redirection to a host nearer to this machine is refused */
+	/* most distant host so far: this machine, its private network or the internet; a redirection to a nearer
+	 * host is refused */
 	enum nearness nearest;
 	int nearer; /* 1: a host nearer than `nearest` was refused */
 };

@@ -63,8 +63,9 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* Tell a list item's number in non-ASCII letters from a bullet. c: a byte of that text, which has n bytes. Return
- * 1 if c begins a letter beyond ASCII. Bullets give 0: a single character, or the first bytes 0xc2, 0xe2 and 0xef. */
+/* Tell whether a list item is numbered with non-ASCII letters or has a bullet: 1 if byte c begins a letter beyond
+ * ASCII. n: bytes of the number or bullet. A bullet gives 0: a single character, or a first byte 0xc2, 0xe2 or
+ * 0xef. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);

@@ -114,8 +114,8 @@ static struct survey survey_bytes(const char *p, size_t n)
 				s.multibyte++;
 			continue;
 		}
-		/* Control characters found in real texts and logs (tab, line and page ends, bell, backspace, escape) do
-		 * not count. */
+		/* Control characters that occur in real texts and logs (tab, line and page ends, bell, backspace,
+		 * escape) do not show binary data. */
 		if (c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
 			s.control++;
 		s.nul += !c;
@@ -129,8 +129,8 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 {
 	const struct charset *c = s->multibyte < 10 * s->bad ? charset_guess(p, n) : NULL;
 
-	/* Other encodings rarely look like multi-byte UTF-8. If there is much of that, the text is UTF-8 and the
-	 * bad bytes are damage. */
+	/* Bytes in other encodings rarely look like multi-byte UTF-8. If many do, the text is UTF-8, and the bad
+	 * bytes are damage. */
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 

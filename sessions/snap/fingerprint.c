@@ -250,9 +250,9 @@ static size_t begun_parse(const char *p, size_t n, int32_t *tokens)
 	return at - (sizeof until - 1);
 }
 
-/* Set *o to the kernels that computed a snapshot. name: kernels of its newest KV entries. ours: 1 if these are
- * this program's kernels. begun: value of the line "begun by" in the snapshot's fingerprint text; "" = no such
- * line. Returns 1, or 0 if begun is malformed. */
+/* Set *o to the kernels (CPU or GPU code) that computed a snapshot's KV entries. name: kernels of its newest
+ * entries. ours: 1 if these are this program's kernels. begun: value of the line "begun by" in the snapshot's
+ * fingerprint text; "" = no such line. Returns 1, or 0 if begun is malformed. */
 static int origin_set(struct origin *o, const char *name, size_t n_name, const char *begun, size_t n_begun, int ours)
 {
 	char by[64];

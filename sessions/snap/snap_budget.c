@@ -196,8 +196,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Row 'scrub' makes the next start repeat an interrupted erasure. Delete it only in a transaction that
-	 * finds no free page, because another process may have freed pages meanwhile. */
+	/* Row 'scrub' of table `about` makes the next start repeat an interrupted erasure. Delete it in a
+	 * transaction that finds no free page, because another process may have freed pages meanwhile. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);

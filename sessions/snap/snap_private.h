@@ -169,17 +169,19 @@ int snaps_scrub(struct snaps *, struct err *);
  * fingerprint contains their names. So other sessions do not load its entries as this program's. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
-	char by[64];           /* kernels of the newest entries, for messages; "" = this program's kernels */
-	/* names of other kernels that computed the first begun_n entries, for timeline_begun() */
+	/* kernels (CPU or GPU code) of the newest entries, for messages; "" = this program's kernels */
+	char by[64];
+	/* other kernels (CPU or GPU code) that computed the first begun_n entries, for timeline_begun() */
 	struct str begun;
 	int32_t begun_n;
 };
-/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if
- * this program would compute the same bits; else the names of the kernels whose entries equal ours only up to
+/* 1 if this program can continue from KV entries that were saved under the fingerprint saved[]. out->by: "" if it
+ * would compute the same bits; else the names of the kernels (CPU or GPU code) whose entries equal ours only up to
  * rounding. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
-/* Set *out to the fingerprint that the timeline would have if this program's kernels had computed all its entries. */
+/* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had
+ * computed all its entries. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
 /* Write to out why KV entries saved under the fingerprint saved[] cannot be used under `mine`, as the beginning of
  * a sentence. */

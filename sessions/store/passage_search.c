@@ -13,7 +13,7 @@
 enum {
 	/* minimum length, in characters, of a prefix that related words ("religious", "religion") have in common */
 	PREFIX_LEAST = 5,
-	/* for the common prefix of related words, at most this many characters are cut off the stem */
+	/* to find a prefix in common with related words, at most this many last characters of the stem are dropped */
 	PREFIX_LESS = 2,
 	TRIES = 5, /* retries while another process changes the index */
 	/* a word in at most this many sentences is never skipped as too common */

@@ -8,7 +8,8 @@
 
 #define CACHED_MOST "67108864" /* bytes of vectors in the cache; the newest texts stay */
 
-/* hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors; sum: XXH3 of the other columns. */
+/* Passage vectors of a text. hash: SHA-256 of the text; encoder: id of the text encoder; data: the vectors; sum:
+ * XXH3 of the other columns. */
 const char vector_tables[] = "CREATE TABLE vectors(hash BLOB NOT NULL, encoder INTEGER NOT NULL, sum INTEGER NOT NULL,"
 			     " data BLOB NOT NULL, PRIMARY KEY(hash, encoder)) STRICT;";
 
@@ -67,7 +68,8 @@ int vectors_write(struct passage_index *x, const struct indexed_text *t, uint64_
 	              vectors_sum(hash, encoder, data->p, data->n), (const void *)str_text(data), data->n);
 }
 
-/* Open the file that stores an in-memory index's vectors; create its table if it is new. Returns 0, or 1 on error. */
+/* Open the file in which an in-memory index stores its passage vectors; create its table if it is new. Returns 0,
+ * or 1 on error. */
 static int cache_open(struct passage_index *x, const char *path)
 {
 	int64_t tables;

@@ -77,7 +77,7 @@ int passages_whole(struct db *, struct err *);
 /* ---- passage_vectors.c ---- */
 
 extern const char vector_tables[]; /* SQL that creates the table, used as a migration */
-/* Delete the vectors of texts without a document. Returns 0 or -1. */
+/* Delete the passage vectors of texts that no document has any more. Returns 0 or -1. */
 int vectors_drop_orphans(struct db *, struct err *);
 
 #endif

@@ -38,8 +38,7 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* session in which the message was written; after that session's deletion, a
-	                              * fork that shows it */
+	" session INTEGER NOT NULL," /* the session that wrote it; once that is deleted, a fork that shows it */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"

@@ -210,12 +210,12 @@ int passages_find(struct passage_index *, const struct indexed_text *text, size_
  * caller defines the format of the bytes. They are stored under the SHA-256 of the text and the id of the encoder,
  * and deleted with the last document that has the text. */
 
-/* Store the vectors of an in-memory index in a file, up to 64 MiB, so that later processes have them, too. A
- * damaged file is deleted. If the file cannot be used, the vectors stay in memory. */
+/* Store the passage vectors of an in-memory index in a file, up to 64 MiB, so that later processes have them, too.
+ * A damaged file is deleted. If the file cannot be used, the vectors stay in memory. */
 void passage_index_cache(struct passage_index *, const char *path);
-/* Read the vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */
+/* Read the passage vectors of a text. 1 = *out has them; 0 = none are stored; -1 = error. */
 int vectors_read(struct passage_index *, const struct indexed_text *, uint64_t encoder, struct str *out, struct err *);
-/* Store the vectors of a text; replaces older ones. Returns 0 or -1. */
+/* Store the passage vectors of a text, in place of older ones. Returns 0 or -1. */
 int vectors_write(struct passage_index *, const struct indexed_text *, uint64_t encoder, const struct str *,
                   struct err *);
 

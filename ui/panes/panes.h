@@ -61,8 +61,8 @@ struct pane_ops {
 	 * control characters. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
-	/* Handle a key. PgUp, PgDn and Esc are always passed; letters only in browse mode or to an open field;
-	 * other keys also while the input line is empty. */
+	/* Handle a key. PgUp, PgDn and Esc are always passed; letters only in browse mode (F6) or to an open
+	 * field; other keys also while the input line is empty. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
 	/* Called when no key has come for TYPED_SECONDS. Returns PANE_ACTION or PANE_NOT_MINE. May be NULL. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);

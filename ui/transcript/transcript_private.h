@@ -55,12 +55,14 @@ struct entry {
 		int behind_code;
 	} line;
 
-	/* Lines of the first laid_n bytes. They are valid while `laid` equals the transcript's stamp; 0 = none. */
+	/* Lines of the first laid_n bytes. They are out of date if `laid` is not the transcript's stamp, which
+	 * changes with the width; 0 = none. */
 	struct lines lines, note_lines;
 	struct growth growth;
 	uint64_t laid;
 	size_t laid_n;
-	/* Number of rows, valid while `counted` equals the transcript's stamp. Kept when the lines are freed. */
+	/* Number of rows, kept when the lines are freed. Out of date if `counted` is not the transcript's stamp,
+	 * which changes with the width. */
 	uint64_t counted;
 	size_t rows, note_rows;
 
