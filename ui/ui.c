@@ -1,12 +1,8 @@
 /* ui/ui.c - the full screen: opens and closes it, keeps time, draws.
  *
- *     From top to bottom:
- *     the transcript or the open pane; on wide screens the cache panel at its right;
- *     queued messages;
- *     the cache as a bar, on narrow screens;
- *     the status row;
- *     the input line, or the search line;
- *     key hints.
+ * The parts of the screen, from top to bottom: the transcript or the open pane, on wide screens with the cache
+ * panel at its right; queued messages; the cache as a bar, on narrow screens; the status row; the input line or
+ * the search line; key hints.
  *
  * Each part draws into an area of a grid of cells. After a change everything is drawn; display.c writes only the
  * cells that differ. */

@@ -18,7 +18,7 @@ static void command_done(struct chat *c, int rc, const struct err *e, const char
 		notice(c, "%s", what);
 }
 
-/* A list of sessions or of found messages, under construction. */
+/* State of writing a list of sessions or of found messages. */
 struct shown {
 	struct chat *c;
 	struct listing list;

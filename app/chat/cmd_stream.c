@@ -23,7 +23,7 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	/* This is also called for the few tokens of the chat template, which are not worth a progress line. */
+	/* Show nothing for the few tokens of the chat template, which are prefilled in this way, too. */
 	if (total > SHOWN_LEAST)
 		c->front->progress(c, "reading", done, total);
 }

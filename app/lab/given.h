@@ -17,11 +17,12 @@ struct given {
 
 /* Read files of JSON lines, or of a JSON list. Each record is one of these:
  *
- *     {"prompt", "answers": [TEXT ...] or TEXT, "metric", and perhaps "task", "head", "max_tokens", "classes"}
- *     {"context", "input", "answers", "dataset", "all_classes"}      LongBench, also LongBench-E
- *     {"question", "choices": [TEXT ...], "answer": index or letter} MMLU
- *     {"question", "answer": "... #### 42"}                          GSM8K
- *     {"prompt", "reference_output"}                                 a table to copy, as LongProc's HTML to TSV
+ *     {"prompt", "answers": [TEXT ...] or TEXT, "metric"}: the user's own; perhaps with "task", "head",
+ *         "max_tokens", "classes";
+ *     {"context", "input", "answers", "dataset", "all_classes"}: LongBench, also LongBench-E;
+ *     {"question", "choices": [TEXT ...], "answer": index or letter}: MMLU;
+ *     {"question", "answer": "... #### 42"}: GSM8K;
+ *     {"prompt", "reference_output"}: a table to copy, as LongProc's HTML to TSV.
  *
  * Records are grouped into tasks by "task" or "dataset", or else by file. */
 int given_load(struct given *, const char *const *file, int n_file, struct err *);

@@ -307,7 +307,7 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	w->open = 0;
 	w->reading_since = 0;
 	worker_report(w, WORKER_BUSY, "reading", 0, 0);
-	w->title_stale = 1; /* the session gets its title from the first question when that is stored */
+	w->title_stale = 1; /* the first question is stored now, and the session's title is made from it */
 }
 
 static int on_text(struct chat *c, const char *bytes, size_t n, struct err *e)

@@ -139,7 +139,7 @@ static void apply_style(struct docx *x, const char *id, size_t n)
 
 /* ---- lists ---- */
 
-/* Set the text that the writer puts before a list item or a numbered heading: indent and label, "2.a) ". */
+/* Set the text that the writer puts before a list item or a numbered heading: indent and number, "2.a) ". */
 static void begin_item(struct docx *x)
 {
 	struct str *prefix = &x->w->prefix;

@@ -230,7 +230,7 @@ struct list_level {
 void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
 void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
 void list_levels_count(struct list_level[LIST_LEVELS], int level);  /* count one item; deeper levels restart */
-/* Append the label of the item that was counted last, "2.a) ". Returns 0 if the item has no label. */
+/* Append the number of the item that was counted last, as "2.a) ". Returns 0 if the item has no number. */
 int list_label(const struct list_level[LIST_LEVELS], int level, struct str *out);
 /* Return the start value of an item or level, clamped to a sane range; 1 if the attribute is missing. */
 long list_start(const struct xml_attr *);
@@ -239,7 +239,7 @@ long list_start(const struct xml_attr *);
 
 struct docx_lists;
 struct docx_lists *docx_lists_read(const struct zip_entry *numbering);
-/* Count one item of a list and append its label, "2.a) ". Returns 0 for a bullet and for an unknown list. */
+/* Count one item of a list and append its number, as "2.a) ". Returns 0 for a bullet and for an unknown list. */
 int docx_lists_label(struct docx_lists *, long num, long level, struct str *out);
 void docx_lists_free(struct docx_lists *);
 

@@ -85,7 +85,7 @@ void odf_list_end(struct odf *);
 /* Set the list's style to the list style of its first paragraph (NULL = none), unless the list has a style. */
 void odf_list_adopt(struct odf *, const char *style);
 void odf_item_begin(struct odf *, int header, const struct xml_attr *start);
-/* Count the item, and let the writer put indent and label before its text. */
+/* Count the item, and let the writer put its indent and number or bullet before its text. */
 void odf_item_label(struct odf *);
 void odf_item_without_text(struct odf *); /* count an item without text */
 

@@ -117,7 +117,7 @@ void odf_item_begin(struct odf *x, int header, const struct xml_attr *start)
 		x->counters->counter[l->counter].count[f->lists - 1] = list_start(start) - 1;
 }
 
-/* Count an item of the innermost list and append its label. Returns 0 if the item has no label. */
+/* Count an item of the innermost list and append its number, as "2.a) ". Returns 0 if the item has none. */
 static int count_item(struct odf *x, struct str *label)
 {
 	struct odf_flow *f = &x->flow;

@@ -1,15 +1,12 @@
 /* ui/panes/pane_cache_full.c - the cache pane on the whole screen.
  *
- *     From top to bottom:
- *     the policy;
- *     figures: how full each region is, what was kept, read and evicted; at their right attention over time;
- *     the strip: all token positions, how much of each is kept, and marks of documents;
- *     a heat map of attention, layers x token positions, in the same columns as the strip;
- *     one layer, larger, with a cursor, and the words under the cursor;
- *     the legend.
+ * Its parts, from top to bottom: the policy; figures (how full each region is, what was kept, read and evicted)
+ * and attention over time; the strip (all token positions, how much of each is kept, and where documents begin); a
+ * heat map of attention, layers x token positions; one layer, larger, with a cursor, and the words under the
+ * cursor; the legend.
  *
- * The table `wanted` says which of these get rows first; the heat map gets the remaining rows. If the legend does
- * not fit, `?` shows it instead of the heat map. */
+ * The table `wanted` says which parts get rows first; the heat map gets the remaining rows. If the legend does not
+ * fit, `?` shows it instead of the heat map. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
