@@ -42,7 +42,7 @@ static size_t tokens_common(const struct conversation *conv)
 	return same;
 }
 
-/* The lens of one text (adjacent byte ranges, each kept or evicted) while it is made, token by token. */
+/* The list of kept and evicted byte ranges of one text (its lens), while it is made token by token. */
 struct lens_of {
 	struct lens *l;
 	size_t cap;

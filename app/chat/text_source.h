@@ -22,7 +22,7 @@ int text_source_next(struct text_source *, int wait_ms, struct str *out, struct 
 
 /* The name, filtered for the user. */
 const char *text_source_name(const struct text_source *);
-/* How far was read: a byte offset in the file, or in an imported document's text. */
+/* How much has been read: bytes of the file, or of an imported document's text. */
 struct source_place {
 	uint64_t at, total; /* total 0: unknown */
 	/* page: label of the current page, or NULL; number: its number, from 1; pages: how many pages there are. */

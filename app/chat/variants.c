@@ -125,7 +125,7 @@ static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct
 
 		if (find_behind(c, *end, ROLE_USER, &questions, e) < 0)
 			return -1;
-		/* A question that was stopped before its answer began is no turn. */
+		/* Skip a question that was stopped before its answer began: it has no answer to show. */
 		for (size_t k = questions.n; k-- && !next;) {
 			if (find_behind(c, questions.m[k].id, ROLE_ASSISTANT, &answers, e) < 0) {
 				children_free(&questions);

@@ -129,12 +129,13 @@ enum conversation_event_what {
 	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed: regenerate begins */
 	/* the last message is an answer, which is empty or has the text that /continue extends */
 	EVENT_ANSWER_BEGAN,
-	EVENT_ANSWER_GREW,       /* the answer has one more token */
-	EVENT_ANSWER_ENDED,      /* the answer is complete; turn: its figures */
-	EVENT_UNDONE,            /* messages at the end were undone; msg[0 .. n_msg) are left */
-	EVENT_REDONE,            /* undone messages were restored at the end */
-	EVENT_CLEARED,           /* all messages were removed */
-	EVENT_RETURNED,          /* message i, read from a stream, continues: the turns after it were removed */
+	EVENT_ANSWER_GREW,  /* the answer has one more token */
+	EVENT_ANSWER_ENDED, /* the answer is complete; turn: its figures */
+	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
+	EVENT_REDONE,       /* undone messages were restored at the end */
+	EVENT_CLEARED,      /* all messages were removed */
+	/* reading of message i (a text from a stream) continues: the turns after it were removed */
+	EVENT_RETURNED,
 	EVENT_TEXT_GREW,         /* the last message, a growing one, has new text at byte i */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
 	EVENT_DOCUMENT_DROPPED,  /* document i is about to be removed */

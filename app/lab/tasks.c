@@ -46,7 +46,7 @@ static int sample_render(const struct engine *engine, const struct sample *s, st
 	return engine_tokenize(engine, s->head.p, s->head.n, 0, out, e);
 }
 
-/* Build a prompt of `units` units. Returns 1 if it fits len tokens, 0 if not, -1 on error. */
+/* Build a prompt of `units` units (sentences, words, ...). Returns 1 if it fits len tokens, 0 if not, -1 on error. */
 static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
                       int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {

@@ -75,8 +75,8 @@ static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* Read as many bytes as the model's weights have, because a small model stays in the CPU's caches, which
-	 * are faster. */
+	/* Measure with as many bytes as the model's weights have: those of a small model stay in the CPU's caches,
+	 * which are faster. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {

@@ -209,7 +209,8 @@ static void post_returned(struct worker *w, size_t messages)
 	worker_post(w, e);
 }
 
-/* For changes of the conversation that have no callback: mark the changed part, which is sent later. */
+/* Note which part of the conversation has changed, so that it is sent later. For changes that have no callback of
+ * their own. */
 static void on_event(struct conversation *conv, const struct conversation_event *event, void *ud)
 {
 	struct worker *w = ud;

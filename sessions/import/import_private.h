@@ -277,7 +277,9 @@ void odf_styles_free(struct odf_styles *);
 enum jail_kind {
 	JAIL_PARSE, /* may read and write open files only */
 	JAIL_EXEC,  /* may execute one program, which may read its libraries and data */
-	JAIL_MODEL, /* as JAIL_PARSE; may open a model file, or its folder if it is split */
+	/* the process may do what JAIL_PARSE allows, and open a model file, or its folder if the model is split
+	 * into files */
+	JAIL_MODEL,
 };
 /* Which optional parts the jail has: its own root directory, and Landlock (version of its ABI). 0: this kernel
  * does not let users have the part. */

@@ -96,8 +96,8 @@ static int configure(struct snaps *s, struct err *e)
 	 * snaps_scrub(), when a session is deleted. Both together cost half as much as secure_delete=ON. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit. SQLite would have to sync the journal before writing any
-	 * of them earlier. */
+	/* Keep changed pages in memory until the commit. Writing one of them earlier would need a sync of the
+	 * journal first. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)

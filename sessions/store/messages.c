@@ -137,7 +137,8 @@ static int writing_begin(struct writing *w, struct err *e)
 	return 0;
 }
 
-/* Checksum of the row for message w->m, if another row stores its first b->bytes bytes (0 = none). */
+/* Compute the checksum of the row for message w->m. b: the beginning of its text that another row stores; b->bytes
+ * = 0: none. */
 static int64_t writing_sum(const struct writing *w, const struct beginning *b)
 {
 	const struct stored_message *m = w->m;

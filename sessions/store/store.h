@@ -53,7 +53,7 @@ void session_leave(struct store *, int64_t id);
 /* Return the pid of another process that holds the session; 0 = no other process holds it; -1 = the pid is
  * unknown. */
 long session_writer(const struct store *, int64_t id);
-/* Create a session and hold it (session_hold). name: NULL or "" = unnamed. */
+/* Create a session and become its only writer (session_hold). name: NULL or "" = unnamed. */
 int session_new(struct store *, const char *name, int64_t *id, struct err *);
 /* Find a session by `what`. Tried in this order: its name, its title, its number in `weir sessions ls`, the
  * beginning of only one session's name or title. ERR_USAGE if none fits; the message has the nearest name. */

@@ -148,7 +148,8 @@ int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 *
 int setting_sum_ok(sqlite3_stmt *, int first_column); /* columns: key, sum, value */
 
 /* documents.c */
-/* Columns: content, bytes, at, after, sum, name, mtime, file, path. */
+/* 1 if the checksum of a document's row is right. Columns from first_column on: content, bytes, at, after, sum,
+ * name, mtime, file, path. */
 int document_sum_ok(sqlite3_stmt *, int first_column);
 /* Delete texts that no document has, with their outlines (pages, headings) and search index entries. */
 int documents_drop_orphans(struct store *, struct err *);

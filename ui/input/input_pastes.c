@@ -15,7 +15,7 @@ enum {
 	PASTES_MOST = 4096,       /* uses characters U+10E000 .. U+10EFFF */
 	PASTES_BYTES = 256 << 20, /* most bytes of all pastes together */
 	LINES_SHOWN = 8,
-	BYTES_SHOWN = 1500, /* more bytes, or more lines than LINES_SHOWN, make a paste long */
+	BYTES_SHOWN = 1500, /* a paste of more bytes than this, or of more lines than LINES_SHOWN, is long */
 };
 
 static struct {
