@@ -23,8 +23,8 @@ struct entry_fit {
 		/* the value tried before, and how many entries were read with it; read 0 = there is none yet */
 		double before, read;
 		int done; /* no value comes closer */
-		/* 0, unless the policy cannot read as few as `want`: then the entries per token that it reads with
-		 * any value */
+		/* entries per token that the policy reads whatever its setting is, if they are more than `want`;
+		 * else 0 */
 		double whole;
 	} one[LIST_MAX];
 };

@@ -66,7 +66,7 @@ void reads_draw(const struct cache_pane *, const struct area *, int y); /* one r
 void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
 /* share: also as a share of the time between reports */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if something else than the number of entries is known about what the last token read. */
+/* 1 if more is known about what the last token read than the number of entries. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };
