@@ -3,11 +3,11 @@
  *
  *     F1: of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
  *     ROUGE-L: F measure of the longest common subsequence (LCS) of words (Lin 2004);
- *     class: 1 / number of classes named in the answer, if the right one is named (LongBench: trec);
+ *     class: 1 / number of classes named in the answer, if the right one is among them (LongBench: trec);
  *     numbers: share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval);
- *     edit: similarity in bytes of the answer's first line of code, 2 * LCS / sum of lengths (LongBench: code);
+ *     edit: 2 * LCS / sum of lengths, in bytes, of the answer's first line of code (LongBench: code);
  *     number: 1 if the answer's last number is right (GSM8K);
- *     choice: 1 if the first single letter in the answer is right (MMLU). */
+ *     choice: 1 if the first letter that stands alone in the answer is right (MMLU). */
 #include "app/lab/score.h"
 
 #include <ctype.h>

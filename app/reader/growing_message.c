@@ -1,13 +1,12 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * Each new piece of text is tokenized once, and its tokens are appended to the timeline. The end of the message is
- * rendered only with the question, together with the whole text. So the tokens of the pieces should equal those of
- * the whole text; where they first differ, the rest is recomputed. To avoid that, a piece ends only where every
- * tokenizer ends a word: between a letter and a single blank or line break before another letter, or in scripts
- * without blanks before a comma or full stop.
+ * Each new piece of text is tokenized and prefilled when it arrives. A question later renders the whole text
+ * again, and where its tokens first differ from those of the pieces, the rest is recomputed. To avoid that, a
+ * piece ends only where every tokenizer ends a word: between a letter and a single blank or line break before
+ * another letter; in scripts without blanks, before a comma or full stop.
  *
- * `text` = in the cache | tokenized, not in the cache (`pending`) | not tokenized. The last part begins at byte
- * `at`. */
+ * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes
+ * from `at` on are not tokenized yet. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* app/term/signals.c - what signals do.
  *
- *     SIGINT: stops a running answer; at the prompt of a chat it clears the line; otherwise exit 130.
- *     SIGTERM, SIGHUP: in a chat: stop the answer, save, exit 128 + n. Otherwise exit 128 + n at once.
- *     SIGPIPE, SIGXFSZ: ignored, so that the failed write() reports the error.
- *     SIGBUS: a mapped model file or KV cache was truncated, or its disk failed: the engine reports an error
- *         (engine_fault()). At other addresses it is treated like SIGSEGV.
- *     SIGSEGV, SIGQUIT, SIGABRT, SIGFPE, SIGILL: restore the terminal, then die of the signal as usual.
+ *     SIGINT stops the answer; at the prompt of a chat it clears the line; without a chat the program exits with 130.
+ *     SIGTERM and SIGHUP stop the answer, save, and exit with 128 + n; without a chat the program exits at once.
+ *     SIGPIPE and SIGXFSZ are ignored, so that the failed write() reports the error.
+ *     SIGBUS in a mapped model file or KV cache (truncated, or the disk failed) becomes an error of the engine
+ *         (engine_fault()).
+ *     SIGBUS elsewhere, SIGSEGV, SIGQUIT, SIGABRT, SIGFPE and SIGILL restore the terminal and then kill as usual.
  *
  * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt
  * it. */

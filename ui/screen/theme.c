@@ -1,12 +1,10 @@
-/* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours.
+/* ui/screen/theme.c - maps styles to colours and attributes, for terminals with 256, 8 or no colours. Text keeps
+ * the terminal's own foreground and background.
  *
- * Text keeps the terminal's own foreground and background. Themes:
- *
- *     dark, light: the eight palette colours, as the user has set them; not 8-15, which some palettes make grey;
- *     dusk (dark), paper (light): quieter fixed colours of the 256; with eight colours they look as dark and light;
- *     mono: no colours, only bold, faint, underline and reverse.
- *
- * Heat maps need an order of brightness: fixed colours if there are 256, else three steps. */
+ * The themes dark and light use the eight palette colours, as the user has set them (not 8-15, which some palettes
+ * make grey). The themes dusk (dark) and paper (light) use quieter fixed colours of the 256; with eight colours
+ * they look like dark and light. The theme mono uses only bold, faint, underline and reverse. Heat maps need an
+ * order of brightness: fixed colours if there are 256, else three steps. */
 #include "ui/screen/theme.h"
 
 #include <stdlib.h>
