@@ -68,9 +68,9 @@ void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from`; it has `least` to `most` bytes. The best
- * break in that range is, in this order: before the highest heading, after a paragraph, sentence, line, word,
- * character. The last of equal breaks is taken. A rest of at most `most` bytes is one section. */
+/* Return the end (byte offset) of the section that begins at byte `from` and has `least` to `most` bytes. It ends
+ * at the best break in that range: before the highest heading, else after a paragraph, sentence, line, word or
+ * character. The last of equal breaks is taken. If at most `most` bytes remain, they are one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
 /* A section: index of its text, byte range [from, to), and the heading above its first word or NULL. */
