@@ -112,7 +112,7 @@ int64_t session_log_head(const struct conversation *);
 
 /* ---- cmd_stream.c ---- */
 
-enum { TEXT_SEARCHED = 8 << 20 }; /* questions search only this many bytes at the end of a growing file */
+enum { TEXT_SEARCHED = 8 << 20 }; /* how many bytes at the end of a growing file a question searches */
 /* Make the growing file's text, as far as it was read, a document that the next question can search. */
 void chat_read_document(struct chat *);
 

@@ -26,7 +26,8 @@ enum companion_change {
 	/* the growing message (a text read from a stream) is complete, because a question was appended to it or it
 	 * will be removed */
 	CHANGE_CLOSED,
-	/* the growing message continues: the question that was appended to it will be removed */
+	/* reading of the growing message (a text from a stream) continues: the question that was appended to it
+	 * will be removed */
 	CHANGE_REOPENED,
 };
 

@@ -93,7 +93,8 @@ struct remote_request {
 
 /* The server's figures of an answer, once it has ended; -1 = not reported. */
 struct remote_usage {
-	int32_t prompt, cached, answer; /* tokens; cached: prompt tokens that the server did not recompute */
+	/* numbers of tokens; cached: tokens of the prompt that the server did not recompute */
+	int32_t prompt, cached, answer;
 	double prefill_tps, decode_tps;
 };
 enum remote_stop { REMOTE_STOP, REMOTE_LENGTH };

@@ -132,7 +132,7 @@ static int progress_report(struct maker *m, struct err *e)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* signals_stopped() may still report an earlier stop before signals_watch(m->tl) was called: ignore it */
+	/* if m->tl is not set yet, ignore signals_stopped(), which may report an earlier stop */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 

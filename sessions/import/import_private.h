@@ -150,7 +150,7 @@ size_t html_convert(struct writer *, const char *utf8, size_t n);
 int html_import(const char *p, size_t n, struct doc *, struct err *);
 int epub_import(const char *p, size_t n, struct doc *, struct err *);
 int docx_import(const char *p, size_t n, struct doc *, struct err *);
-/* texts, spreadsheets and presentations, as zip archives or single XML files */
+/* convert OpenDocument texts, spreadsheets and presentations, as zip archives or single XML files */
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
