@@ -14,8 +14,8 @@ struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* How many tokens entered, moved or left. A token that did so in half of the layers and heads counts as
-	 * half a token. */
+	/* How many tokens entered the cache, moved in it or left it. A token that did so in half of the layers and
+	 * heads counts as half a token. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;

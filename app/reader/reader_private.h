@@ -7,8 +7,8 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* State of questions about a growing message (a text read from a stream): a snapshot of the timeline, taken before
- * a question (aside.c). */
+/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream), to
+ * continue the text as if it had not been asked (aside.c). */
 struct aside {
 	int wanted;             /* 1 = questions can be removed again (conversation_return) */
 	int there;              /* 1: a snapshot exists */

@@ -36,8 +36,8 @@ struct maker {
 	const struct summary_hooks *hooks;
 	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
 	struct sampling sampling;
-	/* words: words that the whole summary should have. Tokens: of a section (section), of the context (ctx),
-	 * allowed for reasoning (reasoning) */
+	/* words: length of the whole summary. section, ctx, reasoning: token limits of a section, of the context,
+	 * of the reasoning */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
 	size_t ahead; /* estimated number of prompts of the levels that follow */

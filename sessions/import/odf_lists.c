@@ -22,7 +22,7 @@ struct odf_lists {
 	size_t n_named;
 };
 
-/* Add a counter of list items. If there are COUNTERS_MAX, restart and use the last one. */
+/* Add a counter of list items. If there are COUNTERS_MAX already, restart the last one and use it. */
 static size_t new_counter(struct odf *x, const struct odf_list_style *style)
 {
 	struct odf_lists *s = x->counters;

@@ -52,7 +52,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read beginning b of a message into out[b->bytes]. Follows references from message to message. */
+/* Read the first b->bytes bytes of a message, which other rows store, into out. Follows references from message to
+ * message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;

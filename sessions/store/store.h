@@ -175,8 +175,8 @@ int store_search(struct store *, const char *words, int limit, found_fn *, void 
  * last document that has it. */
 
 struct passage_index;
-/* Open the index in the store's chat.db, or one in memory if the store is NULL or read only.  Close the index
- * before the store. */
+/* Open the passage index in the store's chat.db, or one in memory if the store is NULL or read only. Close the
+ * index before the store. */
 int passage_index_open(struct passage_index **out, struct store *, struct err *);
 void passage_index_close(struct passage_index *);
 /* Callback about every millisecond while texts are indexed: `done` of `total` bytes. Nonzero cancels: the text is
