@@ -100,8 +100,7 @@ static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *row
 	return pair_sum(head, sizeof head, rows, bytes);
 }
 
-/* 1 if a row of table passages has its right size and checksum.  Columns of st: id, n, sum, hash, rows. */
-static int rows_ok(sqlite3_stmt *st)
+int passage_rows_ok(sqlite3_stmt *st)
 {
 	int64_t id = sqlite3_column_int64(st, 0), n = sqlite3_column_int64(st, 1);
 	size_t n_hash, bytes;
@@ -118,7 +117,7 @@ int passages_whole(struct db *d, struct err *e)
 	int64_t next = 0;
 
 	while (rc > 0 && (rc = db_step(d, st, e)) > 0) {
-		whole = whole && rows_ok(st) && sqlite3_column_int64(st, 0) >= next;
+		whole = whole && passage_rows_ok(st) && sqlite3_column_int64(st, 0) >= next;
 		next = sqlite3_column_int64(st, 0) + sqlite3_column_int64(st, 1);
 	}
 	db_put(d, st);
@@ -150,7 +149,7 @@ static int rows_find(struct passage_index *x, struct adding *a, struct err *e)
 	                            (const void *)a->hash, sizeof a->hash);
 	int rc = st ? db_step(x->db, st, e) : -1;
 
-	if (rc > 0 && !rows_ok(st)) {
+	if (rc > 0 && !passage_rows_ok(st)) {
 		rc = index_damaged(x, e);
 	} else if (rc > 0) {
 		size_t bytes;
@@ -317,7 +316,7 @@ static int rows_drop(struct db *d, sqlite3_stmt *st, struct err *e)
 	struct passage_rows r = { .id = sqlite3_column_int64(st, 0), .n = bytes / sizeof *r.at };
 	int rc;
 
-	if (!rows_ok(st) || sqlite3_column_type(st, 5) == SQLITE_NULL)
+	if (!passage_rows_ok(st) || sqlite3_column_type(st, 5) == SQLITE_NULL)
 		return -2;
 	r.at = xmalloc(bytes + 1);
 	memcpy(r.at, rows, bytes);

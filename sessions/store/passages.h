@@ -66,6 +66,8 @@ struct passage_rows {
 };
 /* Load the sentences of a text, which is first indexed if it is new. Returns 0 or -1; the caller frees rows->at. */
 int passage_rows_of(struct passage_index *, const char *text, size_t n, struct passage_rows *, struct err *);
+/* 1 if a row of table passages has its right size and checksum. Columns of st: id, n, sum, hash, rows. */
+int passage_rows_ok(sqlite3_stmt *st);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
 /* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.

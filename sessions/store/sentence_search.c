@@ -94,18 +94,20 @@ struct text_rows {
 };
 
 /* Load the sentences of the text to which index row `row` belongs, in place of those that *out has from the last
- * call (all zero before the first). 1 = loaded, 0 = no text, -1 = error. At the end the caller frees out->at. */
+ * call (all zero before the first). 1 = loaded, or its row is damaged: *out is then empty; 0 = no text, -1 = error. At
+ * the end the caller frees out->at. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =
-		db_query(x->db, e, "SELECT id, n, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1", "i", row);
+		db_query(x->db, e, "SELECT id, n, sum, hash, rows FROM passages WHERE id<=?1 ORDER BY id DESC LIMIT 1",
+	                 "i", row);
 	int rc = st ? db_step(x->db, st, e) : -1;
 
 	free(out->at);
 	*out = (struct text_rows){ 0 };
-	if (rc > 0) {
+	if (rc > 0 && passage_rows_ok(st)) {
 		size_t bytes;
-		const void *rows = db_bytes(st, 2, 1, &bytes);
+		const void *rows = db_bytes(st, 4, 1, &bytes);
 
 		out->id = sqlite3_column_int64(st, 0);
 		out->n = bytes / sizeof *out->at;
