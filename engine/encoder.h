@@ -43,4 +43,21 @@ int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_stri
 /* Return a hash of the model file and its prefixes. Store it with vectors: those of different models cannot be compared. */
 uint64_t encoder_id(const struct encoder *);
 
+/* ---- reading a passage for a question ---- */
+
+/* Load a reader: an adapter that lets this encoder read a passage together with a question. Return 0, or -1: none is
+ * loaded. At most once for an encoder. */
+int encoder_reader_open(struct encoder *, const char *path, struct err *);
+/* 1 if a reader is loaded. */
+int encoder_reads(const struct encoder *);
+struct encoder_answer {
+	double score;    /* log odds that the passage answers the question */
+	size_t from, to; /* bytes of the passage that answer best, whether or not it answers */
+};
+/* Set out [n]: read each passage for the question. Tokens behind the 230th of question and passage are ignored. On the
+ * CPU, the answer from a passage is the same whatever other passages are in the call. Return 0, or -1 on error or when
+ * *cancel becomes nonzero. cancel may be NULL. */
+int encoder_read(struct encoder *, struct encoder_string question, const struct encoder_string *passage, int32_t n,
+                 struct encoder_answer *out, const atomic_int *cancel, struct err *);
+
 #endif

@@ -1,6 +1,7 @@
 /* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, and pools the
  * tokens of each text into one vector. A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x +
- * attention(x)), then x = norm(x + down(gelu(up(x)))). */
+ * attention(x)), then x = norm(x + down(gelu(up(x)))). With a reader (encoder_reader.c) each product x W^T becomes
+ * x W^T + (x low^T) high^T. */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
@@ -47,6 +48,7 @@ void encoder_close(struct encoder *e)
 	if (!e)
 		return;
 	if (e->be) {
+		encoder_reader_release(e);
 		encoder_release(e);
 		e->be->ops->close(e->be);
 	}
@@ -65,12 +67,27 @@ int32_t encoder_longest(const struct encoder *e)
 	return e->longest;
 }
 
+/* out += (in low^T) high^T, the reader's change of a product. */
+static void linear_read(struct encoder *e, const struct encoder_linear *m, struct tensor *out, const struct tensor *in,
+                        int32_t n)
+{
+	struct tensor mid = e->reader.rank;
+
+	if (!m->low.rows)
+		return;
+	mid.cols = m->low.rows;
+	e->be->ops->matmul(e->be, &(struct matmul){ .out = &mid, .w = &m->low }, 1, in, n);
+	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->high, .accumulate = 1 }, 1, &mid, n);
+}
+
 /* out = in W^T + bias, or out += in W^T + bias. */
 static void linear(struct encoder *e, const struct encoder_linear *m, struct tensor *out, const struct tensor *in,
-                   int accumulate, int32_t n)
+                   int accumulate, int reading, int32_t n)
 {
 	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->w, .bias = &m->b, .accumulate = accumulate },
 	                   1, in, n);
+	if (reading)
+		linear_read(e, m, out, in, n);
 }
 
 static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
@@ -101,7 +118,7 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 }
 
 static void layer_run(struct encoder *e, const struct encoder_layer *l, const struct encoder_text *text, int32_t n_text,
-                      int32_t n)
+                      int32_t n, int reading)
 {
 	const struct backend_ops *op = e->be->ops;
 
@@ -110,21 +127,24 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	                              { .out = &e->k, .w = &l->k.w, .bias = &l->k.b },
 	                              { .out = &e->v, .w = &l->v.w, .bias = &l->v.b } },
 	           3, &e->x, n);
+	if (reading) {
+		linear_read(e, &l->q, &e->q, &e->x, n);
+		linear_read(e, &l->k, &e->k, &e->x, n);
+		linear_read(e, &l->v, &e->v, &e->x, n);
+	}
 	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
 	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
 	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
 		attend(e, row, text[i].n);
-	linear(e, &l->out, &e->x, &e->attn, 1, n);
+	linear(e, &l->out, &e->x, &e->attn, 1, reading, n);
 	norm(e, &l->attn_norm, n);
-	linear(e, &l->up, &e->hidden, &e->x, 0, n);
+	linear(e, &l->up, &e->hidden, &e->x, 0, reading, n);
 	op->gelu(e->be, &e->hidden, n);
-	linear(e, &l->down, &e->x, &e->hidden, 1, n);
+	linear(e, &l->down, &e->x, &e->hidden, 1, reading, n);
 	norm(e, &l->ffn_norm, n);
 }
 
-/* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
- * stays zero. */
-static void pool(const struct encoder *e, const float *x, int32_t n, float *out)
+void encoder_pool(const struct encoder *e, const float *x, int32_t n, float *out)
 {
 	int32_t first = e->pooling == POOL_LAST ? n - 1 : 0, end = e->pooling == POOL_FIRST ? 1 : n;
 	double squares = 0;
@@ -142,27 +162,30 @@ static void pool(const struct encoder *e, const float *x, int32_t n, float *out)
 		out[c] = (float)(out[c] / sqrt(squares));
 }
 
-/* Compute the vectors of n_text texts with n tokens in all, n <= e->batch. */
-static void batch_run(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n, float *out)
+int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n, int reading,
+                   const atomic_int *cancel, struct err *err)
 {
 	const struct backend_ops *op = e->be->ops;
-	size_t dims = (size_t)e->n_embd;
-	const float *x = e->host;
+	int failed;
 
 	for (int32_t i = 0, row = 0; i < n_text; i++)
 		for (int32_t k = 0; k < text[i].n; k++, row++) {
 			e->id[row] = text[i].id[k];
 			e->at[row] = k;
 		}
+	e->be->cancel = cancel;
 	op->embed(e->be, &e->x, &e->embd, e->id, n);
 	op->take_rows(e->be, &e->attn, &e->position, e->at, n);
 	op->axpby(e->be, &e->x, 1, &e->attn, 1, n);
 	norm(e, &e->embd_norm, n);
 	for (int32_t i = 0; i < e->n_layer; i++)
-		layer_run(e, &e->layer[i], text, n_text, n);
-	op->read(e->be, &e->x, 0, e->host, (size_t)n * dims * sizeof *e->host);
-	for (int32_t i = 0; i < n_text; x += (size_t)text[i++].n * dims)
-		pool(e, x, text[i].n, out + (size_t)i * dims);
+		layer_run(e, &e->layer[i], text, n_text, n, reading);
+	op->read(e->be, &e->x, 0, e->host, (size_t)n * (size_t)e->n_embd * sizeof *e->host);
+	failed = op->sync(e->be);
+	e->be->cancel = NULL;
+	return failed              ? err_set(err, ERR_FAIL, "cannot encode a text: %s", e->be->err)
+	       : cancel && *cancel ? err_set(err, ERR_CANCELLED, "stopped")
+	                           : 0;
 }
 
 static int texts_check(const struct encoder *e, const struct encoder_text *text, int32_t n, struct err *err)
@@ -186,19 +209,17 @@ int encoder_embed(struct encoder *e, const struct encoder_text *text, int32_t n,
                   struct err *err)
 {
 	int failed = texts_check(e, text, n, err);
+	size_t dims = (size_t)e->n_embd;
 
-	e->be->cancel = cancel;
 	for (int32_t i = 0, end; i < n && !failed; i = end) {
+		const float *x = e->host;
 		int32_t tokens = 0;
 
 		for (end = i; end < n && tokens + text[end].n <= e->batch; end++)
 			tokens += text[end].n;
-		batch_run(e, text + i, end - i, tokens, out + (size_t)i * (size_t)e->n_embd);
-		if (e->be->ops->sync(e->be))
-			failed = err_set(err, ERR_FAIL, "cannot encode a text: %s", e->be->err);
-		else if (cancel && *cancel)
-			failed = err_set(err, ERR_CANCELLED, "stopped");
+		failed = encoder_states(e, text + i, end - i, tokens, 0, cancel, err);
+		for (int32_t k = i; k < end && !failed; x += (size_t)text[k++].n * dims)
+			encoder_pool(e, x, text[k].n, out + (size_t)k * dims);
 	}
-	e->be->cancel = NULL;
 	return failed ? -1 : gguf_check_there(e->gguf, err);
 }

@@ -15,14 +15,23 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST }; /* numbers in file
 struct encoder_norm {
 	struct tensor w, b;
 };
-/* A matrix and its bias f32 [1][rows of the matrix]. */
+/* A matrix [rows][cols] and its bias f32 [1][rows]; and, if a reader is loaded, its LoRA adapter: low [rank][cols] and
+ * high [rows][rank]. low.rows = 0: the reader does not change this matrix. */
 struct encoder_linear {
-	struct tensor w, b;
+	struct tensor w, b, low, high;
 };
 struct encoder_layer {
 	struct encoder_linear q, k, v, out; /* [n_embd][n_embd] */
 	struct encoder_norm attn_norm, ffn_norm;
 	struct encoder_linear up, down; /* [n_ff][n_embd], [n_embd][n_ff] */
+};
+
+/* The adapter that lets the encoder read a passage together with a question (encoder_reader.c). */
+struct encoder_reader {
+	struct gguf *gguf;  /* NULL: none is loaded */
+	struct tensor rank; /* f32 [batch][largest rank]: buffer for products with `low` */
+	float *head;        /* [3][n_embd] weights: for the log odds of an answer, its first and its last token */
+	float bias;         /* of the log odds */
 };
 
 struct encoder {
@@ -44,11 +53,21 @@ struct encoder {
 	struct tensor k_plane, v_plane; /* f16 [n_head * batch][n_embd / n_head] */
 	int32_t *id, *at;               /* [batch] token ids and positions of a batch */
 	float *host;                    /* [batch][n_embd] last hidden states */
+	struct encoder_reader reader;
 };
 
 /* Read the metadata of e->gguf and load its weights to the open backend e->be. Return 0, or -1 with err set. Call
  * encoder_release() in either case. */
 int encoder_load(struct encoder *, struct err *);
 void encoder_release(struct encoder *);
+/* Compute the hidden states e->host [n][n_embd] of n_text texts with n tokens in all, n <= e->batch. reading: 1 = with
+ * the reader's adapter. Return 0, or -1 on error or when *cancel becomes nonzero. */
+int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text, int32_t n, int reading,
+                   const atomic_int *cancel, struct err *);
+/* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
+ * stays zero. */
+void encoder_pool(const struct encoder *, const float *x, int32_t n, float *out);
+/* Release what encoder_reader_open() has loaded. */
+void encoder_reader_release(struct encoder *);
 
 #endif

@@ -367,3 +367,170 @@ TEST(refuses_plain_texts_without_a_tokenizer_that_fits)
 	unlink(path);
 	free(path);
 }
+
+/* ---- a reader ---- */
+
+enum { MOST_PAIRS = 16 };
+
+/* Questions, passages, and what a reader says of them, as tests/vectors/make_encoder.py has computed it. */
+struct pairs_wanted {
+	char *all;
+	struct encoder_string question[MOST_PAIRS], passage[MOST_PAIRS], answer[MOST_PAIRS];
+	double score[MOST_PAIRS];
+	int n;
+};
+
+static struct pairs_wanted pairs_read(void)
+{
+	struct pairs_wanted w = { .all = test_read(test_file("tests/vectors/models/bert.answers"), NULL) };
+
+	for (char *line = w.all, *end; line && *line && w.n < MOST_PAIRS; line = end + 1, w.n++) {
+		char *part[3];
+
+		end = strchr(line, '\n');
+		for (int i = 0; i < 3; i++)
+			part[i] = strchr(i ? part[i - 1] + 1 : line, '|');
+		w.question[w.n] = (struct encoder_string){ line, (size_t)(part[0] - line) };
+		w.passage[w.n] = (struct encoder_string){ part[0] + 1, (size_t)(part[1] - part[0] - 1) };
+		w.score[w.n] = strtod(part[1] + 1, NULL);
+		w.answer[w.n] = (struct encoder_string){ part[2] + 1, (size_t)(end - part[2] - 1) };
+	}
+	return w;
+}
+
+static struct encoder *reading_encoder(void)
+{
+	char *path = file_with_tokens("e5", 60);
+	struct encoder *e = open_or_fail(path, 2);
+	struct err err = { 0 };
+
+	unlink(path);
+	free(path);
+	if (e && encoder_reader_open(e, test_file("tests/vectors/models/bert-reader.gguf"), &err))
+		test_fail(__FILE__, __LINE__, "encoder_reader_open: %s", err.msg);
+	return e;
+}
+
+TEST(answers_match_double_at_every_level)
+{
+	struct pairs_wanted w = pairs_read();
+	double worst = 0;
+
+	CHECK(w.n == 6);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		struct encoder_answer got[2];
+		struct err err = { 0 };
+		struct encoder *e;
+
+		setenv("WEIR_CPU", cpu_level_name[l], 1);
+		e = reading_encoder();
+		unsetenv("WEIR_CPU");
+		CHECK(encoder_reads(e));
+		for (int i = 0; i < w.n; i++) {
+			const char *p = w.passage[i].p;
+
+			CHECK_MSG(!encoder_read(e, w.question[i], &w.passage[i], 1, got, NULL, &err), "%s", err.msg);
+			worst = fmax(worst, fabs(got->score - w.score[i]));
+			CHECK_MSG(fabs(got->score - w.score[i]) < 5e-3, "level %s, pair %d: %.6f, not %.6f",
+			          cpu_level_name[l], i, got->score, w.score[i]);
+			CHECK(got->from <= got->to && got->to <= w.passage[i].n);
+			while (got->from < got->to && p[got->from] == ' ')
+				got->from++;
+			while (got->to > got->from && p[got->to - 1] == ' ')
+				got->to--;
+			CHECK_MSG(got->to - got->from == w.answer[i].n &&
+			                  !memcmp(p + got->from, w.answer[i].p, w.answer[i].n),
+			          "level %s, pair %d: \"%.*s\"", cpu_level_name[l], i, (int)(got->to - got->from),
+			          p + got->from);
+		}
+		encoder_close(e);
+	}
+	test_note("largest difference of the log odds: %.1e", worst);
+	free(w.all);
+}
+
+/* A passage's answer does not depend on the other passages; and without reading, the encoder's vectors stay the same. */
+TEST(a_reader_changes_only_what_it_reads)
+{
+	enum { MANY = 60 };
+	struct pairs_wanted w = pairs_read();
+	struct encoder_string many[MANY];
+	struct encoder_answer all[MANY], one;
+	struct encoder *e = reading_encoder();
+	float before[DIMS], after[DIMS];
+	struct err err = { 0 };
+	atomic_int stop = 1;
+	char *path = file_with_tokens("e5", 60);
+	struct encoder *plain = open_or_fail(path, 2);
+
+	unlink(path);
+	free(path);
+	for (int i = 0; i < MANY; i++)
+		many[i] = w.passage[i % w.n];
+	CHECK(!encoder_read(e, w.question[0], many, MANY, all, NULL, &err));
+	for (int i = 0; i < MANY; i++) {
+		CHECK(!encoder_read(e, w.question[0], &many[i], 1, &one, NULL, &err));
+		CHECK(!memcmp(&one, &all[i], sizeof one));
+	}
+	CHECK(!encoder_texts(plain, ENCODER_PASSAGE, many, 1, before, NULL, &err));
+	CHECK(!encoder_texts(e, ENCODER_PASSAGE, many, 1, after, NULL, &err));
+	CHECK(!memcmp(before, after, sizeof before));
+	CHECK(!encoder_reads(plain));
+	CHECK(!encoder_read(e, (struct encoder_string){ "", 0 }, &(struct encoder_string){ "", 0 }, 1, &one, NULL,
+	                    &err));
+	CHECK(one.from == 0 && one.to == 0);
+	CHECK(!encoder_read(e, w.question[0], NULL, 0, NULL, NULL, &err));
+	CHECK(encoder_read(e, w.question[0], many, MANY, all, &stop, &err) < 0);
+	CHECK_INT(err.code, ERR_CANCELLED);
+	encoder_close(plain);
+	encoder_close(e);
+	free(w.all);
+}
+
+TEST(refuses_readers_that_do_not_fit)
+{
+	static const struct {
+		const char *text;
+		size_t at;
+		uint32_t value;
+		const char *why;
+	} list[] = {
+		{ "general.architecture", 12, 0x41424344, "it is no reader" },
+		{ "reader.bias", 4, 0x7f800000, "'reader.bias' is out of range" },
+		{ "blk.1.ffn_up.weight.lora_a", 4, 33, "" },
+		{ "reader.weight", 4, 33, "" },
+		{ "blk.1.attn_q.weight.l", 0, 0x7a7a7a7a, "do not fit each other" },
+		{ "blk.", 0, 0x7a7a7a7a, "" },
+	};
+	char *path = file_with_tokens("e5", 60);
+	struct encoder *e = open_or_fail(path, 1), *bare = open_or_fail(test_file("tests/vectors/models/bert.gguf"), 1);
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < LEN(list); i++) {
+		size_t n, length = strlen(list[i].text);
+		char *bytes = test_read(test_file("tests/vectors/models/bert-reader.gguf"), &n),
+		     *changed = strdup("/tmp/t_encoder.XXXXXX");
+		int fd = mkstemp(changed);
+
+		for (size_t k = 0; k + length + list[i].at + 4 <= n; k++)
+			if (!memcmp(bytes + k, list[i].text, length)) {
+				memcpy(bytes + k + length + list[i].at, &list[i].value, 4);
+				break;
+			}
+		CHECK(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+		close(fd);
+		CHECK_MSG(encoder_reader_open(e, changed, &err) < 0, "%s", list[i].text);
+		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
+		CHECK(!encoder_reads(e));
+		unlink(changed);
+		free(changed);
+		free(bytes);
+	}
+	CHECK(encoder_reader_open(bare, test_file("tests/vectors/models/bert-reader.gguf"), &err) < 0);
+	CHECK(strstr(err.msg, "or it has no tokenizer") != NULL);
+	CHECK(!encoder_reader_open(e, test_file("tests/vectors/models/bert-reader.gguf"), &err));
+	encoder_close(bare);
+	encoder_close(e);
+	unlink(path);
+	free(path);
+}

@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, a text encoder and a LoRA adapter, with edited keys and shapes.
+/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, a text encoder, a reader and a LoRA adapter, with edited keys and shapes.
  *
  * 	make fuzz
  * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
@@ -149,6 +149,19 @@ static void use(struct engine *e)
 	timeline_close(tl);
 }
 
+/* Files that are no text encoders may be readers. */
+static void use_reader(const char *path)
+{
+	struct encoder *e;
+	struct err err = { 0 };
+
+	if (encoder_open(&e, "tests/vectors/models/bert.gguf", "cpu", 1, &err))
+		abort();
+	if (encoder_reader_open(e, path, &err) && !*err.msg)
+		abort();
+	encoder_close(e);
+}
+
 /* Models that are no chat models may be text encoders. */
 static void use_encoder(const char *path)
 {
@@ -160,6 +173,7 @@ static void use_encoder(const char *path)
 	if (encoder_open(&e, path, "cpu", 1, &err)) {
 		if (!*err.msg)
 			abort();
+		use_reader(path);
 		return;
 	}
 	out = xcalloc(2 * (size_t)encoder_dims(e), sizeof *out);

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Make models/bert.gguf, .ids and .vectors.f32: a tiny encoder with random weights, texts, and their vectors [pooling][text][EMBD].
+"""Make models/bert.gguf, .ids and .vectors.f32: a tiny encoder with random weights, texts, and their vectors [pooling][text][EMBD];
+and bert-reader.gguf and .answers: a reader with random weights, questions, passages, and what it says of them.
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
 without a mask, GELU by erf, pooling, length 1. Mutants lack one property each; their cosine with the right vectors is printed.
@@ -18,6 +19,8 @@ from gguf import GGMLQuantizationType, GGUFWriter, PoolingType, quants
 LAYERS, EMBD, FF, HEADS, VOCAB, LONGEST, EPS = 2, 32, 64, 2, 60, 40, 1e-12
 LENGTHS = [1, 2, 7, 16, 33, 40, 5]
 POOLINGS = ("mean", "cls", "last")    # the file says mean; the numbers of the others follow it
+PAIRS = [("who is it", "a whale"), ("who is it", "it is the captain of the ship"), ("a", "b"), ("where", "in the deep blue sea"),
+         ("a question of more letters than are read", "and a passage of more letters than are read with it"), ("why not", "x")]
 erf = np.vectorize(math.erf)
 
 
@@ -42,7 +45,8 @@ def weights(rng):
     return {k: v.astype(np.float32) for k, v in w.items()}
 
 
-def vector(w, ids, pooling, without=""):
+def states(w, ids, without=""):
+    """Return the last hidden states [len(ids)][EMBD]."""
     w = {k: v.astype(np.float64) for k, v in w.items()}
     dim, n = EMBD // HEADS, len(ids)
 
@@ -68,8 +72,49 @@ def vector(w, ids, pooling, without=""):
         tanh = np.tanh(0.7978845608028654 * (u + 0.044715 * u ** 3))
         u = u / 2 * (1 + (tanh if without == "erf" else erf(u / 2 ** .5)))
         x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", u))
+    return x
+
+
+def vector(w, ids, pooling, without=""):
+    x = states(w, ids, without)
     x = x.mean(0) if pooling == "mean" else x[0] if pooling == "cls" else x[-1]
     return x / np.sqrt((x * x).sum())
+
+
+def reader(w, path):
+    """Write a reader and what it says: question, passage, log odds, first and last letter of the answer."""
+    rng = np.random.default_rng(7)
+    head, bias, ranks, w = rng.normal(size=(3, EMBD)).astype(np.float32), -0.75, (3, 1, 5), dict(w)
+    g = GGUFWriter(path + "-reader.gguf", "bert")
+    g.add_string("general.type", "adapter")
+    g.add_string("adapter.type", "lora")
+    g.add_float32("reader.bias", bias)
+    for i in range(LAYERS):
+        for k, name in enumerate(("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")):
+            if (i, name) == (0, "attn_k"):    # a matrix without change
+                continue
+            full = f"blk.{i}.{name}.weight"
+            rows, cols = w[full].shape
+            a, b = rng.normal(size=(ranks[k % 3], cols)) / cols ** .5, rng.normal(size=(rows, ranks[k % 3])) * 0.5
+            a, b = a.astype(np.float16), b.astype(np.float16)
+            g.add_tensor(full + ".lora_a", a)
+            g.add_tensor(full + ".lora_b", b)
+            w[full] = w[full] + b.astype(np.float64) @ a.astype(np.float64)
+    g.add_tensor("reader.weight", head)
+    g.write_header_to_file()
+    g.write_kv_data_to_file()
+    g.write_tensors_to_file()
+    g.close()
+    with open(path + ".answers", "w") as f:
+        for question, passage in PAIRS:
+            asked, told = ([4] + [4 if c == " " else 5 + ord(c) - ord("a") for c in text] for text in (question, passage))
+            asked = asked[:LONGEST // 2 - 4]
+            told = told[:LONGEST - 4 - len(asked)]
+            x = states(w, [0] + asked + [2, 2] + told + [2])
+            mean = x.mean(0)
+            logits = x[3 + len(asked):-1] @ head[1:].T.astype(np.float64)
+            first, last = max(((i, k) for i in range(len(told)) for k in range(i, len(told))), key=lambda r: logits[r[0], 0] + logits[r[1], 1])
+            f.write(f"{question}|{passage}|{head[0] @ mean / np.sqrt((mean * mean).sum()) + bias:.6f}|{passage[max(first - 1, 0):last].strip()}\n")
 
 
 def speed(kind, path):
@@ -135,6 +180,7 @@ def main():
     want.astype("<f4").tofile(path + ".vectors.f32")
     with open(path + ".ids", "w") as f:
         f.writelines(" ".join(map(str, ids)) + "\n" for ids in texts)
+    reader(w, path)
     for without in ("positions", "type", "both directions", "erf"):
         other = np.array([[vector(w, ids, pooling, without) for ids in texts] for pooling in POOLINGS])
         print(f"without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")

@@ -1,0 +1,48 @@
+/* tests/measure/read.c - what a reader says of passages: read ENCODER.gguf READER.gguf THREADS < TEXTS
+ *
+ * Texts end with a zero byte: a question, its passages, an empty text; and so on. A line for each passage is printed: log
+ * odds that it answers, first and last byte + 1 of the answer. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/base.h"
+#include "engine/encoder.h"
+
+enum { PASSAGES = 4096 };
+
+int main(int argc, char **argv)
+{
+	static struct encoder_string text[PASSAGES];
+	static struct encoder_answer answer[PASSAGES];
+	struct encoder *e;
+	struct err err = { 0 };
+	struct str all = { 0 };
+	char buf[65536];
+	size_t n, at = 0;
+
+	if (argc != 4 || encoder_open(&e, argv[1], "cpu", (int)strtol(argv[3], NULL, 10), &err) ||
+	    encoder_reader_open(e, argv[2], &err)) {
+		fprintf(stderr, "read: %s\n", argc != 4 ? "ENCODER.gguf READER.gguf THREADS" : err.msg);
+		return 1;
+	}
+	while ((n = fread(buf, 1, sizeof buf, stdin)))
+		str_add(&all, buf, n);
+	while (at < all.n) {
+		struct encoder_string question = { all.p + at, strlen(all.p + at) };
+		int32_t k = 0;
+
+		for (at += question.n + 1; at < all.n && all.p[at] && k < PASSAGES; at += text[k++].n + 1)
+			text[k] = (struct encoder_string){ all.p + at, strlen(all.p + at) };
+		at++;
+		if (encoder_read(e, question, text, k, answer, NULL, &err)) {
+			fprintf(stderr, "read: %s\n", err.msg);
+			return 1;
+		}
+		for (int32_t i = 0; i < k; i++)
+			printf("%.5f %zu %zu\n", answer[i].score, answer[i].from, answer[i].to);
+	}
+	encoder_close(e);
+	str_free(&all);
+	return 0;
+}
