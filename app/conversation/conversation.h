@@ -36,10 +36,11 @@ struct answer_source {
 	size_t from, to;            /* byte range of the passage in the document's body */
 	/* byte range of the quote: the best sentence if found is 1, else the passage's beginning */
 	size_t quote, quote_end;
-	char *text;   /* the quote on one line */
-	int found;    /* 1 = the search found it before the answer; 0 = only the answer's attention did */
-	double score; /* score of the search */
-	int sent;     /* 1 = the passage was in the prompt */
+	char *text;            /* the quote on one line */
+	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
+	int found;             /* 1 = the search found it before the answer; 0 = only the answer's attention did */
+	double score;          /* score of the search */
+	int sent;              /* 1 = the passage was in the prompt */
 	/* share of the answer's attention on documents that this source got, 0 .. 1; < 0 = not known or not
 	 * comparable */
 	double share;

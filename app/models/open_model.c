@@ -55,14 +55,37 @@ static int read_first(const char *path, const struct options *o, struct err *e)
 	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
 }
 
+/* Load the reader of the encoder FILE.gguf, FILE-reader.gguf, if there is one. Returns 0 or -1. */
+static int reader_open_for(struct encoder *encoder, const struct str *path, const struct options *o, struct err *e)
+{
+	static const char end[] = ".gguf";
+	size_t n = path->n - (sizeof end - 1);
+	struct str reader = { 0 };
+	struct stat st;
+	int rc = 0;
+
+	if (path->n < sizeof end || strcmp(path->p + n, end) != 0)
+		return 0;
+	str_add(&reader, path->p, n);
+	str_adds(&reader, "-reader.gguf");
+	if (!stat(reader.p, &st) && (read_first(reader.p, o, e) || encoder_reader_open(encoder, reader.p, e)))
+		rc = -1;
+	str_free(&reader);
+	return rc;
+}
+
 int encoder_open_for(struct encoder **out, const struct options *o, struct err *e)
 {
 	struct str path = { 0 };
 	int found = encoder_path(o, &path, e);
 
 	*out = NULL;
-	if (found > 0 && (read_first(path.p, o, e) || encoder_open(out, path.p, "cpu", o->threads, e)))
+	if (found > 0 && (read_first(path.p, o, e) || encoder_open(out, path.p, "cpu", o->threads, e) ||
+	                  reader_open_for(*out, &path, o, e))) {
+		encoder_close(*out);
+		*out = NULL;
 		found = -1;
+	}
 	str_free(&path);
 	return found;
 }

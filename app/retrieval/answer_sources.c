@@ -29,10 +29,24 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Append a copy of *s to the list. Document name, page, heading, lines and text are filled in from the byte
+/* Set the bytes of the quote on one line that answer: bytes answer .. answer_end of the document. */
+static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
+{
+	struct str before = { 0 };
+
+	if (answer >= answer_end || answer < s->quote || answer >= s->quote_end)
+		return;
+	text_on_one_line(body + s->quote, answer - s->quote, &before);
+	s->mark = before.n;
+	text_on_one_line(body + answer, MIN(answer_end, s->quote_end) - answer, &before);
+	s->mark_end = before.n;
+	str_free(&before);
+}
+
+/* Append a copy of *s to the list. Document name, page, heading, lines, text and mark are filled in from the byte
  * ranges. */
 static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
-                                        struct answer_sources *out)
+                                        size_t answer, size_t answer_end, struct answer_sources *out)
 {
 	const struct document *d = &conv->doc[doc];
 	const char *body = d->text.p + d->body;
@@ -53,6 +67,7 @@ static struct answer_source *source_add(const struct conversation *conv, size_t 
 		new->last_line = new->line + lines_in(body + from, body + to);
 	}
 	text_on_one_line(body + s->quote, s->quote_end - s->quote, &text);
+	mark_set(body, answer, answer_end, new);
 	new->text = text.p ? text.p : text_copy("");
 	return new;
 }
@@ -86,7 +101,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
-		           out);
+		           s->answer, s->answer_end, out);
 	}
 }
 
@@ -147,7 +162,7 @@ void answer_sources_attended(const struct conversation *conv, struct answer_sour
 			                                                                TEXT_MOST)
 			                                                : v->to - v->from),
 					  },
-			                  out) != NULL;
+			                  0, 0, out) != NULL;
 	}
 	for (size_t i = 0; i < out->n && !shares_say_something(conv, out); i++)
 		out->at[i].share = -1;

@@ -37,6 +37,12 @@ enum { SIMILAR_FEW = 10 };
  * answer, 2 have no good passage. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.2;
 
+/* Points of one unit of the reader's log odds, in standard deviations of the other points of all passages. */
+static const double READ = 0.5;
+/* The documents answer if the odds of the passages that were read sum up to at least this. Of 129 questions that documents
+ * answer 5 are lost, of 33 that they do not answer 16 are refused (tests/train, questions left out of the training). */
+static const double ODDS_LEAST = 1;
+
 /* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
  * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
  * (tests/results/2026-11-28-answers.md). */
@@ -317,6 +323,20 @@ static double candidate_score(const struct passage_candidate *c)
 	return c->words + c->meaning + c->lean;
 }
 
+/* Return the standard deviation of the scores of all passages. */
+static double score_deviation(const struct candidates *c)
+{
+	double mean = 0, squares = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		double v = candidate_score(&c->at[i]);
+
+		mean += v / (double)c->n;
+		squares += v * v / (double)c->n;
+	}
+	return sqrt(MAX(squares - mean * mean, 0));
+}
+
 static double candidate_total(const struct passage_candidate *c)
 {
 	return candidate_score(c) + c->gain;
@@ -354,14 +374,16 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 	return (struct quote){ body + from, to - from };
 }
 
-/* Let the model score the best passages. Returns 0 or -1. */
-static int candidates_judge(struct conversation *conv, const char *question, size_t n, struct candidates *c,
-                            struct err *e)
+/* Let the reader or, without one, the model score the best passages. Returns 0 or -1. */
+static int candidates_judge(struct conversation *conv, const char *question, size_t n, const struct str *asked,
+                            struct candidates *c, struct err *e)
 {
 	struct quote quote[SOURCES_MOST];
 	double gain[SOURCES_MOST];
 	int count = (int)MIN(c->n, (size_t)SOURCES_MOST);
 
+	if (c->by_meaning && reading_open(conv))
+		return candidates_read(conv, asked, c, e);
 	for (int i = 0; i < count; i++)
 		quote[i] = judged_text(&conv->doc[c->at[i].found.text], &c->at[i].found, c->by_meaning);
 	if (rerank_gains(conv, question, n, quote, count, gain, &c->n_judged, e) < 0)
@@ -374,9 +396,15 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	return 0;
 }
 
-/* 1 if at least one passage is good (see FOUND_LEAST). */
+/* 1 if the passages answer the question (see ODDS_LEAST, FOUND_LEAST). */
 static int is_found(const struct candidates *c)
 {
+	double odds = 0;
+
+	for (int i = 0; c->by_reading && i < c->n_judged; i++)
+		odds += exp(c->at[i].answers);
+	if (c->by_reading)
+		return odds >= ODDS_LEAST;
 	for (size_t i = 0; c->by_meaning && i < c->n && i < SOURCES_MOST; i++)
 		if (c->at[i].similar >= SIMILAR_LEAST && !c->at[i].found.unknown)
 			return 1;
@@ -420,16 +448,20 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 		f->quote += at;
 		f->quote_end += at;
 	}
+	c->read = READ * score_deviation(c);
 	candidates_drop(c);
 	if (!rc && c->n) {
 		qsort(c->at, c->n, sizeof *c->at, by_total);
-		rc = candidates_judge(conv, question, n, c, e);
+		rc = candidates_judge(conv, question, n, &asked, c, e);
 		c->found = is_found(c);
 		qsort(c->at, c->n, sizeof *c->at, by_total);
 		for (size_t i = 0; i < c->n && i < QUOTED_BY_MEANING && c->by_meaning && !rc; i++) {
 			const struct document *d = &conv->doc[c->at[i].found.text];
 
-			rc = meaning_quote(conv, d->text.p + d->body, &c->at[i].found, e);
+			if (c->by_reading && c->at[i].judged)
+				answer_quote(d->text.p + d->body, &c->at[i]);
+			else
+				rc = meaning_quote(conv, d->text.p + d->body, &c->at[i].found, e);
 		}
 	}
 	str_free(&words);
@@ -452,6 +484,8 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.to = f->to,
 		.quote = f->quote,
 		.quote_end = f->quote_end,
+		.answer = x->answer,
+		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
 		/* Passages that are not scored have no gain. */

@@ -353,6 +353,25 @@ size_t context_quotes(const struct conversation *conv, const struct str *context
 
 /* ---- JSON ---- */
 
+/* Append JSON member "answer": the words of the best source that answer, if they are known. */
+static void answer_json(const struct conversation *conv, const struct source *s, struct str *out)
+{
+	struct str text = { 0 };
+
+	if (s->answer >= s->answer_end)
+		return;
+	text_on_one_line(body_of(conv, s) + s->answer, s->answer_end - s->answer, &text);
+	json_open(out, "answer", '{');
+	json_text(out, "text", text.p, text.n);
+	json_uint(out, "passage", 0);
+	json_open(out, "bytes", '[');
+	json_uint(out, NULL, s->answer);
+	json_uint(out, NULL, s->answer_end);
+	json_close(out, ']');
+	json_close(out, '}');
+	str_free(&text);
+}
+
 void passages_json(const struct conversation *conv, struct str *out)
 {
 	const struct sources *last = sources_of(conv);
@@ -379,4 +398,6 @@ void passages_json(const struct conversation *conv, struct str *out)
 		str_free(&quote);
 	}
 	json_close(out, ']');
+	if (last->found)
+		answer_json(conv, &last->at[0], out);
 }

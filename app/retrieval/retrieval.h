@@ -32,6 +32,8 @@ struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
+	/* byte range that answers, within the best sentence or beyond its end; 0, 0: there is no reader */
+	size_t answer, answer_end;
 	int sure;                /* 1: the best sentence alone has most words of the question */
 	size_t title, title_end; /* byte range of the document's title, sent with the passage; 0, 0: no title */
 	double score;

@@ -52,23 +52,27 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
 /* ---- candidates.c ---- */
 
 /* A passage and its points, in units of bm25. words: bm25 of the question; meaning: similarity to the question; lean:
- * words of the last turn; gain: query likelihood, if judged. */
+ * words of the last turn; gain, if judged: what the reader, or without one query likelihood, says. */
 struct passage_candidate {
 	struct found_passage found; /* text: index of the document */
 	double words, meaning, lean, gain;
-	double similar; /* similarity by meaning.c; 0 without an encoder */
-	double nats;    /* query likelihood by rerank.c */
+	double similar;            /* similarity by meaning.c; 0 without an encoder */
+	double nats;               /* query likelihood by rerank.c; 0 with a reader */
+	double answers;            /* log odds that the passage answers, by reading.c; 0 without a reader */
+	size_t answer, answer_end; /* bytes of the document that answer best, by reading.c; 0, 0 without a reader */
 	int judged;
 };
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	int n_judged;      /* number of passages that the model has scored: the first ones */
+	int n_judged;      /* number of passages that the reader or the model has scored: the first ones */
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
+	int by_reading;    /* 1: a reader has read the judged passages */
 	int found;         /* 1: a passage is good enough */
 	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
 	double introduced; /* points of a passage that introduces what the question asks about */
 	double nat;        /* points that one nat of query likelihood is worth */
+	double read;       /* points that one unit of log odds of the reader is worth */
 };
 /* Score the passages of all documents for a question. Returns 0 or -1; the caller frees c->at. */
 int candidates_find(struct conversation *, const char *question, size_t n, struct candidates *c, struct err *);
@@ -88,6 +92,16 @@ int meaning_similar(struct conversation *, struct passage_index *, const struct 
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Close the encoder. */
 void meaning_close(struct meaning *);
+
+/* ---- reading.c ---- */
+
+enum { READ_MOST = 24 }; /* passages that are read for a question: 0.5 s on two cores with AVX-512 */
+/* 1 if the encoder has a reader. Call after meaning_similar(). */
+int reading_open(const struct conversation *);
+/* Score the best passages by reading them for the question `asked`. Returns 0 or -1. */
+int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
+/* Set the quote of a passage that was read to the sentence in which the answer begins. body: the text of its document. */
+void answer_quote(const char *body, struct passage_candidate *);
 
 /* ---- answer_sources.c ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/utf8.h"
 
 enum {
 	BEGINNING_MOST = 80, /* bytes shown of a passage that only the attention found, if its share is unknown */
@@ -31,6 +32,20 @@ static void new_line(struct str *out)
 		str_adds(out, "\n");
 }
 
+/* Append the text of a source with asterisks around the bytes that answer. */
+static void add_marked(const struct answer_source *s, struct str *out)
+{
+	size_t n = strlen(s->text), from = MIN(s->mark, n), to = MAX(from, MIN(s->mark_end, n));
+
+	if (!n) /* "weir docs rm" empties the text */
+		return;
+	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to])) /* a damaged list */
+		to = from = 0;
+	str_addf(out, ": \"%.*s", (int)from, s->text);
+	str_addf(out, from < to ? "*%.*s*" : "%.*s", (int)(to - from), s->text + from);
+	str_addf(out, "%s\"", s->text + to);
+}
+
 static void add_text(const char *text, size_t most, struct str *out)
 {
 	size_t n = strlen(text), shown = n > most ? utf8_complete(text, most) : n;
@@ -50,7 +65,7 @@ void answer_found_lines(const struct answer_sources *list, struct str *out)
 		str_addf(out, "[%zu] ", i + 1);
 		answer_source_place(s, out);
 		str_adds(out, s->sent ? "" : " (not sent to the model)");
-		add_text(s->text, SIZE_MAX, out);
+		add_marked(s, out);
 	}
 }
 
@@ -105,6 +120,8 @@ void answer_sources_json(const struct answer_sources *list, struct str *out)
 		range_json("bytes", s->from, s->to, out);
 		range_json("quote", s->quote, s->quote_end, out);
 		json_string(out, "text", s->text);
+		if (s->mark < s->mark_end)
+			range_json("mark", s->mark, s->mark_end, out);
 		if (s->found)
 			json_real(out, "score", s->score, "%.4f");
 		else
@@ -161,6 +178,7 @@ void answer_sources_read(struct jv list, struct answer_sources *out)
 		read_range(jv_get(it, "lines"), &s.line, &s.last_line);
 		read_range(jv_get(it, "bytes"), &s.from, &s.to);
 		read_range(jv_get(it, "quote"), &s.quote, &s.quote_end);
+		read_range(jv_get(it, "mark"), &s.mark, &s.mark_end);
 		s.found = jv_number(jv_get(it, "score"), &s.score) == 0;
 		jv_number(jv_get(it, "share"), &s.share);
 		if (!s.doc || !s.text) {

@@ -44,8 +44,7 @@ static int reader_keys(struct reader_file *f, float *bias)
 		return gguf_err(f->g, f->err, "it is no reader, the adapter of a text encoder");
 	got = gguf_float(f->g, "reader.bias", &value, f->err);
 	if (got <= 0 || !(fabs(value) <= 1e6))
-		return got < 0 ? -1
-		               : gguf_err(f->g, f->err, "'reader.bias' is %s", got ? "out of range" : "missing");
+		return got < 0 ? -1 : gguf_err(f->g, f->err, "'reader.bias' is %s", got ? "out of range" : "missing");
 	*bias = (float)value;
 	return 0;
 }
@@ -58,7 +57,8 @@ static int matrix_load(struct reader_file *f, struct tensor *out, const struct g
 
 	if (t->type >= DT_COUNT || t->ne[2] != 1 || t->ne[3] != 1 || t->ne[0] < 1 || t->ne[1] < 1 ||
 	    (cols ? t->ne[0] != cols : t->ne[0] > RANK_MOST) || (rows ? t->ne[1] != rows : t->ne[1] > RANK_MOST))
-		return gguf_err(f->g, f->err, "byte %llu: tensor '%.*s' has a shape or type that does not fit the encoder",
+		return gguf_err(f->g, f->err,
+		                "byte %llu: tensor '%.*s' has a shape or type that does not fit the encoder",
 		                (unsigned long long)t->off, (int)MIN(t->name.n, 80), t->name.p);
 	*out = (struct tensor){ .type = t->type, .rows = (int32_t)t->ne[1], .cols = (int32_t)t->ne[0] };
 	if (e->be->ops->load_weight(e->be, out, t->data, 0)) {
@@ -130,9 +130,8 @@ int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 			         (unsigned long long)(f.g->n_tensor - f.used));
 		else if (!e->vocab || vocab_info(e->vocab)->bos < 0 || vocab_info(e->vocab)->eos < 0 ||
 		         e->longest < PAIR_LEAST)
-			gguf_err(
-				e->gguf, err,
-				"the encoder cannot have a reader: its texts are too short, or it has no tokenizer");
+			gguf_err(e->gguf, err,
+			         "the encoder cannot have a reader: its texts are too short, or it has no tokenizer");
 		else if (e->be->ops->alloc(e->be, &r->rank) || e->be->ops->sync(e->be))
 			err_set(err, ERR_FIT, "cannot load the reader: %s; free some memory", e->be->err);
 		else
@@ -201,7 +200,8 @@ static int pairs_tokenize(const struct encoder *e, struct encoder_string questio
 		tokens_add(&p->id, v->eos);
 		p->first[i] = p->id.n - from;
 		p->ends[i] = p->end.n;
-		rc = vocab_encode_ends(e->vocab, passage[i].p, MIN(passage[i].n, most * 32), NULL, 0, 0, &p->id, &p->end, err);
+		rc = vocab_encode_ends(e->vocab, passage[i].p, MIN(passage[i].n, most * 32), NULL, 0, 0, &p->id,
+		                       &p->end, err);
 		p->id.n = MIN(p->id.n, from + most - 1);
 		tokens_add(&p->id, v->eos);
 		p->text[i].n = (int32_t)(p->id.n - from);

