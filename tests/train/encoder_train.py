@@ -65,8 +65,9 @@ class Encoder:
     def norm(self, x, name):
         return F.layer_norm(x, x.shape[-1:], self.weights[name + '.weight'], self.weights[name + '.bias'], 1e-12)
 
-    def __call__(self, texts):
-        """Return [len(texts)][width] unit vectors; a text is a list of token ids."""
+    def states(self, texts):
+        """Return the last hidden states [len(texts)][longest][width] and which of them are of tokens, 1 or 0; a text is a list
+        of token ids."""
         n = max(map(len, texts))
         ids, mask = np.ones((len(texts), n), np.int64), np.zeros((len(texts), n), np.float32)
         for i, t in enumerate(texts):
@@ -83,6 +84,11 @@ class Encoder:
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=hidden).transpose(1, 2).flatten(2)
             x = self.norm(x + self.linear(y, p + 'attn_output'), p + 'attn_output_norm')
             x = self.norm(x + self.linear(F.gelu(self.linear(x, p + 'ffn_up')), p + 'ffn_down'), p + 'layer_output_norm')
+        return x, mask
+
+    def __call__(self, texts):
+        """Return [len(texts)][width] unit vectors."""
+        x, mask = self.states(texts)
         return F.normalize((x * mask[..., None]).sum(1) / mask.sum(1)[:, None], dim=1)
 
     def encode(self, texts):
@@ -210,4 +216,5 @@ def main():
     report('after', test)
 
 
-main()
+if __name__ == '__main__':
+    main()
