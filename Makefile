@@ -129,6 +129,8 @@ cuda_objects = $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard kernels/cuda/*.cu)) 
 
 .PHONY: all cuda help run test check check-short unit pictures gallery soak bench fuzz fuzz-programs seeds check-layers check-headers check-circles check-words \
         setup setup-test setup-cuda model install dist deb portable clean compile_commands.json
+# A file whose command failed is deleted.
+.DELETE_ON_ERROR:
 # Objects that only a chain of pattern rules names: make would delete them after the link.
 .SECONDARY: $(patsubst %.c,$(BUILD)/%.o,$(wildcard tests/*/t_*.c tests/measure/*.c tests/fuzz/*.c))
 all: $(PROGRAM) $(LAB) $(PLUGIN) $(data:%=$(BUILD)/share/weir/%)

@@ -51,8 +51,9 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
 
 /* ---- candidates.c ---- */
 
-/* A passage and its points, in units of bm25. words: bm25 of the question; meaning: similarity to the question; lean:
- * words of the last turn; gain, if judged: what the reader, or without one query likelihood, says. */
+/* A passage and its scores, all in units of bm25. words: bm25 of the question's words; meaning: similarity of its vector
+ * to the question's; lean: bm25 of the words of the last turn, for follow-up questions; gain: what the reader says, or
+ * without one how much more likely the chat model finds the question after this passage; 0 if neither was asked. */
 struct passage_candidate {
 	struct found_passage found; /* text: index of the document */
 	double words, meaning, lean, gain;

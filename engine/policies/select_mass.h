@@ -29,9 +29,9 @@ const float *step_mass_head(struct step_mass *, const struct selector *, int32_t
 /* Set the first n sums of one KV head to x. */
 void step_mass_set_head(struct step_mass *, const struct selector *, int32_t layer, int32_t head, const float *x,
                         int32_t n);
-/* Set slots[layer] to the m->n slots with the largest sums among the first `columns`. Each sum is first replaced by
- * the largest of its `pool` neighbours (max pooling). */
-void step_mass_select(struct step_mass *, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
+/* Choose the slots of a layer for the next step: the m->n of the first `columns` slots with the largest sums of
+ * attention. Each sum is first replaced by the largest in a window of `pool` slots around it (max pooling). */
+void step_mass_select(struct step_mass *m, const struct selector *, int32_t layer, int32_t columns, int32_t pool);
 /* Save or load the selected slots of one layer, for a cache of n_slots slots. */
 void step_mass_archive(struct step_mass *, const struct selector *, struct serializer *, int32_t layer,
                        int32_t n_slots);

@@ -213,8 +213,8 @@ struct place {
 };
 
 /* Return the last cut of r at or before byte `most` (cut: a place where text can be split without changing its
- * tokens). The text after byte `most` may be replaced by that of `next`, and the cut must be one in both texts. next
- * = NULL: the new text is unknown. */
+ * tokens) that stays a cut when the text after byte `most` is replaced by that of `next`. next = NULL: the new text is
+ * unknown, so the place must stay a cut whatever follows. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {

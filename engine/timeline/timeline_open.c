@@ -178,7 +178,8 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If the cache's memory is limited (kv_memory), check that policy, host memory and the limit itself allow that. */
+/* If the GPU memory of the cache is limited (kv_memory), check that the limit can work: the policy can keep entries in
+ * host memory, the host has enough of it, and the limit is not too small. Return 0 or -1. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);

@@ -70,7 +70,8 @@ INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
 	return vec_of_int(upper ? v >> 4 : v & 15);
 }
 
-/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs; add 128 if stored values are unsigned. */
+/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs. With AVX-512, whose dot product takes
+ * unsigned weights, add 128 to each value; the caller subtracts it from the sums again. */
 INLINE byte_vec byte_table(const int8_t *values)
 {
 	__m128i v = _mm_loadu_si128((const void *)values);

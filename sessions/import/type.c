@@ -122,7 +122,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
 	if (memmem(p, n, "word/document", 13))
 		return DOC_DOCX;
-	/* The entry with the media type is compressed or not the first, so search for the names of other entries. */
+	/* The usual sign is missing: the ZIP entry with the media type is compressed, or is not the first entry. So search
+	 * for the names of other entries. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))
 		return DOC_ODF;
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;

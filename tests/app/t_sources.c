@@ -430,6 +430,81 @@ TEST(other_words_of_the_same_meaning_are_found)
 	str_free(&path);
 }
 
+/* ---- with the reader that `make model` puts beside the encoder ---- */
+
+/* Open a talk whose encoder has a reader. Returns the folder of both, which talk_close_with_reader() removes. */
+static char *talk_open_with_reader(struct talk *k, struct str *encoder)
+{
+	char *folder = strdup("/tmp/t_sources.XXXXXX");
+	struct str path = { 0 };
+
+	talk_open_with_encoder(k, &path);
+	CHECK(mkdtemp(folder) != NULL);
+	str_addf(encoder, "%s/x.gguf", folder);
+	CHECK(!symlink(path.p, encoder->p));
+	str_clear(&path);
+	str_addf(&path, "%s/x-reader.gguf", folder);
+	CHECK(!symlink(realpath(test_file("tests/package/reader.gguf"), NULL), path.p));
+	str_free(&path);
+	k->c.o.encoder = encoder->p;
+	return folder;
+}
+
+static void talk_close_with_reader(struct talk *k, char *folder, struct str *encoder)
+{
+	struct str command = { 0 };
+
+	chat_close(&k->c, &k->o);
+	str_addf(&command, "rm -r %s", folder);
+	CHECK(!system(command.p));
+	str_free(&command);
+	str_free(encoder);
+	free(folder);
+}
+
+/* Check that the best source's answer has the text `want`, which is within its quote; want NULL: that nothing is found. */
+static void check_answer(struct talk *k, const char *question, const char *want)
+{
+	struct sources s;
+	struct err e = { 0 };
+
+	CHECK_MSG(!conversation_sources(&k->c.conv, question, strlen(question), &s, &e), "%s", e.msg);
+	CHECK_MSG(s.found == (want != NULL), "%s: found %d", question, s.found);
+	if (want && s.n) {
+		const struct source *best = &s.at[0];
+		const char *body = k->c.conv.doc[best->doc].text.p + k->c.conv.doc[best->doc].body;
+
+		CHECK_MSG(best->answer < best->answer_end &&
+		                  memmem(body + best->answer, best->answer_end - best->answer, want, strlen(want)),
+		          "%s: \"%.*s\"", question, (int)(best->answer_end - best->answer), body + best->answer);
+		CHECK(best->quote <= best->answer && best->answer < best->quote_end);
+	}
+	sources_free(&s);
+}
+
+TEST(a_reader_finds_the_words_that_answer_and_refuses)
+{
+	static const char keeper[] =
+		"The lighthouse at Cape Morrow was built in 1871 by a Scottish engineer. Its lamp burns rape oil, and is lit an hour "
+		"before sunset. The keeper, a retired whaler, lives below the lamp with his two daughters.\n\n"
+		"On the night of the great storm the elder daughter rowed out alone to a stranded barque. She brought nine "
+		"sailors ashore in three trips, and was given a silver watch by the harbour board.\n\n"
+		"Supplies come by boat once a month from the village of Ebbing. In winter the boat stays away for weeks, and the "
+		"family eats dried fish and the potatoes that grow behind the wall.\n";
+	struct str encoder = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	add(&k, "keeper.txt", keeper);
+	check_answer(&k, "When was the lighthouse built?", "1871");
+	check_answer(&k, "What did the elder daughter get from the harbour board?", "silver watch");
+	check_answer(&k, "How many sailors were saved?", "nine");
+	check_answer(&k, "What does the family eat in winter?", "dried fish");
+	check_answer(&k, "What is the keeper's dog called?", NULL);
+	check_answer(&k, "How much does a ticket to the museum cost?", NULL);
+	talk_close_with_reader(&k, folder, &encoder);
+}
+
 static const char *subject(const char *question)
 {
 	static struct str out;
