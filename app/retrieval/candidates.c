@@ -39,10 +39,6 @@ static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, 
 
 /* Points of one unit of the reader's log odds, in standard deviations of the other points of all passages. */
 static const double READ = 0.5;
-/* The documents answer if the odds of the passages that were read sum up to at least this. Of 129 questions that documents
- * answer 5 are lost, of 33 that they do not answer 16 are refused (tests/train, questions left out of the training). */
-static const double ODDS_LEAST = 1;
-
 /* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
  * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
  * (tests/results/2026-11-28-answers.md). */
@@ -396,15 +392,13 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	return 0;
 }
 
-/* 1 if the passages answer the question (see ODDS_LEAST, FOUND_LEAST). */
-static int is_found(const struct candidates *c)
+/* 1 if the passages answer the question (see FOUND_LEAST, reading_tells()). */
+static int is_found(const struct candidates *c, const char *question, size_t n)
 {
-	double odds = 0;
+	int found;
 
-	for (int i = 0; c->by_reading && i < c->n_judged; i++)
-		odds += exp(c->at[i].answers);
-	if (c->by_reading)
-		return odds >= ODDS_LEAST;
+	if (reading_tells(c, question, n, &found))
+		return found;
 	for (size_t i = 0; c->by_meaning && i < c->n && i < SOURCES_MOST; i++)
 		if (c->at[i].similar >= SIMILAR_LEAST && !c->at[i].found.unknown)
 			return 1;
@@ -453,7 +447,7 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 	if (!rc && c->n) {
 		qsort(c->at, c->n, sizeof *c->at, by_total);
 		rc = candidates_judge(conv, question, n, &asked, c, e);
-		c->found = is_found(c);
+		c->found = is_found(c, question, n);
 		qsort(c->at, c->n, sizeof *c->at, by_total);
 		for (size_t i = 0; i < c->n && i < QUOTED_BY_MEANING && c->by_meaning && !rc; i++) {
 			const struct document *d = &conv->doc[c->at[i].found.text];

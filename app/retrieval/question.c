@@ -51,6 +51,15 @@ static const char interrogatives[] =
 	"c\xc3\xb3mo cu\xc3\xa1nto cu\xc3\xa1ntos chi che cosa quale quali quando dove perch\xc3\xa9 quanto quanti quem qual quais onde porque quantos "
 	"wat wie welk welke wanneer waar waarom hoe hoeveel ";
 
+/* Words that are frequent in English questions and rare in those of other languages. */
+static const char english[] =
+	" the what whats which who whos whom whose when where why how did does his their and with ";
+
+int question_is_english(const char *question, size_t n)
+{
+	return text_has_word(question, n, english, NULL);
+}
+
 int question_asks(const char *text, size_t n)
 {
 	static const char wide[] = "\xef\xbc\x9f", arabic[] = "\xd8\x9f"; /* question marks */

@@ -101,6 +101,8 @@ enum { READ_MOST = 24 }; /* passages that are read for a question: 0.5 s on two 
 int reading_open(const struct conversation *);
 /* Score the best passages by reading them for the question `asked`. Returns 0 or -1. */
 int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
+/* 1 if the reader can tell whether the documents answer the question; *found: 1 if they do. */
+int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
 /* Set the quote of a passage that was read to the sentence in which the answer begins. body: the text of its document. */
 void answer_quote(const char *body, struct passage_candidate *);
 
@@ -149,6 +151,8 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
+/* 1 if the question has a frequent English word. */
+int question_is_english(const char *question, size_t n);
 /* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */
 int question_asks(const char *text, size_t n);
 

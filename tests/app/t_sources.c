@@ -432,7 +432,7 @@ TEST(other_words_of_the_same_meaning_are_found)
 
 /* ---- with the reader that `make model` puts beside the encoder ---- */
 
-/* Open a talk whose encoder has a reader. Returns the folder of both, which talk_close_with_reader() removes. */
+/* Open a chat whose encoder has a reader. Returns the folder of both, which talk_close_with_reader() removes. */
 static char *talk_open_with_reader(struct talk *k, struct str *encoder)
 {
 	char *folder = strdup("/tmp/t_sources.XXXXXX");
