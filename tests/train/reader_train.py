@@ -97,7 +97,7 @@ def own_questions(folder):
                 with open(os.path.join(folder, q['document'] + '.txt'), 'rb') as f:
                     documents[q['document']] = Document(f.read())
             d, place = documents[q['document']], (q['from'], q['to'])
-            a, b, f1 = answer_place(d.text[place[0]:place[1]].decode('latin-1'), q['answer'] or '')
+            a, b, f1 = answer_place(d.text[place[0]:place[1]].decode('latin-1'), q.get('answer') or '')
             answer = (place[0] + a, place[0] + b) if f1 >= .6 and b - a < ANSWER_MOST else None
             out.append(Question('own', q['question'], d, place, answer, q['kind'] != 'none'))
     return out
