@@ -236,8 +236,7 @@ static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, cons
 	}
 }
 
-/* After an error of the encoder: -1 if the user stopped it; else the words must do from now on, and 0 is returned. */
-static int without_meaning(struct conversation *conv, const struct err *e)
+int without_meaning(struct conversation *conv, const struct err *e)
 {
 	struct meaning *m = &search_of(conv)->meaning;
 

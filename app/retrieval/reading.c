@@ -10,7 +10,7 @@
 #include "engine/encoder.h"
 
 /* The documents answer if the odds of the passages that were read sum up to at least this. Of 129 questions that were left
- * out of the reader's training 2 are lost, of 33 that their document does not answer 12 are refused; of 80 of SQuAD 3 are
+ * out of the reader's training 2 are lost, of 33 that their document does not answer 12 are refused; of 80 of SQuAD 4 are
  * lost. The reader is trained on English paragraphs: for questions in other languages, and for documents whose passages
  * have fewer than PARAGRAPH bytes on average, its odds are too low to refuse by. */
 static const double ODDS_LEAST = 0.6;
@@ -53,7 +53,7 @@ int candidates_read(struct conversation *conv, const struct str *asked, struct c
 		passage[i] = (struct encoder_string){ d->text.p + d->body + f->from, f->to - f->from };
 	}
 	if (encoder_read(search_of(conv)->meaning.encoder, question, passage, n, answer, NULL, e))
-		return -1;
+		return without_meaning(conv, e);
 	for (int i = 0; i < n; i++) {
 		const struct document *d = &conv->doc[c->at[i].found.text];
 

@@ -91,15 +91,19 @@ int meaning_similar(struct conversation *, struct passage_index *, const struct 
 /* Set the quote of a passage of the text `body` to the sentence that is closest to the question of the last
  * meaning_similar(). Returns 0 or -1. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
+/* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and return
+ * 0: from now on documents are searched by words alone. */
+int without_meaning(struct conversation *, const struct err *);
 /* Close the encoder. */
 void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-enum { READ_MOST = 24 }; /* passages that are read for a question: 0.5 s on two cores with AVX-512 */
+enum { READ_MOST = 24 }; /* passages that are read for a question: about 1 s of processor time with AVX-512 */
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Score the best passages by reading them for the question `asked`. Returns 0 or -1. */
+/* Score the best passages by reading them for the question `asked`. Returns 0, also if the reader failed and nothing is
+ * scored, or -1: stopped by the user. */
 int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
 /* 1 if the reader can tell whether the documents answer the question; *found: 1 if they do. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
