@@ -435,7 +435,8 @@ TEST(other_words_of_the_same_meaning_are_found)
 /* Open a chat whose encoder has a reader. Returns the folder of both, which talk_close_with_reader() removes. */
 static char *talk_open_with_reader(struct talk *k, struct str *encoder)
 {
-	char *folder = strdup("/tmp/t_sources.XXXXXX");
+	char *folder = strdup("/tmp/t_sources.XXXXXX"),
+	     *reader = realpath(test_file("tests/package/reader.gguf"), NULL);
 	struct str path = { 0 };
 
 	talk_open_with_encoder(k, &path);
@@ -444,7 +445,8 @@ static char *talk_open_with_reader(struct talk *k, struct str *encoder)
 	CHECK(!symlink(path.p, encoder->p));
 	str_clear(&path);
 	str_addf(&path, "%s/x-reader.gguf", folder);
-	CHECK(!symlink(realpath(test_file("tests/package/reader.gguf"), NULL), path.p));
+	CHECK(reader && !symlink(reader, path.p));
+	free(reader);
 	str_free(&path);
 	k->c.o.encoder = encoder->p;
 	return folder;
