@@ -43,8 +43,8 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		                               .when = when };
 }
 
-/* 1 unless the path is the second or a later part of a split model. The first part, "NAME-00001-of-00003.gguf",
- * represents the model; the sizes of its other parts are added to *bytes. */
+/* 1 if the path is a model in one file, or the first part of a split model ("NAME-00001-of-00003.gguf"). The sizes of
+ * the other parts are then added to *bytes. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -91,7 +91,8 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 		fts_close(tree);
 }
 
-/* Append the environment variable's value and then `more`. 0 if the variable is not an absolute path. */
+/* Append the value of the environment variable `name`, and then `more`. Returns 1; 0 if the value is not an absolute
+ * path. */
 static int from_env(const char *name, const char *more, struct str *out)
 {
 	const char *value = getenv(name);
@@ -111,7 +112,7 @@ static void from_home(const char *more, struct str *out)
 
 /* ---- Ollama ---- */
 
-/* Append the path of the model file (Ollama's "blob") that a manifest names by its SHA-256. 1 if found. */
+/* Append the path of the model file that an Ollama manifest names by its SHA-256. 1 = appended, 0 = it names none. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
 	struct str text = { 0 }, digest = { 0 };
@@ -219,7 +220,7 @@ int model_newest(struct str *out)
 }
 
 /* Rate how well a name matches: 3 = exactly; 2 = except for upper and lower case; 1 = it begins with `wanted`; 0 =
- * not. */
+ * not at all. */
 static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
@@ -236,7 +237,7 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	struct str names = { 0 };
 	int best = 1;
 
-	/* If it is a path, return it unchanged, even if it does not exist: opening it reports the error. */
+	/* Return a path unchanged, even if no file has it: opening it reports the error. */
 	if (!access(wanted, F_OK) || wanted[0] == '/' || wanted[0] == '.' || !len) {
 		str_adds(out, wanted);
 		return 0;

@@ -9,7 +9,7 @@
 /* ---- model files (model_files.c) ---- */
 
 /* A model file. name: the file's name without .gguf, or Ollama's name ("llama3:8b"); from: the program that
- * downloaded it; when: the file's time, in seconds since 1970. */
+ * downloaded it; when: modification time, in seconds since 1970. */
 struct model_file {
 	char *name, *path;
 	uint64_t bytes;
@@ -21,30 +21,27 @@ size_t model_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
 /* Append the path of the newest model that weir has downloaded itself. 0 if there is none. */
 int model_newest(struct str *out);
-/* Find a model by its path, its name or the beginning of its name, and append its path. -1 with ERR_MODEL: no
- * model, or several, match. */
+/* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with
+ * ERR_MODEL: no model matches, or several do. */
 int model_find(const char *name, struct str *out, struct err *);
 
 /* ---- the model (open_model.c) ---- */
 
 #define DEFAULT_MODEL "SmolLM2-135M-Instruct.Q4_1.gguf"
 /* Append the path of the model to use: the one that the options name (-m, WEIR_MODEL, config file), else
- * DEFAULT_MODEL, else the newest that weir has downloaded. ERR_MODEL: there is none. */
+ * DEFAULT_MODEL, else the newest that weir has downloaded. Returns 0, or -1 with ERR_MODEL: there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
 #define DEFAULT_ENCODER "e5-small.gguf"
-/* Append the path of the text encoder (the model that turns passages into vectors) that the option `encoder`
- * names. "auto" means DEFAULT_ENCODER, if it was downloaded. 1 = found; 0 = none, or switched off; -1 = error. */
+/* Append the path of the text encoder (the model that turns passages into vectors) that the option `encoder` names.
+ * "auto" means DEFAULT_ENCODER, if it was downloaded. 1 = found; 0 = none, or the option is "off"; -1 = error. */
 int encoder_path(const struct options *, struct str *out, struct err *);
 /* Open the encoder of encoder_path(). Its file is first parsed in a sandboxed process. 1 = open; 0 = there is
  * none; -1 = error. */
 int encoder_open_for(struct encoder **, const struct options *, struct err *);
 /* Return the address of the server that runs the model, or NULL if the options name no server. */
 const char *model_server(const struct options *);
-enum model_use {
-	MODEL_RUN,
-	MODEL_LOOK,
-	MODEL_VOCAB
-}; /* MODEL_RUN: load everything; MODEL_LOOK: all but the weights; MODEL_VOCAB: the vocabulary only */
+/* MODEL_RUN: load everything; MODEL_LOOK: all but the weights; MODEL_VOCAB: the vocabulary only */
+enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };
 /* Callback that parses a model file in a sandboxed process before model_open() opens it. Returns -1 if the file
  * must not be opened. NULL: no check. */
 extern int (*model_first_reader)(const char *path, const struct options *, struct err *);

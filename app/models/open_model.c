@@ -55,7 +55,8 @@ static int read_first(const char *path, const struct options *o, struct err *e)
 	return path && model_first_reader ? model_first_reader(path, o, e) : 0;
 }
 
-/* Load the reader of the encoder FILE.gguf, FILE-reader.gguf, if there is one. Returns 0 or -1. */
+/* Load the reader that belongs to an encoder, if its file exists: FILE-reader.gguf beside the encoder's FILE.gguf.
+ * The reader finds the answer to a question in a passage. Returns 0 or -1. */
 static int reader_open_for(struct encoder *encoder, const struct str *path, const struct options *o, struct err *e)
 {
 	static const char end[] = ".gguf";
@@ -95,8 +96,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* Split "FILE:SCALE" into file and *scale, which is 1 if absent. A colon in the name of an existing file begins no
- * scale. */
+/* Split "FILE:SCALE" into `file` and *scale, which is 1 if absent. If a file is called `text`, all of `text` is the
+ * file name, even with a colon. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');

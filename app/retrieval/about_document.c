@@ -11,8 +11,8 @@
 #include "engine/base/utf8.h"
 #include "app/retrieval/retrieval_private.h"
 
-/* Lists of lower-case words separated by blanks; "word*" matches every word with that prefix. nothing: function words
- * and fillers. parts: parts of a text that may be asked for in general ("the results"). */
+/* Word lists of a language: lower-case words separated by blanks; "word*" matches every word with that prefix.
+ * nothing: function words and fillers. parts: parts of a text that may be asked for in general ("the results"). */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
 } languages[] = {
@@ -166,8 +166,8 @@ static int list_has_word(const char *list, const char *word)
 	return 0;
 }
 
-/* Return the bytes of the punctuation mark (Latin-1, typographic quote or dash) at s, 0 if s begins with another
- * character. */
+/* Return the length of the non-ASCII punctuation mark (Latin-1 sign, typographic quote or dash) at s, or 0 if there
+ * is none. */
 static size_t punctuation_bytes(const char *s, size_t n)
 {
 	if (n >= 2 && (unsigned char)s[0] == 0xc2)
@@ -239,8 +239,8 @@ static enum whole_question question_classify(const struct language *l, const cha
 	                                     : WHOLE_NOT;
 }
 
-/* Overwrite a document's name in the question with blanks. The file name extension may be missing in the question. 1
- * = overwritten, 0 = the question does not contain the name. */
+/* Overwrite a document's name in the question with blanks, so that the words of the name are not classified. The
+ * question may have the name without its file extension. 1 = overwritten, 0 = the question does not have the name. */
 static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
@@ -301,7 +301,7 @@ enum {
 	ABSTRACT_WITHIN = 10000,
 	HEADING_MOST = 80, /* a longer block is no heading */
 };
-/* Beginnings of headings. abstracts: of sections that summarise a text. beside: of front matter, whose text is
+/* Beginnings of headings. abstracts: sections that summarise the text. beside: front matter, whose text is
  * skipped. */
 static const char *const abstracts[] = { "abstract", "summary",         "executive summary",    "overview",
 	                                 "synopsis", "zusammenfassung", "r\xc3\xa9sum\xc3\xa9", "resumen",
@@ -366,8 +366,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* Find the abstract, or without one the first paragraph of prose: bytes *begin .. *end. *head: start of its heading,
- * or *begin if it has none. 1 = found, 0 = not found. */
+/* Find the abstract, or the first paragraph of prose if there is no abstract. *begin .. *end: its bytes; *head: where
+ * its heading begins, or *begin if it has no heading. 1 = found, 0 = not found. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -428,7 +428,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* The licence above this line of Project Gutenberg's files is not part of the book. */
+	/* In a file of Project Gutenberg this line ends the licence, which is not part of the book. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;

@@ -9,7 +9,8 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	FOUND_MOST = 3, /* most passages listed that the search found, unless more are sent to the model */
+	/* most passages listed that the search found; more are listed if more are sent to the model */
+	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200, /* bytes shown of a passage that only the attention found */
 };
@@ -29,7 +30,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Set the bytes of the quote on one line that answer: bytes answer .. answer_end of the document. */
+/* Set s->mark .. mark_end: the bytes of the source's quote, written on one line, that answer the question. answer ..
+ * answer_end: the same words as bytes of the document. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -43,7 +45,7 @@ static void mark_set(const char *body, size_t answer, size_t answer_end, struct 
 	str_free(&before);
 }
 
-/* Append a copy of *s to the list. Document name, page, heading, lines, text and mark are filled in from the byte
+/* Append a copy of *s to the list. Fill in its document name, page, heading, lines, text and mark from its byte
  * ranges. */
 static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                         size_t answer, size_t answer_end, struct answer_sources *out)
@@ -96,8 +98,8 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* if the search found no good source, no source is sent: then do not mark them as
-				    * not sent */
+				   /* if no source is good, none is sent; then do not list each as "not sent to the
+				    * model" */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -114,9 +116,9 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* 1 if the attention shares of the listed passages can be compared. They cannot if only one of them is in the
- * context: the attention may be on passages of earlier questions, which are not in the list. A document read whole is
- * an exception, because all its passages are in the context. */
+/* 1 if the attention shares of the listed passages can be compared. They cannot if only one of the passages is in the
+ * prompt: then the attention may be on passages of earlier questions, which are not listed. They can if a whole
+ * document is in the prompt, because that has all its passages. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

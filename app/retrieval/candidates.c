@@ -1,9 +1,9 @@
-/* app/retrieval/candidates.c - scores the passages of the documents for a question, the best first
+/* app/retrieval/candidates.c - scores the passages of the documents for a question and sorts them, the best first
  * (retrieval_private.h).
  *
- * Stages: bm25 of the question's words, from the index; similarity of meaning, from a text encoder (meaning.c), if there
- * is one; bm25 of the words of the last turn; for the best passages, query likelihood by the model (rerank.c), for as
- * many as the model's size allows. All stages are added up in units of bm25. */
+ * The score is a sum in units of bm25: bm25 of the question's words, from the index; the similarity of meaning, if
+ * there is a text encoder (meaning.c); bm25 of the words of the last turn. The best passages also get points from the
+ * encoder's reader (reading.c) or, without a reader, for the query likelihood by the chat model (rerank.c). */
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,43 +15,49 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-/* Points that one nat of query likelihood is worth: without an encoder; with one, in standard deviations of the
- * similarity. */
+/* Points for one nat of query likelihood. NAT: without an encoder. NAT_SIMILAR: with an encoder, as a multiple of the
+ * points for one standard deviation of the similarity. */
 static const double NAT = 1.8, NAT_SIMILAR = 0.2;
-/* Points of a standard deviation of the similarity, in standard deviations of bm25: MEANING / covered^2. covered: the
- * largest share of the question's words, by idf, that a passage has; at least COVERED_FLOOR. The fewer words of the question
- * the documents have, the less their words say about the answer. MEANING and NAT_SIMILAR are fitted to
- * tests/measure/questions: of 140 right passages 98 are among ten; with the best fixed factor 91. */
+/* Points for one standard deviation of the similarity, in standard deviations of bm25: MEANING / covered^2. covered:
+ * the largest share of the question's words (weighted by idf) in one passage; at least COVERED_FLOOR. The fewer words
+ * of the question the passages have, the less bm25 says about the answer. Measured on tests/measure/questions: the
+ * right passage is among the first ten for 98 of 140 questions; with a fixed number of points for at most 91. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
-/* Points of the first passage that has all words of X, for "who is X", in standard deviations of the similarity; each
- * later one gets INTRODUCED_LATER of the one before. Of 20 such questions 16 instead of 12 have the right passage first. */
+/* Points for a passage that has all words of X, for questions like "who is X". The first such passage gets INTRODUCED
+ * times the points for one standard deviation of the similarity; each later one INTRODUCED_LATER times the points of
+ * the one before. Measured: the right passage is first for 16 of 20 such questions; without these points for 12. */
 static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
-/* Least standard deviation of bm25, for questions whose words are in no passage. */
+/* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
 static const double SPREAD_LEAST = 0.1;
-/* Standard deviation of the similarity over the passages of a book. Texts of few passages have none of their own. */
+/* Usual standard deviation of the similarity over the passages of a book. The deviation of a few passages is
+ * unreliable, so this value is averaged in like SIMILAR_FEW more passages. */
 static const double SIMILAR_SPREAD = 0.075;
 enum { SIMILAR_FEW = 10 };
-/* A passage is good if, with log p: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the idf of the
- * question's words, gain: nats); without log p: covered >= COVERED_LEAST. With an encoder also if its similarity is at
- * least SIMILAR_LEAST and the documents have all names and numbers of the question: of 140 questions that documents
- * answer, 2 have no good passage. */
+/* The documents answer the question if one passage reaches one of these limits:
+ * - with query likelihood: covered + GAIN_SHARE * gain >= FOUND_LEAST (covered: share of the question's words, weighted
+ *   by idf; gain: in nats);
+ * - without query likelihood: covered >= COVERED_LEAST;
+ * - with an encoder: similarity >= SIMILAR_LEAST, if the documents have all names and numbers of the question.
+ * Measured: of 140 questions that documents answer, 2 have no such passage. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.2;
 
-/* Points of one unit of the reader's log odds, in standard deviations of the other points of all passages. */
+/* Points for one unit of the reader's log odds, in standard deviations of the passages' other points. */
 static const double READ = 0.5;
-/* Passages below this share of the best score are weak. Of the passages in the second and third place, the limit
- * makes 0 to 3 % of the right ones weak and up to 70 % of the wrong ones, on SQuAD and HotpotQA
- * (tests/results/2026-11-28-answers.md). */
+/* A passage is weak, and not shown to the user, if its score is below this share of the best score. Measured for the
+ * second and third passages of SQuAD and HotpotQA: 0 to 3 % of the right ones and up to 70 % of the wrong ones are
+ * weak (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* Most bm25 points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN is so small that
- * it only orders equal passages. LEAN_REFERS is for questions that refer to earlier messages ("he", "that"). */
+/* Most points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN_REFERS: for a
+ * question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, to decide only
+ * between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of the points for the last turn, as a share of the best passage's bm25 */
+/* upper limit of these points, as a share of the best passage's bm25 */
 static const double LEAN_MOST = 0.75;
 
-/* A sentence is sure to be the one that is asked for if it has this share of the passage's bm25, and the passage this
- * share of the question's words. Not for "who is X": every sentence about X has all words of the question. */
+/* A source is sure to answer with its best sentence if the passage has at least SURE_COVERED of the question's words
+ * and the sentence at least SURE_SENTENCE of the passage's bm25. This does not hold for "who is X", because every
+ * sentence about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
@@ -64,7 +70,7 @@ enum {
 
 /* ---- what is searched for ---- */
 
-/* Append the first bytes of a text, at most `most`, in whole characters. */
+/* Append a blank and the first bytes of a text, at most `most`, in whole characters. */
 static void add_beginning(struct str *out, const char *text, size_t n, size_t most)
 {
 	if (n > most)
@@ -73,7 +79,7 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Return the number of messages before the question, which may already be the last message. */
+/* Return the number of messages before the question. The question itself may already be the last message. */
 static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
 {
 	size_t i = conv->n_msg;
@@ -100,7 +106,8 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 	return any;
 }
 
-/* Append what is compared by meaning: the question; if it refers to earlier messages, behind the last question. */
+/* Append the text whose meaning is compared with the passages: the question. If it refers to earlier messages ("he",
+ * "that"), the user's last message comes before it. */
 static void asked_text(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
 	size_t i = messages_before(conv, question, n);
@@ -128,7 +135,8 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* The texts of the index: a document is one text, a growing document is several parts. */
+/* The texts to index: a document is one text. A document that is still being received is several texts
+ * (text_part_end). */
 struct parts {
 	struct indexed_text *text;
 	struct {
@@ -183,8 +191,8 @@ struct spread {
 	double mean, deviation;
 };
 
-/* Compute the spread of one member of n candidates; member: its offset. The deviation counts `few` more values with the
- * same mean and the deviation `usual`. */
+/* Compute mean and standard deviation of one number of each candidate. member: offset of the number in the struct.
+ * The deviation is computed as if there were `few` more numbers with the same mean and the deviation `usual`. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -201,8 +209,8 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* Set the similarity of all passages and their points for it, if there is an encoder; and the points of a nat. Returns 0
- * or -1. */
+/* If there is an encoder, set the similarity of all passages, the points for it, and the points for a nat of query
+ * likelihood. Returns 0 or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct str *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -230,7 +238,7 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	return 0;
 }
 
-/* 1 if the text has the word, in upper or lower case of ASCII letters. */
+/* 1 if the text has the word, which is in lower case. Upper-case ASCII letters of the text match, too. */
 static int text_has(const char *p, size_t n, const char *word)
 {
 	size_t len = strlen(word);
@@ -241,7 +249,8 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For "who is X": add points to the first passages that have all words of X, where it is introduced. */
+/* For a question like "who is X", add points to the first passages that have all words of X: a text introduces X
+ * early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
 	double points = c->introduced;
@@ -260,8 +269,8 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 	}
 }
 
-/* Set *c to all passages of the texts, with their points for words and for meaning. asked: the text that is compared by
- * meaning. Returns 0 or -1. */
+/* Set *c to all passages of the texts, with their points for words and for meaning. asked: see asked_text(). Returns
+ * 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct str *asked, struct candidates *c, struct err *e)
 {
@@ -284,8 +293,8 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* Set the points of all passages for words of the last turn; the passages are in the order of the texts. words: the
- * question and the last turn. Returns 0 or -1. */
+/* Set the points of all passages for words of the last turn. words: the question and the last turn. The passages must
+ * still be in the order of the texts. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
 {
@@ -302,8 +311,8 @@ static int candidates_lean(struct conversation *conv, const struct parts *p, con
 		c->at[i].lean = MAX(with[i].score - c->at[i].words, 0);
 		most = MAX(most, c->at[i].lean);
 	}
-	/* Keep passages without a question word below the best passage with one. A question with only function words,
-	 * "And why?", is an exception. */
+	/* Rank passages with words of the last turn alone below the best passage with words of the question. An
+	 * exception is a question that has only function words ("And why?"). */
 	if (own > rarest_word(conv) / 2 && worth > LEAN_MOST * own)
 		worth = LEAN_MOST * own;
 	for (size_t i = 0; i < c->n && most > 0; i++)
@@ -319,7 +328,6 @@ static double candidate_score(const struct passage_candidate *c)
 	return c->words + c->meaning + c->lean;
 }
 
-/* Return the standard deviation of the scores of all passages. */
 static double score_deviation(const struct candidates *c)
 {
 	double mean = 0, squares = 0;
@@ -352,8 +360,8 @@ static int by_total(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the part of a passage that the model scores: the sentence with the most words of the question and the text
- * around it, WINDOW bytes; the whole passage if it was found by meaning. */
+/* Return the part of a passage that the model scores: about WINDOW bytes around the passage's best sentence. whole 1:
+ * the whole passage. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f, int whole)
 {
 	const char *body = d->text.p + d->body;

@@ -1,8 +1,7 @@
-/* app/retrieval/evidence.c - finds the passages of the documents with most of an answer's attention mass
- * (retrieval.h).
+/* app/retrieval/evidence.c - finds the passages of the documents that an answer attended to most (retrieval.h).
  *
  * The engine sums the attention mass on each prompt token while the answer is generated. conv->rendered has the byte
- * position of each token, so the mass can be summed for each passage of a document. */
+ * position of each token, so the mass can be summed over the tokens of a passage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,11 +9,14 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* SINKS: the first tokens are skipped, because they draw attention whatever they contain (attention sinks).
- * SHARE_LEAST: a passage with a smaller share of the documents' mass is no evidence. BESIDE_LEAST: least mass on the
- * documents / mass on documents and question. Below it the shares are noise, because every answer attends to the
- * documents a little. Measured: 0.3 or more for right answers about SQuAD paragraphs; below 0.19 for "What is the
- * capital of France?" asked beside a document. */
+/* SINKS: number of first tokens that are skipped, because they draw attention whatever they contain (attention
+ * sinks).
+ *
+ * SHARE_LEAST: a passage with a smaller share of the documents' attention mass is no evidence.
+ *
+ * BESIDE_LEAST: lower limit of (mass on the documents) / (mass on the documents and the question). Below it nothing
+ * is evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about
+ * SQuAD paragraphs; below 0.19 for "What is the capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
 
@@ -24,8 +26,7 @@ struct looked_at {
 	double weight;
 };
 
-/* Set end[k] to the byte of the document where its k-th token in the prompt ends. Returns the number of its
- * tokens. */
+/* Set end[k] to the byte of document d where its k-th token in the prompt ends. Returns the number of d's tokens. */
 static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -78,8 +79,8 @@ static size_t page_passages(const struct document *d, struct passage **out)
 	return made;
 }
 
-/* Weigh the passages of one document by attention mass and keep the BEST heaviest in best[BEST + 1], whose last
- * element is scratch space. end[n_token]: see tokens_in(). Returns the mass of all passages of the document. */
+/* Sum the attention mass on each passage of document d, and keep the BEST passages with the most mass in best[].
+ * best[BEST] is scratch space. end[n_token]: see tokens_in(). Returns the mass on all passages of d. */
 static double add_document(const struct document *d, const size_t *end, const float *weight, size_t n_token,
                            struct looked_at *best)
 {
@@ -118,8 +119,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Of documents that are only searched, the prompt has just the passages quoted in message m's context. Add the
- * attention mass on these quotations to their passages in best[]. Returns the sum. */
+/* Of a document that is only searched, the prompt has just the passages and sentences that are quoted in message m's
+ * context. Add the attention mass on these quotations to the passages in best[]. Returns the sum of the mass. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {

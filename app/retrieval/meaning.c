@@ -1,11 +1,11 @@
 /* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
  * encoder computes (engine/encoder.h).
  *
- * The vectors of a text are computed at its first search and stored beside its index; an interrupted computation goes on
- * where it stopped. A stored vector has one signed byte for each component, scaled to a largest of 127.
+ * The vectors of a text are computed at its first search and stored beside its index. An interrupted computation
+ * continues at the next search. A stored vector has one signed byte for each component; the largest component is 127.
  *
- * Vectors of an encoder share a large common part, which hides differences. So the mean of all passages is subtracted
- * from passages, and the mean of usual questions from the question. */
+ * All vectors of an encoder have a large common part, which hides their differences. So the mean of all passages is
+ * subtracted from each passage, and the mean of usual questions from the question. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,18 @@
 #include "engine/encoder.h"
 
 enum {
-	SENTENCES_MOST = 32,   /* sentences of a passage that are compared */
-	FEW = 10,              /* passages that the mean of the usual texts counts for */
-	AT_ONCE = 16,          /* passages between two reports of progress: 0.2 s on two cores with AVX-512 */
-	PASSAGES_MOST = 40000, /* most passages of a search by meaning: about 7 minutes there, once */
-	PASSAGES_MOST_C = 400, /* the same for a processor whose kernels are plain C */
+	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
+	FEW = 10,            /* in a mean of passages, usual[] counts like this many passages */
+	/* passages encoded between two progress reports; they take 0.2 s on two cores with AVX-512 */
+	AT_ONCE = 16,
+	/* With more passages the search uses words alone: these are encoded in 7 minutes on two cores with AVX-512,
+	 * once. */
+	PASSAGES_MOST = 40000,
+	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
 };
-/* Added to the cosine of the sentence that has the words of the question. */
+/* Added to the cosine of the sentence that the search by words chose. */
 static const double PREFERRED = 0.05;
-/* Questions of all kinds, whose mean vector is the part that questions share. */
+/* Questions of all kinds. Their mean vector is the part that questions have in common. */
 static const char *const usual[] = {
 	"what is it about?",
 	"who is he and what does he want?",
@@ -52,7 +55,7 @@ static const char *const usual[] = {
 	"what kind of person is the captain?",
 };
 
-/* Open the encoder that the options name, once. 1 = open, 0 = none. */
+/* Open the encoder that the options name. Only the first call tries to. 1 = open, 0 = none. */
 static int meaning_open(struct conversation *conv)
 {
 	struct meaning *m = &search_of(conv)->meaning;
@@ -126,7 +129,8 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 	return rc;
 }
 
-/* Append the vectors of the passages found[0 .. n) of one text to *out. Returns 0 or -1. */
+/* Append the vectors of the passages found[0 .. n) of one text to *out: stored vectors, or else computed ones, which
+ * are then stored. Returns 0 or -1. */
 static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                         const struct found_passage *found, size_t n, struct str *out, struct err *e)
 {
@@ -145,7 +149,7 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 		struct err why = { 0 };
 
 		rc = vectors_add(conv, text, found, have, n, e);
-		/* A store that cannot be written costs time, not the answer. */
+		/* If the vectors cannot be stored, the next search computes them again. */
 		if (m->stored.n > have * dims)
 			vectors_write(index, text, encoder_id(m->encoder), &m->stored, &why);
 	}
@@ -156,7 +160,7 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre: the mean vectors of the usual questions, read as questions and as passages. Returns 0 or -1. */
+/* Set m->centre to two mean vectors of usual[]: encoded as questions, and encoded as passages. Returns 0 or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];
@@ -181,7 +185,8 @@ static int centre_compute(struct meaning *m, struct err *e)
 	return rc;
 }
 
-/* Set *q [dims] to the vector of the question, without what questions share, at length 1. Returns 0 or -1. */
+/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. Returns 0 or
+ * -1. */
 static int question_vector(struct meaning *m, const struct str *question, float *q, struct err *e)
 {
 	size_t dims = (size_t)encoder_dims(m->encoder);
@@ -200,8 +205,8 @@ static int question_vector(struct meaning *m, const struct str *question, float 
 	return 0;
 }
 
-/* Set similar[i] to the cosine of q [dims] and vector i of v [n][dims], less the mean of all vectors. usual_mean [dims]: a
- * vector that counts FEW times for the mean. *mean [dims] is set, too. */
+/* Set similar[i] to the cosine of q[dims] and (vector i of v[n][dims] - mean). Set mean[dims] to the mean of the n
+ * vectors and usual_mean[dims], which counts like FEW of them. */
 static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, const float *usual_mean, float *mean,
                     float *similar)
 {
@@ -277,8 +282,8 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 
 /* ---- sentences ---- */
 
-/* Return the sentence of a passage that is closest to the question. v [n][dims]: vectors of the sentences; preferred:
- * the sentence that the words of the question are in. */
+/* Return the index of the sentence that is closest to the question. v[n][dims]: vectors of the sentences; preferred:
+ * the sentence that the search by words chose, or SIZE_MAX. */
 static size_t closest(const struct meaning *m, const float *v, size_t n, size_t preferred)
 {
 	size_t dims = (size_t)encoder_dims(m->encoder), best = 0;

@@ -12,11 +12,12 @@
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
+/* "page 30", "chapter 4.3.1" */
 struct place_name {
-	int page;
-	int word;
-	int part[PARTS], n;
-}; /* word: index into words[], or -1 */
+	int page;           /* 1: a page; 0: a chapter or section */
+	int word;           /* index into words[]; -1: a Chinese or Japanese form */
+	int part[PARTS], n; /* the numbers: 4, 3, 1 */
+};
 
 static const struct {
 	const char *word;
@@ -137,8 +138,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* Find the page or section with that name: 1 = found. If several have the name, take the longest, because a table of
- * contents lists the names, too. */
+/* Find the page or section with that name: 1 = found. If several have it, take the longest: the short ones are
+ * entries of a table of contents. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0;

@@ -70,8 +70,9 @@ int question_asks(const char *text, size_t n)
 
 /* ---- who or what is X ---- */
 
-/* Words that ask who or what something is; forms of "to be"; words before and beside X. Lower case, English, German,
- * French, Spanish. */
+/* Words of questions like "who is X", in English, German, French and Spanish. askers: question words. contracted:
+ * question words joined with "is". being: forms of "to be". leading: words that may precede the question. filler:
+ * words that do not belong to X. */
 static const char
 	askers[] = " who what wer was qui qu quoi qui\xc3\xa9n quien qu\xc3\xa9 que ",
 	contracted[] = " whos whats ", being[] = " is are was were ist sind war est es son s ",
@@ -90,7 +91,7 @@ static int in_list(const char *list, const char *word)
 	return strstr(list, padded) != NULL;
 }
 
-/* 1 for the first of the three bytes of typographic quotes, dashes and the like. */
+/* 1 for the first of the three UTF-8 bytes of a typographic quote, dash or similar character. */
 static int is_punctuation(char c)
 {
 	return (unsigned char)c == 0xe2;

@@ -12,8 +12,9 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	SHARE_OF_CTX = 3, /* the passages take at most 1 / SHARE_OF_CTX of the context size */
-	/* without eviction, they also take at most 1 / SHARE_OF_FREE of the free context */
+	/* the passages take at most 1 / SHARE_OF_CTX of the context size */
+	SHARE_OF_CTX = 3,
+	/* with a KV cache that evicts nothing, they also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
 	PASSAGES = 3, /* most passages of a question, unless --passages is given */
 	/* most passages for a small model; more would distract it (tests/results.md) */
@@ -21,12 +22,12 @@ enum {
 };
 static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is small */
 /* A model with fewer parameters is forced to begin its answer with the best sentence; the answer ends at the next
- * line break. Measured with 135 million parameters on 80 easy questions: 80 right answers, against 67 without
- * (tests/results/2026-11-28-answers.md). */
+ * line break. Measured with 135 million parameters: 80 of 80 easy questions get a right answer, without the forced
+ * beginning 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of the quotation that such an answer begins with: the best sentence and its neighbours. With the passage
- * that answers, the answer is in the best sentence alone for 56 of 140 questions in people's own words, and for 101 in
- * the quotation (tests/results.md). */
+/* Most bytes of that forced beginning: the best sentence and its neighbours. Measured with 140 questions in people's
+ * own words and the right passage: the best sentence alone has the answer for 56, the longer quotation for 101
+ * (tests/results.md). */
 enum { QUOTATION = 350 };
 
 static const char *body_of(const struct conversation *conv, const struct source *s)
@@ -56,7 +57,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if the cache has all KV entries of bytes at .. at + n of a text that begins at `place` in the prompt. */
+/* 1 if the KV cache has all entries of bytes at .. at + n of a text that begins at `place` in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -85,7 +86,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if the text was read as part of a message that arrived piece by piece, and is still in the cache. */
+/* 1 if the text was received as part of a long message (message.read bytes of it), and is still in the KV cache. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -140,7 +141,8 @@ static size_t passages_most(const struct conversation *conv)
 	                                                              : PASSAGES;
 }
 
-/* Choose passages of documents that are only searched, the best first, while they fit into the context. */
+/* Choose the passages to send with the question: the best ones that fit into the context. Documents whose whole text
+ * is in the prompt are skipped. */
 void sources_choose(struct conversation *conv)
 {
 	const struct sources *last = sources_of(conv);
@@ -211,7 +213,7 @@ static int quotes_first(const struct conversation *conv)
 	       !i->channels;
 }
 
-/* 1 if bytes from .. to, white space between two sentences, end a paragraph. */
+/* 1 if text[from .. to), the white space between two sentences, ends a paragraph. */
 static int paragraph_ends(const char *text, size_t from, size_t to)
 {
 	int lines = 0;
@@ -221,8 +223,8 @@ static int paragraph_ends(const char *text, size_t from, size_t to)
 	return lines > 1;
 }
 
-/* Append the best sentence on one line, with the sentences of its passage that follow it, then with those before it
- * in its paragraph, as many as QUOTATION allows. A heading ends them. */
+/* Append the best sentence on one line, widened to at most QUOTATION bytes: first by the sentences that follow it in
+ * the passage, then by those that precede it in the paragraph. A heading stops the widening. */
 static void quote_widened(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -244,9 +246,9 @@ static void quote_widened(const struct conversation *conv, const struct source *
 	free(at);
 }
 
-/* Append the quotation of a source for use within double quotes: the sentence, for a small model with its neighbours
- * unless the sentence alone has most words of the question. Double quotes in it become single quotes. A list marker
- * is dropped, because it distracts small models. */
+/* Append the quotation of a source, for use within double quotes: its best sentence. For a small model the
+ * neighbouring sentences are added, unless the best sentence has most words of the question. Double quotes become
+ * single quotes. A list marker is dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -353,7 +355,7 @@ size_t context_quotes(const struct conversation *conv, const struct str *context
 
 /* ---- JSON ---- */
 
-/* Append JSON member "answer": the words of the best source that answer, if they are known. */
+/* Append JSON member "answer": the words of a source that answer the question, if they are known. */
 static void answer_json(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str text = { 0 };

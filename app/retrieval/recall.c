@@ -9,21 +9,25 @@
 #include "app/retrieval/recall.h"
 
 enum {
-	CANDIDATES = 4,   /* most sentences that the model scores, at most one of each turn */
-	LOOKED_AT = 40,   /* most turns whose sentences are looked up in the cache */
-	SHARED_LEAST = 2, /* least number of words that a candidate shares with the question */
+	/* most sentences that the model scores, at most one of each turn */
+	CANDIDATES = 4,
+	LOOKED_AT = 40, /* most turns whose sentences are looked up in the cache */
+	/* least number of words that a candidate shares with the question */
+	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,
 	TOKENS_MOST = 150, /* most tokens of all recalled turns */
 	BEST_BYTES = 500,  /* most bytes quoted of the sentence that was found */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* The cache may already have the answer: a candidate needs this share of the score of the best cached sentence. */
+/* A candidate needs this share of the best score of a sentence in the KV cache. With a lower score, the cached
+ * sentence is more likely the answer. */
 static const double CACHED_SHARE = 0.8;
-/* Least values of a candidate. covered: idf of shared words / idf of the question's words, 0 .. 1. score: bm25. A
+/* Lower limits of a candidate. covered: idf of shared words / idf of the question's words, 0 .. 1. score: bm25. A
  * candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in nats. Measured
  * with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* Least covered and bm25 to accept a candidate if the model is too large to score it quickly. */
+/* Lower limits of covered and bm25 to accept a candidate without a score of the model, which may be too slow for
+ * it. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
 static const double BESIDE_SHARE = 0.5; /* the second and later turns need this share of the best turn's gain */
 

@@ -1,4 +1,4 @@
-/* app/retrieval/recall.h - inside app/retrieval/: searches the turns of a conversation for the words of a question
+/* app/retrieval/recall.h - for app/retrieval/ alone: searches the turns of a conversation for the words of a question
  * (recall_turns.c, for recall.c). */
 #ifndef WEIR_RECALL_H
 #define WEIR_RECALL_H
@@ -18,6 +18,7 @@ struct best {
 	double score, covered;
 	int shared;
 };
+/* The words that a turn shares with the question. */
 struct turn_words {
 	size_t number; /* turn number, from 1 */
 	/* best sentence of the question [0] and of the answer [1]; score 0: it shares no word with the question */
@@ -27,15 +28,18 @@ struct turn_words {
 	double score, words;
 	uint8_t count[RECALL_WORDS]; /* number of the turn's sentences that have word i of the question */
 };
+/* The number of a message's text (add_message_fn), and the index of the message. */
 struct numbered {
 	int64_t number;
 	size_t msg;
 };
+/* A search of all turns, for one question. */
 struct memory {
 	struct turn_words *turn;
 	size_t n_turn;
-	size_t *turn_of; /* [n_msg]: index into turn[]; SIZE_MAX: the message precedes the first question */
-	struct numbered *numbered;
+	/* [n_msg]: index into turn[] of a message's turn; SIZE_MAX: the message precedes the first question */
+	size_t *turn_of;
+	struct numbered *numbered; /* sorted by number */
 	size_t n_numbered;
 	double weight[RECALL_WORDS], whole; /* weight: idf of each question word; whole: sum of weight[] */
 };

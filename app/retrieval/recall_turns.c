@@ -39,7 +39,7 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Add the messages that are not indexed yet to the index. A last message that still arrives is skipped. */
+/* Add the messages that are not indexed yet to the index. Skip the last message while it is still being received. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -182,8 +182,9 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Choose the sentence to recall: the turn's best sentence. If it is itself a question, it tells nothing: then take
- * the answer's best sentence, or the beginning of the answer, and count the question's score half. */
+/* Set turn->tells to the sentence to recall: the turn's best sentence. A question tells nothing. So if the best
+ * sentence is a question, take the best sentence or the beginning of its answer, and count the question's score
+ * half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

@@ -12,8 +12,8 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Most multiply-adds for one question: MACS on a CPU with SIMD (about 0.4 s on two cores with AVX-512), MACS_DEVICE
- * on a GPU, MACS_C in portable C. */
+/* Most multiply-adds for one question. MACS: on a CPU with SIMD, about 0.4 s on two cores with AVX-512. MACS_DEVICE:
+ * on a GPU. MACS_C: in portable C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
 static const double SECONDS_MOST = 10; /* about 20 times the expected time */
 #define HEAD "Passage:"                /* first text of all prompts, prefilled only once */
@@ -61,7 +61,8 @@ static int likelihood(struct conversation *conv, const struct tokens *want, cons
 	return 0;
 }
 
-/* Set *out to the tokens of a prompt: head, the quote (NULL: no quote), ask. Returns 0 or -1. */
+/* Set *out to the tokens of a prompt: `head`, at most QUOTE_TOKENS of quote q (NULL: no quote), `ask`. Returns 0 or
+ * -1. */
 static int passage_tokens(struct conversation *conv, const struct quote *q, const struct tokens *head,
                           const struct tokens *ask, struct tokens *out, struct err *e)
 {
@@ -165,7 +166,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* Other failures are ignored: the passages then keep the order of the index. */
+		/* Report only a stop by the user. After another failure the passages keep the order of the index. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}
 	tokens_free(&question);

@@ -6,7 +6,7 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-/* an index of texts, and a text to search (sessions/store/store.h) */
+/* defined in sessions/store/store.h */
 struct passage_index;
 struct indexed_text;
 struct found_passage;
@@ -16,10 +16,10 @@ struct found_sentence;
  * callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
 void retrieval_join(struct conversation *);
 
-/* ---- parts of a long input that still arrives (sources.c) ---- */
+/* ---- parts of a text that is still being received (candidates.c) ---- */
 
-/* Return the end of the part that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
- * parts of about 64 KiB, so that new text changes only the last part. skipped: bytes of the text that were dropped
+/* A text that is still being received is indexed in parts of about 64 KiB, so that new text changes only the last
+ * part. Return the end of the part that contains byte `at` of p[0 .. n). skipped: bytes of the text that were dropped
  * before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
@@ -32,10 +32,11 @@ struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
-	/* byte range that answers, within the best sentence or beyond its end; 0, 0: there is no reader */
+	/* byte range of the words that answer the question; 0, 0: unknown, because the encoder has no reader */
 	size_t answer, answer_end;
-	int sure;                /* 1: the best sentence alone has most words of the question */
-	size_t title, title_end; /* byte range of the document's title, sent with the passage; 0, 0: no title */
+	int sure; /* 1: the best sentence alone has most words of the question */
+	/* byte range of the document's title, which is sent with the passage; 0, 0: no title */
+	size_t title, title_end;
 	double score;
 	/* 1 if the score is far below the best source's. A weak source is not shown to the user. It is sent to the
 	 * model only with --passages N. */
@@ -44,15 +45,15 @@ struct source {
 	int chosen;
 };
 struct sources {
-	struct source *at;
-	size_t n; /* distinct passages, the best first; filled even if found is 0 */
+	struct source *at; /* distinct passages, the best first; may be filled even if found is 0 */
+	size_t n;
 	/* 1 if a passage is good enough to answer the question. 0: at[] has only the nearest passages. */
 	int found;
 	double seconds;
 };
 
-/* Score all passages of the documents for a question, as passages_score() (sessions/store/store.h); *index: the index,
- * for the vectors of the passages. Returns 0 or -1. */
+/* Score all passages of the documents for a question, like passages_score() (sessions/store/store.h). *index: the
+ * index that was searched; it also stores the vectors of the passages. Returns 0 or -1. */
 typedef int search_fn(const struct indexed_text *documents, size_t n_document, const char *question, size_t n,
                       struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud, struct err *);
 /* Progress of encoding: `done` of `total` passages of a text. Nonzero stops. */
@@ -62,7 +63,8 @@ typedef int encoding_fn(size_t done, size_t total, void *ud);
 void sources_search_by(struct conversation *, search_fn *search, encoding_fn *encoding, void *ud);
 /* Find the passages that answer a question, which may refer to earlier messages. Adds no message and leaves the
  * conversation's token sequence unchanged. *out is empty if there are no documents or no search function. Returns 0
- * or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL). */
+ * or -1 (ERR_CANCELLED: stopped by the user); after -1 *out is empty. May call signals_watch(NULL), after which
+ * signals stop no timeline. */
 int conversation_sources(struct conversation *, const char *question, size_t n, struct sources *out, struct err *);
 /* Index the documents and encode their passages ahead of the first question. Returns 0 or -1 (ERR_CANCELLED: stopped by
  * the user; what was encoded is kept). */
@@ -74,14 +76,14 @@ const struct sources *sources_of(const struct conversation *);
 /* ---- the sources of an answer (answer_sources.c) ---- */
 
 enum { ANSWER_SOURCES_MOST = SOURCES_MOST + 3 };
-/* List the sources of the last question for the user: all sources that are sent to the model, and the best few of the
- * others. No sentence is listed twice. The caller frees *out with answer_sources_free(). */
+/* List the sources of the last question for the user: all sources that are sent to the model, and up to three more.
+ * No sentence is listed twice. The caller frees *out with answer_sources_free(). */
 void answer_sources_found(const struct conversation *, struct answer_sources *out);
 /* Return the index of the document that contains a source, or SIZE_MAX if the document was removed or its text has
  * changed. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* Append where a source is found: 'report.pdf, page 12, "Methods"'. For a text without pages the line numbers follow:
- * ', lines 148-152'. */
+/* Append where a source is: 'report.pdf, page 12, "Methods"'. For a text without pages, line numbers follow: ', lines
+ * 148-152'. */
 void answer_source_place(const struct answer_source *, struct str *out);
 /* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
  * sentence."'. */
@@ -101,8 +103,9 @@ void message_read_stats(int role, const char *stats, struct message *to);
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
 /* Classify a question about a document as a whole (about_document.c). WHOLE_TITLE, WHOLE_ABOUT: the beginning of the
- * document becomes the first source. WHOLE_POINTS: it does so only if the search finds nothing. *doc: the document
- * that the question names, or SIZE_MAX. *words: the length of the summary that the question asks for, or 0. */
+ * document becomes the first source. WHOLE_POINTS: it does so only if the search finds nothing. WHOLE_SUMMARY: the
+ * question asks for a summary. *doc: the document that the question names, or SIZE_MAX. *words: the length of the
+ * summary that the question asks for, or 0. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
                                    int32_t *words);
@@ -125,12 +128,13 @@ struct recalls {
  * empty the index first. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
 /* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
- * is 1 if word i of the question was searched for, 0 if that word is too common. */
+ * is 1 if word i of the question was searched for; it is 0 if word i is too common. */
 typedef int find_sentences_fn(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                               uint64_t *words, void *ud, struct err *);
 /* Set the functions that index and search the messages; NULL: messages are not searched. */
 void recall_search_by(struct conversation *, add_message_fn *, find_sentences_fn *, void *ud);
-/* Turns recalled for the last question. Empty if no turn is evicted, --recall is off or no turn clearly matches. */
+/* Return the turns recalled for the last question. There are none if no turn is evicted, --recall is off or no turn
+ * clearly matches. */
 const struct recalls *recalls_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
@@ -149,7 +153,7 @@ struct evidence_list {
 	/* 1 if the answer hardly attended to the documents; then at[] is empty */
 	int unattended;
 };
-/* Evidence of the last answer; empty unless answer_hooks.evidence was set. */
+/* Return the evidence of the last answer; it is empty unless answer_hooks.evidence was set. */
 struct evidence_list *evidence_of(const struct conversation *);
 
 #endif

@@ -9,7 +9,7 @@
 /* ---- companions ---- */
 
 extern const struct companion_ops recall_ops, sources_ops, evidence_ops;
-/* Create the state of recall_ops. recall_ops.free releases it (recall.c). */
+/* Create the state of the recall companion; recall_ops.free() frees it. */
 struct recall *recall_new(void);
 
 /* ---- sources.c ---- */
@@ -20,16 +20,18 @@ struct source_search {
 	search_fn *search;
 	encoding_fn *encoding;
 	void *search_ud;
-	/* state of meaning.c: the encoder, opened at the first question; stored: the vectors of one text */
+	/* State of meaning.c. encoder: opened at the first question; tried: 1 after that. stored: buffer for the
+	 * vectors of one text. */
 	struct meaning {
 		struct encoder *encoder;
 		int tried;
-		float *centre;   /* [2][dims] mean vectors of usual texts, as questions and as passages */
+		/* [2][dims]: mean vector of usual questions, encoded as questions; the same, encoded as passages */
+		float *centre;
 		float *question; /* [2][dims] vector of the last question; mean vector of the passages */
 		struct str stored;
 	} meaning;
-	/* Timeline for scoring passages (rerank.c). tokens: most tokens that may be computed for one question; 0 =
-	 * not computed yet, or the model is too large to score passages. */
+	/* Timeline (a token sequence with its KV cache) on which rerank.c scores passages. tokens: most tokens that
+	 * may be computed for one question; 0 = not known yet, or the model is too large to score passages. */
 	struct rerank {
 		struct timeline *tl;
 		int32_t tokens;
@@ -39,39 +41,45 @@ struct source_search *search_of(const struct conversation *);
 /* Forget the sources and the evidence of the last question. */
 void sources_forget(struct conversation *);
 
-/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has it:
- * *out is then a passage at its beginning, *end its last byte + 1. Otherwise returns 0. */
+/* Find the page, chapter or section that a question names (named_place.c). Returns 1 if exactly one document has
+ * it. Then *out is a passage at its beginning, and *end is where the page, chapter or section ends. Otherwise
+ * returns 0. */
 int named_place(const struct conversation *, const char *question, size_t n, struct source *out, size_t *end);
-/* Return where to cut body[from .. to) to have at most `most` bytes: after the last sentence that fits; without a
- * sentence end, after the last line; without a line end, after the last whole character. */
+/* Return where to cut body[from .. to) to at most `most` bytes: after the last sentence that fits, else after the
+ * last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, and its quote to the sentence that answers this kind of question best. 0
- * if the document is empty, else 1 (about_document.c). */
+/* Set *out to the beginning of document i, and its quote to the sentence that best answers a question of that kind.
+ * Returns 0 if the document is empty, else 1 (about_document.c). */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
 /* ---- candidates.c ---- */
 
-/* A passage and its scores, all in units of bm25. words: bm25 of the question's words; meaning: similarity of its vector
- * to the question's; lean: bm25 of the words of the last turn, for follow-up questions; gain: what the reader says, or
- * without one how much more likely the chat model finds the question after this passage; 0 if neither was asked. */
+/* A passage and its scores, all in units of bm25.
+ * words: bm25 of the question's words.
+ * meaning: points for the similarity of the passage's vector to the question's vector.
+ * lean: bm25 of the words of the last turn, for questions that refer to it.
+ * gain: points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat model. */
 struct passage_candidate {
 	struct found_passage found; /* text: index of the document */
 	double words, meaning, lean, gain;
-	double similar;            /* similarity by meaning.c; 0 without an encoder */
-	double nats;               /* query likelihood by rerank.c; 0 with a reader */
-	double answers;            /* log odds that the passage answers, by reading.c; 0 without a reader */
-	size_t answer, answer_end; /* bytes of the document that answer best, by reading.c; 0, 0 without a reader */
+	double similar; /* similarity by meaning.c; 0 without an encoder */
+	double nats;    /* query likelihood by rerank.c; 0 with a reader */
+	/* log odds that the passage answers the question, by reading.c; 0 without a reader */
+	double answers;
+	/* bytes of the document that answer the question, by reading.c; 0, 0 without a reader */
+	size_t answer, answer_end;
 	int judged;
 };
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	int n_judged;      /* number of passages that the reader or the model has scored: the first ones */
+	/* the reader or the chat model has scored the first n_judged passages */
+	int n_judged;
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
 	int by_reading;    /* 1: a reader has read the judged passages */
 	int found;         /* 1: a passage is good enough */
 	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
-	double introduced; /* points of a passage that introduces what the question asks about */
+	double introduced; /* points for a passage that introduces X, if the question is like "who is X" */
 	double nat;        /* points that one nat of query likelihood is worth */
 	double read;       /* points that one unit of log odds of the reader is worth */
 };
@@ -82,14 +90,14 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* ---- meaning.c ---- */
 
-/* Set similar[i] of the passages found[0 .. n), which are in the order of the texts: how close the passage's meaning is
- * to the question's, -1 .. 1, 0 for the mean of all passages. Returns 1; 0 = there is no encoder, or the
- * texts are too long for it; -1 = error, ERR_CANCELLED: stopped. */
+/* Set similar[i] to how close the meaning of passage found[i] is to the question's: -1 .. 1, 0 for the mean of all
+ * passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 = there is no encoder, or it failed, or
+ * there are too many passages; -1 = stopped by the user (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct str *question, const struct found_passage *found, size_t n, float *similar,
                     struct err *);
 /* Set the quote of a passage of the text `body` to the sentence that is closest to the question of the last
- * meaning_similar(). Returns 0 or -1. */
+ * meaning_similar(). Returns 0, or -1 = stopped by the user. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and return
  * 0: from now on documents are searched by words alone. */
@@ -99,7 +107,7 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-enum { READ_MOST = 24 }; /* passages that are read for a question: about 1 s of processor time with AVX-512 */
+enum { READ_MOST = 24 }; /* passages read for one question: about 1 s of processor time with AVX-512 */
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
 /* Score the best passages by reading them for the question `asked`. Returns 0, also if the reader failed and nothing is
@@ -107,7 +115,8 @@ int reading_open(const struct conversation *);
 int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
 /* 1 if the reader can tell whether the documents answer the question; *found: 1 if they do. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
-/* Set the quote of a passage that was read to the sentence in which the answer begins. body: the text of its document. */
+/* Set the quote of a passage that the reader has read to the sentence in which its answer begins. body: the text of
+ * the document. */
 void answer_quote(const char *body, struct passage_candidate *);
 
 /* ---- answer_sources.c ---- */
@@ -136,7 +145,7 @@ void question_context(struct conversation *, struct str *out);
 /* Append the tokens that the answer is forced to begin with: the quoted best sentence, for models with few
  * parameters. Larger models get none. */
 void quotation_given(const struct conversation *, const char *question, size_t n, struct tokens *out);
-/* 1 if a question's context has a passage or a sentence that the search found. */
+/* 1 if a question's context (the text sent before it) has a passage or a sentence that the search found. */
 int context_is_searched(const struct str *context);
 /* Append JSON member "passages": the sources of the last question. */
 void passages_json(const struct conversation *, struct str *out);

@@ -7,8 +7,10 @@
 #include "engine/base/utf8.h"
 
 enum {
-	BEGINNING_MOST = 80, /* bytes shown of a passage that only the attention found, if its share is unknown */
-	STORED_MOST = 4000,  /* a longer JSON string is ignored */
+	/* bytes shown of a passage that the answer attended to and the search did not find, if its share is
+	 * unknown */
+	BEGINNING_MOST = 80,
+	STORED_MOST = 4000, /* a longer JSON string is ignored */
 };
 
 void answer_source_place(const struct answer_source *s, struct str *out)

@@ -10,7 +10,7 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-enum { BEGINNINGS = 3 /* documents whose beginnings are used, if the question names no document */ };
+enum { BEGINNINGS = 3 }; /* most documents whose beginnings are used, if the question names no document */
 
 /* Insert `first` as the best source, and remove the sources that overlap it. */
 static void put_first(struct source first, struct sources *out)
@@ -152,9 +152,9 @@ static void sources_given(void *self, const struct conversation *conv, const str
 	quotation_given(conv, q->text, q->n, out);
 }
 
-/* Report the sources of the last question again, for an answer that is regenerated or continued (goes_on). After a
- * resume or undo they are taken from the old answer, or searched for. A failed search is no error, because the
- * question's context is already stored: only the list of sources is missing. */
+/* Report the sources of the last question again, for an answer that is regenerated, or continued (goes_on 1). After a
+ * session is resumed or an answer undone, they are restored from the old answer, or else searched again. A failed
+ * search is no error, because the question's context is already stored: only the list of sources is missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
