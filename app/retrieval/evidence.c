@@ -119,8 +119,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* Of a document that is only searched, the prompt has just the passages and sentences that are quoted in message m's
- * context. Add the attention mass on these quotations to the passages in best[]. Returns the sum of the mass. */
+/* The prompt has a searched document only as quotations in the contexts of questions. Add the attention mass on the
+ * quotations in message m's context to the passages in best[]. Returns the sum of this mass. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {

@@ -210,7 +210,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 			while (to > from && is_blank_or_control(body[to - 1]))
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
-			/* For a section, quote the text after its heading line; for a page, quote its first text. */
+			/* The quote begins after the heading line of a section, and at the first text of a page. */
 			line = want.page ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)

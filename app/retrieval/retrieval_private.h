@@ -138,7 +138,8 @@ void source_quote(const struct conversation *, const struct source *, struct str
 int source_sent(const struct conversation *, const struct source *);
 /* Choose the passages that are sent with the question, and set their `chosen`. */
 void sources_choose(struct conversation *);
-/* Set `chosen` of the passages that were already sent: in `context`, or in the context of an earlier question. */
+/* For a question that is asked again, set `chosen` of the sources that were sent with it (in `context`) or with an
+ * earlier question. */
 void sources_chosen_before(struct conversation *, const struct str *context);
 /* Append the text that is sent before the question: the chosen passages, then the best sentence. */
 void question_context(struct conversation *, struct str *out);
