@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "kernels/backend.h"
 
-enum { PREDICTOR_INNER = 16, PREDICTOR_OUTER = 32, PREDICTOR_WEIGHTS = 4833, PREDICTOR_ROWS = 64 };
+enum { PREDICTOR_INNER = 16, PREDICTOR_OUTER = 32, PREDICTOR_WEIGHTS = 4833 };
 
 struct predictor {
 	/* [dy][dx][16]; dy = 0 is the row above, dx = 0 the column to the left */

@@ -380,7 +380,7 @@ TEST(those_of_the_default_model_are_installed)
 
 	predictor_home();
 	for (size_t i = 0; i < LEN(block); i++) {
-		const struct predictor_key key = { 0x291be31757f20c57u, block[i], PREDICTOR_ROWS };
+		const struct predictor_key key = { 0x291be31757f20c57u, block[i], 64 };
 		struct predictor p;
 		struct err err = { 0 };
 
