@@ -71,8 +71,6 @@ struct cache_view {
 	 * For VIEW_SELECTED the maximum is 1. For attention mass it is the largest value in any layer, apart from the
 	 * first 4 tokens: these are attention sinks with far more mass, and their h is limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
-	/* VIEW_MASS: attention mass of a column with heat 255, summed over its tokens, mean over KV heads; else 0 */
-	float heat_max_mass;
 	/* Running average of attention over all layers, as shares: share[0] on pinned tokens, share[i] on ring i. If
 	 * nothing is ever evicted, share[0] is the share on all tokens. If the policy evicts, attention on pinned
 	 * tokens is not observed, and share[0] = 0. All 0 = nothing is observed. */

@@ -150,9 +150,9 @@ static double heat_most(struct view_work *w)
 	}
 }
 
-/* Set v->heat from w->heat, and return the largest value of w->heat. with_evicted = 0: a column whose tokens are all
- * evicted gets 0, because its value may be from before the eviction. */
-static double heat_take(struct view_work *w, int with_evicted)
+/* Set v->heat from w->heat. with_evicted 0: a column whose tokens are all evicted gets 0, because its value may be
+ * from before the eviction. */
+static void heat_take(struct view_work *w, int with_evicted)
 {
 	struct cache_view *v = w->out;
 	double most = heat_most(w);
@@ -162,7 +162,6 @@ static double heat_take(struct view_work *w, int with_evicted)
 			v->heat[i][c] = with_evicted || v->kept[c]
 			                        ? view_heat_byte(view_heat_row(w, layer_entries(w->p->hp, i))[c], most)
 			                        : 0;
-	return most;
 }
 
 void view_measured_heat(struct view_work *w)
@@ -188,10 +187,6 @@ void view_measured_heat(struct view_work *w)
 
 void view_rings_heat(struct view_work *w)
 {
-	const struct rings *r = w->in.rings;
-	struct cache_view *v = w->out;
-	double most = heat_take(w, 1);
-
-	v->watched = VIEW_MASS;
-	v->heat_max_mass = ema_value(&r->ema, (float)(most * w->p->kv.n_full / w->heads), r->t + w->in.waiting);
+	heat_take(w, 1);
+	w->out->watched = VIEW_MASS;
 }
