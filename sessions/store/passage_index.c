@@ -8,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limit for the levels of FTS5's merge tree: an index with more is emptied. Each 'optimize' adds a level, and FTS5
- * fails beyond 2,000. */
-#define LEVELS_MOST 30
-#define TOKENS      "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
+#define TOKENS "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
 
 #define SENTENCE_TABLE                                                                                                 \
 	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
@@ -61,24 +58,6 @@ void passage_index_watch(struct passage_index *x, indexing_fn *watch, void *ud)
 
 /* ---- repair ---- */
 
-/* Create the FTS5 table anew. SQLite cannot drop a virtual table that is too damaged to open, so its schema entry is
- * deleted by hand. */
-static int replace_table(struct db *d, struct err *e)
-{
-	static const char sql[] =
-		"PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='sentence' AND type='table';"
-		"PRAGMA writable_schema=RESET;"
-		"DROP TABLE IF EXISTS sentence_data; DROP TABLE IF EXISTS sentence_idx; DROP TABLE IF EXISTS sentence_docsize;"
-		"DROP TABLE IF EXISTS sentence_config;";
-	int rc;
-
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
-	rc = db_exec(d, sql, e);
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0, (int *)NULL);
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-	return rc ? rc : db_exec(d, SENTENCE_TABLE, e);
-}
-
 int passages_empty(struct db *d, struct err *e)
 {
 	struct err first = { 0 };
@@ -87,7 +66,8 @@ int passages_empty(struct db *d, struct err *e)
 		return -1;
 	if (!db_run(d, &first, "INSERT INTO sentence(sentence) VALUES('delete-all')", ""))
 		return 0;
-	return db_index_damaged(d) ? replace_table(d, e) : err_set(e, first.code, "%s", first.msg);
+	return db_index_damaged(d) ? fts_replace(d, "sentence", SENTENCE_TABLE, e)
+	                           : err_set(e, first.code, "%s", first.msg);
 }
 
 static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes)
@@ -289,22 +269,6 @@ int passage_rows_of(struct passage_index *x, const char *text, size_t n, struct 
 
 /* ---- deleting ---- */
 
-/* 1 if FTS5's merge tree has more than LEVELS_MOST levels, 0 if not, -1 on error. FTS5 stores the number of levels
- * at offset 4 of the row with id 10. */
-static int many_levels(struct db *d, struct err *e)
-{
-	sqlite3_stmt *st = db_query(d, e, "SELECT block FROM sentence_data WHERE id=10", "");
-	int rc = st ? db_step(d, st, e) : -1;
-
-	if (rc > 0) {
-		size_t n;
-		const uint8_t *block = db_bytes(st, 0, 1, &n);
-		rc = n < 5 || block[4] > LEVELS_MOST;
-	}
-	db_put(d, st);
-	return rc;
-}
-
 /* Delete one text from the index. st: the text's row in the query of passages_drop_orphans(). FTS5 needs the text
  * to delete it from a contentless table. Returns 0; -1 on error; -2 if the text is lost: then the index must be
  * emptied. */
@@ -343,7 +307,7 @@ int passages_drop_orphans(struct db *d, struct err *e)
 		rc = rc ? rc : 1;
 	}
 	db_put(d, st);
-	if (!rc && dropped && (rc = many_levels(d, e)) >= 0)
+	if (!rc && dropped && (rc = fts_many_levels(d, "SELECT block FROM sentence_data WHERE id=10", e)) >= 0)
 		rc = rc ? -2 : db_run(d, e, "INSERT INTO sentence(sentence) VALUES('optimize')", "");
 	return rc == -2 || (rc < 0 && db_index_damaged(d)) ? passages_empty(d, e) : rc;
 }

@@ -11,7 +11,44 @@
 #define WORDS_BYTES 1000
 #define WORDS_MOST  40
 #define LIMIT_MOST  1000
-#define LEVELS_MOST 30
+#define LEVELS_MOST 30 /* limit for the levels of FTS5's merge tree */
+
+/* ---- any FTS5 table ---- */
+
+int fts_replace(struct db *d, const char *table, const char *create, struct err *e)
+{
+	static const char *const parts[] = { "data", "idx", "docsize", "config" };
+	struct str sql = { 0 };
+	int rc;
+
+	/* SQLite cannot drop a virtual table that is too damaged to open, so its schema entry is deleted by hand. */
+	str_addf(&sql, "PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='%s' AND type='table';", table);
+	str_adds(&sql, "PRAGMA writable_schema=RESET;");
+	for (size_t i = 0; i < LEN(parts); i++)
+		str_addf(&sql, "DROP TABLE IF EXISTS %s_%s;", table, parts[i]);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
+	rc = db_exec(d, sql.p, e);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0, (int *)NULL);
+	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+	str_free(&sql);
+	return rc ? rc : db_exec(d, create, e);
+}
+
+int fts_many_levels(struct db *d, const char *query, struct err *e)
+{
+	sqlite3_stmt *st = db_query(d, e, query, "");
+	int rc = st ? db_step(d, st, e) : -1;
+
+	if (rc > 0) {
+		size_t n;
+		const uint8_t *block = db_bytes(st, 0, 1, &n);
+		rc = n < 5 || block[4] > LEVELS_MOST;
+	}
+	db_put(d, st);
+	return rc;
+}
+
+/* ---- the index of messages ---- */
 
 int index_add(struct store *s, int64_t id, const char *text, size_t n, struct err *e)
 {
@@ -23,26 +60,6 @@ int index_remove(struct store *s, int64_t id, const char *text, size_t n, struct
 	return db_run(&s->db, e, "INSERT INTO find(find, rowid, text) VALUES('delete', ?1, ?2)", "is", id, text, n);
 }
 
-/* Create the FTS5 table anew. SQLite cannot drop a virtual table that is too damaged to open, so its schema entry
- * is deleted by hand. */
-static int index_replace(struct db *d, struct err *e)
-{
-	static const char sql[] =
-		"PRAGMA writable_schema=ON; DELETE FROM sqlite_schema WHERE name='find' AND type='table';"
-		"PRAGMA writable_schema=RESET;"
-		"DROP TABLE IF EXISTS find_data; DROP TABLE IF EXISTS find_idx; DROP TABLE IF EXISTS find_docsize;"
-		"DROP TABLE IF EXISTS find_config;";
-	int rc;
-
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
-	rc = db_exec(d, sql, e);
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0, (int *)NULL);
-	sqlite3_db_config(d->h, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
-	if (!rc)
-		rc = db_exec(d, store_migrations[1].sql, e);
-	return rc ? rc : db_run(d, e, "INSERT INTO find(find) VALUES('rebuild')", "");
-}
-
 int index_rebuild(struct db *d, struct err *e)
 {
 	struct err first = { 0 };
@@ -51,28 +68,15 @@ int index_rebuild(struct db *d, struct err *e)
 		return 0;
 	if (!db_index_damaged(d))
 		return err_set(e, first.code, "%s", first.msg);
-	return index_replace(d, e);
-}
-
-/* 1 if FTS5's merge tree has more than LEVELS_MOST levels, 0 if not, -1 on error. Each 'optimize' adds a level,
- * and FTS5 fails beyond 2,000. FTS5 stores the number of levels at offset 4 of the row with id 10. */
-static int many_levels(struct store *s, struct err *e)
-{
-	sqlite3_stmt *st = db_query(&s->db, e, "SELECT block FROM find_data WHERE id=10", "");
-	int rc = st ? db_step(&s->db, st, e) : -1;
-
-	if (rc > 0) {
-		size_t n;
-		const uint8_t *block = db_bytes(st, 0, 1, &n);
-		rc = n < 5 || block[4] > LEVELS_MOST;
-	}
-	db_put(&s->db, st);
-	return rc;
+	return fts_replace(d, "find", store_migrations[1].sql, e) ||
+	                       db_run(d, e, "INSERT INTO find(find) VALUES('rebuild')", "")
+	               ? -1
+	               : 0;
 }
 
 int index_purge(struct store *s, struct err *e)
 {
-	int many = many_levels(s, e);
+	int many = fts_many_levels(&s->db, "SELECT block FROM find_data WHERE id=10", e);
 
 	if (many < 0)
 		return -1;

@@ -174,5 +174,11 @@ int index_remove(struct store *, int64_t id, const char *text, size_t n, struct 
 int index_rebuild(struct db *, struct err *);
 /* Rewrite the index, so that the file no longer contains removed words: index_remove() only marks them. */
 int index_purge(struct store *, struct err *);
+/* Create an FTS5 table anew with the SQL text `create`, empty. The old table may be damaged. */
+int fts_replace(struct db *, const char *table, const char *create, struct err *);
+/* 1 if the merge tree of an FTS5 table has so many levels that the table should be filled anew; 0 if not; -1 = error.
+ * Each 'optimize' adds a level, and FTS5 fails beyond 2,000. query: a string literal that selects the block with id 10,
+ * in which FTS5 stores the number of levels at offset 4. */
+int fts_many_levels(struct db *, const char *query, struct err *);
 
 #endif
