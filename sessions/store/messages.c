@@ -56,7 +56,7 @@ int message_visible(struct store *s, int64_t session, int64_t message, struct er
 	int rc = node_get(s, message, &n, e);
 
 	if (rc <= 0 || session_base(s, session, &base, e))
-		return rc < 0 ? -1 : rc ? -1 : 0;
+		return rc ? -1 : 0;
 	if (n.session == session)
 		return 1;
 	while (base > message) {
