@@ -147,8 +147,7 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 		to->slot0 = from->slot0 + taken.first;
 		to->n_slots = taken.n;
 		to->col = col + taken.first;
-		to->when.flag = cuda_predicate_of(&from->when).flag;
-		to->when.is = from->when.is;
+		to->when = cuda_predicate_of(&from->when);
 		col += from->n_slots;
 	}
 }

@@ -58,7 +58,8 @@ int db_error(struct db *d, const char *doing, struct err *e)
 		               doing, file);
 	case SQLITE_CORRUPT:
 	case SQLITE_FORMAT:
-		return err_set(e, ERR_FAIL, "cannot %s '%s': it is damaged (%s)", doing, file, sqlite3_errmsg(d->h));
+		return err_set(e, ERR_FAIL, "cannot %s '%s': it is damaged (%s); 'weir sessions check' says more",
+		               doing, file, sqlite3_errmsg(d->h));
 	case SQLITE_READONLY:
 		if (code == SQLITE_READONLY_ROLLBACK)
 			return err_set(

@@ -442,6 +442,47 @@ TEST(newer_foreign_and_damaged_files_are_left_alone)
 	place_remove(&p);
 }
 
+static int ignore_session(const struct session *row, void *ud)
+{
+	(void)row;
+	(void)ud;
+	return 0;
+}
+
+TEST(messages_about_damage_name_the_next_step)
+{
+	struct place p;
+	struct store *s = place_make(&p);
+	struct store_options o = { .dir = p.dir, .read_only = 1 };
+	struct err err = { 0 };
+	const char *why;
+	char path[500];
+	uint8_t page[4096];
+	int64_t root;
+	int fd;
+
+	begin(s, "it");
+	OK(db_number(&s->db, "SELECT rootpage FROM sqlite_schema WHERE name='session'", &root, e));
+	store_close(s);
+	p.store = NULL;
+	file_sql(p.dir, "PRAGMA wal_checkpoint(TRUNCATE)");
+	memset(page, 0xff, sizeof page);
+	snprintf(path, sizeof path, "%s/chat.db", p.dir);
+	fd = open(path, O_WRONLY);
+	CHECK(fd >= 0 && pwrite(fd, page, sizeof page, (root - 1) * (off_t)sizeof page) == sizeof page);
+	close(fd);
+	why = open_error(p.dir, 0);
+	CHECK_MSG(strstr(why, "is damaged (") && strstr(why, "export what can be read, then move it away") &&
+	                  !strstr(why, "***"),
+	          "%s", why);
+	CHECK_INT(store_open(&s, &o, &err), 0);
+	CHECK(session_list(s, ignore_session, NULL, &err) < 0);
+	CHECK_MSG(strstr(err.msg, "it is damaged (") && strstr(err.msg, "'weir sessions check' says more"), "%s",
+	          err.msg);
+	store_close(s);
+	place_remove(&p);
+}
+
 #define OLD_TEXT "# Old\n\nancient page\fand one more\n"
 
 static int add_places(const struct stored_document *d, void *ud)
