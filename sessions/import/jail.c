@@ -44,7 +44,8 @@
 
 static int jail_failed(struct err *e, const char *what)
 {
-	return err_set(e, ERR_DOCUMENT, "cannot be parsed safely on this machine: no %s (%s)", what, strerror(errno));
+	return err_set(e, ERR_DOCUMENT, "cannot be parsed safely on this machine: %s cannot be set up (%s)", what,
+	               strerror(errno));
 }
 
 /* ---- limits ---- */

@@ -516,7 +516,7 @@ TEST(nothing_is_parsed_without_a_jail)
 	for (size_t i = 0; i < LEN(types); i++)
 		check_refused(SCMP_SYS(prctl), PR_SET_DUMPABLE, types[i],
 		              "document 'a' cannot be parsed safely on this machine: "
-		              "no no_new_privs (Operation not permitted)");
+		              "no_new_privs cannot be set up (Operation not permitted)");
 }
 
 /* Only the jail of pdftotext fails; that of the parser of its output does not. */
@@ -524,6 +524,7 @@ TEST(pdftotext_does_not_run_without_a_jail)
 {
 	if (syscall(444, NULL, 0, 1) <= 0)
 		SKIP("this kernel has no Landlock");
-	check_refused(445, -1, DOC_PDF,
-	              "document 'a' cannot be parsed safely on this machine: no Landlock (Operation not permitted)");
+	check_refused(
+		445, -1, DOC_PDF,
+		"document 'a' cannot be parsed safely on this machine: Landlock cannot be set up (Operation not permitted)");
 }
