@@ -192,8 +192,8 @@ int engine_render_text(const struct engine *, const struct chat_msg *, size_t n,
 /* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = the byte is not
  * rendered. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
-/* Append the leading tokens that do not depend on message i's text after its first `byte` bytes. They can be
- * prefilled before the later bytes of that text are known. */
+/* Append the tokens before the first one that the bytes of message i's text from `byte` on can change. They can be
+ * prefilled while those bytes are still unknown. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
 /* Tokenize bytes from .. to of message i's text alone, and set *n to the number of tokens. -1: these bytes are not

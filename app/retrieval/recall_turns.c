@@ -88,7 +88,7 @@ static void memory_open(const struct conversation *conv, struct memory *m)
 	qsort(m->numbered, m->n_numbered, sizeof *m->numbered, by_number);
 }
 
-/* Return the index in numbered[] of the first message with that text number, or n_numbered if no message has it. */
+/* Return the index of the first element of numbered[] that has this text number; n_numbered if there is none. */
 static size_t find_text(const struct memory *m, int64_t number)
 {
 	size_t lo = 0, hi = m->n_numbered;

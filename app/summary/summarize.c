@@ -10,7 +10,7 @@
 #include <xxhash.h>
 
 enum {
-	/* tokens of a section; choose_sizes() changes it for the wanted length and the context */
+	/* usual number of tokens of a section; choose_sizes() adapts it to the wanted length and the context */
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
@@ -36,12 +36,12 @@ struct maker {
 	const struct summary_hooks *hooks;
 	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
 	struct sampling sampling;
-	/* words: length of the whole summary. section, ctx, reasoning: token limits of a section, of the context,
+	/* words: length of the whole summary. section, ctx, reasoning: token limits of a section, of the context and
 	 * of the reasoning */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
 	size_t ahead; /* estimated number of prompts of the levels that follow */
-	/* times of the first prompt and of the last answer, from which the time left is estimated */
+	/* time at which the first prompt began and the last answer ended; the time left is estimated from them */
 	double began, last;
 	size_t made; /* prompts answered by the model */
 	struct summary *out;
@@ -357,8 +357,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n summaries. whole: 1 = there are no others, so the result is the whole
- * summary. */
+/* Set *out to the prompt that joins n summaries. whole 1: they are all summaries that there are, so the result is the
+ * summary of the whole text. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -408,7 +408,7 @@ static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 	return rc;
 }
 
-/* Return how many of the first summaries one prompt joins: as many as fit, at least 2 (or 1 if n is 1). */
+/* Return how many of the n summaries one prompt can join: at least 2, or 1 if n is 1. */
 static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t take = 1;
@@ -429,8 +429,8 @@ static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 	return groups;
 }
 
-/* Return the words to ask for in each of n summaries of a level. All together have twice the words of the whole
- * summary, and any two must fit one prompt. */
+/* Return how many words to ask for in the summary of each section. Together these summaries may have twice the words
+ * of the whole summary, and any two of them must fit into one prompt. */
 static int32_t part_words(const struct maker *m, size_t sections)
 {
 	int32_t fits = (m->section / 2 - 32) / TOKENS_PER_WORD, words = (int32_t)(2 * (size_t)m->words / sections);

@@ -19,8 +19,12 @@ enum {
 	COLS = 64,       /* columns of an example to train on */
 	COLS_HELD = 256, /* columns of a held-out example */
 	BATCH = 16,
-	PARTS = 8,   /* parts of a batch, summed in a fixed order: results do not depend on the number of threads */
-	FORCED = 64, /* examples omit the first and last entries of a sequence, which `predict` always reads */
+	/* a batch is summed in this many parts, in a fixed order, so results do not depend on the number of
+	 * threads */
+	PARTS = 8,
+	/* number of first and of last entries of a sequence that examples leave out, because `predict` always reads
+	 * them */
+	FORCED = 64,
 };
 
 struct examples {
@@ -153,7 +157,8 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Take one example from a timeline's rows: the target is row `row` of a head. */
+/* Copy one example from the observed attention of a KV head. Its target is row `row`, its input the rows before
+ * it. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {

@@ -123,7 +123,7 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Of the columns computed before, only the last two have new neighbours and must be computed again. */
+	/* Keep the columns of the last run, except its last two: these have new neighbours now. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

@@ -186,8 +186,8 @@ static int load_scores(struct loader *l)
 			v->score[i] = f;
 		f += 0.0f; /* -0 becomes 0, which must have an equal rank */
 		memcpy(&bits, &f, 4);
-		/* Map the float to an unsigned number that sorts in the same order. The rank is the complement, so
-		 * the highest score has the lowest rank. */
+		/* Map the bits of the score to an unsigned number: a higher score gives a higher number. Its
+		 * complement is the rank: the highest score gets the lowest rank. */
 		bits = bits >> 31 ? ~bits : bits | 0x80000000u;
 		if (ranks)
 			v->rank[i] = ~bits;
@@ -298,8 +298,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* words_apart means that merging never joins two words. So only tokens that merging can produce
-		 * matter: with a merge list, all types except control and unknown; otherwise normal tokens. */
+		/* Find out whether merging can join two words (words_apart 0). Skip tokens that merging cannot
+		 * produce: with a list of merges, control and unknown tokens; without one, all but normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -406,7 +406,7 @@ static void add_end(struct vocab *v, int32_t id)
 }
 
 /* Fill mark[] with the control tokens before and after the model's reasoning. Return 1 if the vocabulary has the
- * "channels" (sections of an answer) of gpt-oss. There the token that ends a channel does not end the answer. */
+ * "channels" (sections of an answer) of gpt-oss, where the token that ends a channel does not end the answer. */
 static int load_marks(struct vocab *v)
 {
 	static const char *const of_channels[] = { CHANNEL_TEXT, CHANNEL_NEXT, NULL };

@@ -12,9 +12,8 @@
 
 enum { SMALL_SCAN = 128 << 10 }; /* multiply-adds up to which one thread is faster than two */
 
-/* Return the bits of the largest |q[i] * scale|. With fours = 1: of the largest sum of four such magnitudes that a
- * two-bit sketch multiplies with one byte of a key. Larger floats have larger bits; NaN and infinity give at least
- * the bits of infinity. */
+/* Return the largest |q[i] * scale| as the bits of a float. fours 1: return the largest sum of those four magnitudes
+ * that are multiplied with one byte of a two-bit key sketch. NaN and infinity give at least the bits of infinity. */
 static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours)
 {
 	uint32_t bits = 0;
@@ -31,7 +30,8 @@ static uint32_t largest_bits(const float *q, float scale, int32_t dim, int fours
 	return bits;
 }
 
-/* Quantise a query to bytes: x ~ mult * hi, or if lo is not NULL x ~ mult * (256 hi + lo). */
+/* Quantise a query q to signed bytes: q * scale ~ mult * hi, or, if lo is not NULL, q * scale ~ mult * (256 hi + lo).
+ * sum[g]: sum of the quantised values of group g. */
 static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const float *q, float scale, int32_t dim)
 {
 	/* 1.5 * 2^23: adding it and subtracting it again rounds to the nearest integer */
@@ -45,9 +45,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		*mult = NAN;
 		return;
 	}
-	/* With lo NULL the query is for a two-bit key sketch: four of its values are multiplied with one byte of a
-	 * key, and their magnitudes must not sum to more than 42. They are scaled to a sum of 40 at most; rounding
-	 * adds at most 1/2 to each. */
+	/* lo NULL: the query is for a two-bit key sketch. A byte of the sketch has four codes of 0 to 3, which are
+	 * multiplied with four query values. The magnitudes of these four must not sum to more than 42, because 3 *
+	 * 42 = 126 must fit a byte. They are scaled to a sum of 40, because rounding adds up to 1/2 to each. */
 	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return the end of the line at `at` (after a blank line, if any) if it looks like a title; 0 if it does not. */
+/* Return the end of the line at `at` if the line looks like a title; 0 if not. A blank line before it is skipped. */
 static size_t title_end(const struct str *page, size_t at)
 {
 	const char *p = page->p, *end;
@@ -49,8 +49,8 @@ static size_t spread_title(const struct str *page, size_t at, size_t n, int *lev
 
 enum { HEADING_LINES = 3, HEADING_LINE_BYTES = 80 };
 
-/* 1 if the line can continue a title: its words begin with capitals or are short ("of"), and it does not end like
- * a sentence. */
+/* 1 if the line can continue a title: its words begin with capitals or are short ("of"), and it does not end like a
+ * sentence. */
 static int continues_title(const char *p, size_t n)
 {
 	static const char small[] = " a an and at by for from in into of on or the to with ";
@@ -83,7 +83,8 @@ static int in_capitals(const char *p, size_t n)
 	return 1;
 }
 
-/* Return the bytes of a heading of up to HEADING_LINES lines, whose first line has n bytes. */
+/* Return the length of a heading that begins at `at`, in bytes. It has up to HEADING_LINES lines, the first of n
+ * bytes. */
 static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 {
 	size_t end = at + n;
@@ -106,7 +107,8 @@ static size_t heading_bytes(const struct str *page, size_t at, size_t n)
 
 enum { PARTS_MOST = 5, MARKS_BACK = 32, BLOCKS_ON = 40 }; /* limits of the search: headings before, blocks after */
 
-/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many there are; *n: bytes parsed. */
+/* Parse the numbers of "6.2.1" at the start of a line into part[]. Returns how many numbers there are; *n: bytes
+ * parsed. */
 static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t *n)
 {
 	int parts = 0;
@@ -139,8 +141,8 @@ static int is_next_number(const struct doc *d, const char *s, size_t n)
 	return parts > 1 && before && same == parts - 1 && now[same] == (same < before ? last[same] + 1 : 1);
 }
 
-/* Return the level of a heading such as "4.1 Nesting Algorithm" that is printed between two sentences without blank
- * lines; 0 if the line is none. */
+/* Return the level of a heading ("4.1 Nesting Algorithm") that is printed inside a paragraph, between two sentences;
+ * 0 if the line at `at` is no heading. */
 static int title_in_block(const struct doc *d, const struct str *page, size_t at, size_t n)
 {
 	const char *p = page->p + at;
@@ -156,8 +158,9 @@ static int title_in_block(const struct doc *d, const struct str *page, size_t at
 	               : 0;
 }
 
-/* Find the title for a number at `at`, if pdftotext has printed it in another column: a later line between a blank
- * line and text. Returns its offset and sets *n to its bytes; 0 if there is none. */
+/* pdftotext may print the number of a heading in one column and its title in another. For the number of *n bytes at
+ * `at`, find a later line that looks like its title: a blank line precedes it, and text follows. Returns the offset
+ * of the title and sets *n to its length; 0 if there is no title. */
 static size_t title_elsewhere(const struct doc *d, const struct str *page, size_t at, size_t *n)
 {
 	const char *p = page->p, *end;
