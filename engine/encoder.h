@@ -45,8 +45,9 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader: an adapter that lets this encoder read a passage together with a question. Return 0, or -1: none is
- * loaded. At most once for an encoder. */
+/* Load a reader: an adapter that lets this encoder read a passage together with a question, and maybe another one, with
+ * which encoder_texts() computes the vectors of queries from then on. Return 0, or -1: none is loaded. At most once for an
+ * encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
 /* 1 if a reader is loaded. */
 int encoder_reads(const struct encoder *);

@@ -1,7 +1,7 @@
 /* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, and pools the
  * tokens of each text into one vector. A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x +
- * attention(x)), then x = norm(x + down(gelu(up(x)))). With a reader (encoder_reader.c) each product x W^T becomes
- * x W^T + (x low^T) high^T. */
+ * attention(x)), then x = norm(x + down(gelu(up(x)))). With an adapter (encoder_reader.c) each product x W^T
+ * becomes x W^T + (x low^T) high^T. */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
@@ -67,27 +67,27 @@ int32_t encoder_longest(const struct encoder *e)
 	return e->longest;
 }
 
-/* out += (in low^T) high^T, the reader's change of a product. */
-static void linear_read(struct encoder *e, const struct encoder_linear *m, struct tensor *out, const struct tensor *in,
-                        int32_t n)
+/* out += (in low^T) high^T, an adapter's change of a product. */
+static void linear_adapt(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter,
+                         struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = e->reader.rank;
 
-	if (!m->low.rows)
+	if (adapter == ADAPT_NONE || !m->adapter[adapter].low.rows)
 		return;
-	mid.cols = m->low.rows;
-	e->be->ops->matmul(e->be, &(struct matmul){ .out = &mid, .w = &m->low }, 1, in, n);
-	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->high, .accumulate = 1 }, 1, &mid, n);
+	mid.cols = m->adapter[adapter].low.rows;
+	e->be->ops->matmul(e->be, &(struct matmul){ .out = &mid, .w = &m->adapter[adapter].low }, 1, in, n);
+	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->adapter[adapter].high, .accumulate = 1 }, 1,
+	                   &mid, n);
 }
 
 /* out = in W^T + bias, or out += in W^T + bias. */
-static void linear(struct encoder *e, const struct encoder_linear *m, struct tensor *out, const struct tensor *in,
-                   int accumulate, int reading, int32_t n)
+static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
+                   const struct tensor *in, int accumulate, int32_t n)
 {
 	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->w, .bias = &m->b, .accumulate = accumulate },
 	                   1, in, n);
-	if (reading)
-		linear_read(e, m, out, in, n);
+	linear_adapt(e, m, adapter, out, in, n);
 }
 
 static void norm(struct encoder *e, const struct encoder_norm *w, int32_t n)
@@ -118,7 +118,7 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 }
 
 static void layer_run(struct encoder *e, const struct encoder_layer *l, const struct encoder_text *text, int32_t n_text,
-                      int32_t n, int reading)
+                      int32_t n, enum encoder_adapter adapter)
 {
 	const struct backend_ops *op = e->be->ops;
 
@@ -127,20 +127,18 @@ static void layer_run(struct encoder *e, const struct encoder_layer *l, const st
 	                              { .out = &e->k, .w = &l->k.w, .bias = &l->k.b },
 	                              { .out = &e->v, .w = &l->v.w, .bias = &l->v.b } },
 	           3, &e->x, n);
-	if (reading) {
-		linear_read(e, &l->q, &e->q, &e->x, n);
-		linear_read(e, &l->k, &e->k, &e->x, n);
-		linear_read(e, &l->v, &e->v, &e->x, n);
-	}
+	linear_adapt(e, &l->q, adapter, &e->q, &e->x, n);
+	linear_adapt(e, &l->k, adapter, &e->k, &e->x, n);
+	linear_adapt(e, &l->v, adapter, &e->v, &e->x, n);
 	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
 	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
 	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
 		attend(e, row, text[i].n);
-	linear(e, &l->out, &e->x, &e->attn, 1, reading, n);
+	linear(e, &l->out, adapter, &e->x, &e->attn, 1, n);
 	norm(e, &l->attn_norm, n);
-	linear(e, &l->up, &e->hidden, &e->x, 0, reading, n);
+	linear(e, &l->up, adapter, &e->hidden, &e->x, 0, n);
 	op->gelu(e->be, &e->hidden, n);
-	linear(e, &l->down, &e->x, &e->hidden, 1, reading, n);
+	linear(e, &l->down, adapter, &e->x, &e->hidden, 1, n);
 	norm(e, &l->ffn_norm, n);
 }
 
@@ -162,8 +160,8 @@ void encoder_pool(const struct encoder *e, const float *x, int32_t n, float *out
 		out[c] = (float)(out[c] / sqrt(squares));
 }
 
-int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n, int reading,
-                   const atomic_int *cancel, struct err *err)
+int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n_text, int32_t n,
+                   enum encoder_adapter adapter, const atomic_int *cancel, struct err *err)
 {
 	const struct backend_ops *op = e->be->ops;
 	int failed;
@@ -179,7 +177,7 @@ int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n
 	op->axpby(e->be, &e->x, 1, &e->attn, 1, n);
 	norm(e, &e->embd_norm, n);
 	for (int32_t i = 0; i < e->n_layer; i++)
-		layer_run(e, &e->layer[i], text, n_text, n, reading);
+		layer_run(e, &e->layer[i], text, n_text, n, adapter);
 	op->read(e->be, &e->x, 0, e->host, (size_t)n * (size_t)e->n_embd * sizeof *e->host);
 	failed = op->sync(e->be);
 	e->be->cancel = NULL;
@@ -205,8 +203,8 @@ static int texts_check(const struct encoder *e, const struct encoder_text *text,
 	return 0;
 }
 
-int encoder_embed(struct encoder *e, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
-                  struct err *err)
+int encoder_embed_adapted(struct encoder *e, const struct encoder_text *text, int32_t n, enum encoder_adapter adapter,
+                          float *out, const atomic_int *cancel, struct err *err)
 {
 	int failed = texts_check(e, text, n, err);
 	size_t dims = (size_t)e->n_embd;
@@ -217,9 +215,15 @@ int encoder_embed(struct encoder *e, const struct encoder_text *text, int32_t n,
 
 		for (end = i; end < n && tokens + text[end].n <= e->batch; end++)
 			tokens += text[end].n;
-		failed = encoder_states(e, text + i, end - i, tokens, 0, cancel, err);
+		failed = encoder_states(e, text + i, end - i, tokens, adapter, cancel, err);
 		for (int32_t k = i; k < end && !failed; x += (size_t)text[k++].n * dims)
 			encoder_pool(e, x, text[k].n, out + (size_t)k * dims);
 	}
 	return failed ? -1 : gguf_check_there(e->gguf, err);
+}
+
+int encoder_embed(struct encoder *e, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
+                  struct err *err)
+{
+	return encoder_embed_adapted(e, text, n, ADAPT_NONE, out, cancel, err);
 }

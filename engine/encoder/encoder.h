@@ -15,10 +15,15 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST }; /* numbers in file
 struct encoder_norm {
 	struct tensor w, b;
 };
-/* A matrix [rows][cols] and its bias f32 [1][rows]; and, if a reader is loaded, its LoRA adapter: low [rank][cols] and
- * high [rows][rank]. low.rows = 0: the reader does not change this matrix. */
+/* The adapters of a reader file: one for the vectors of questions, one for reading. */
+enum encoder_adapter { ADAPT_QUERY, ADAPT_READ, ADAPTERS, ADAPT_NONE = ADAPTERS };
+/* A matrix [rows][cols] and its bias f32 [1][rows]; and each adapter's change of the matrix (LoRA), low [rank][cols] and
+ * high [rows][rank]. low.rows = 0: this adapter does not change this matrix. */
 struct encoder_linear {
-	struct tensor w, b, low, high;
+	struct tensor w, b;
+	struct {
+		struct tensor low, high;
+	} adapter[ADAPTERS];
 };
 struct encoder_layer {
 	struct encoder_linear q, k, v, out; /* [n_embd][n_embd] */
@@ -26,7 +31,7 @@ struct encoder_layer {
 	struct encoder_linear up, down; /* [n_ff][n_embd], [n_embd][n_ff] */
 };
 
-/* The adapter that lets the encoder read a passage together with a question (encoder_reader.c). */
+/* What a reader file has beside the adapters (encoder_reader.c). */
 struct encoder_reader {
 	struct gguf *gguf;  /* NULL: none is loaded */
 	struct tensor rank; /* f32 [batch][largest rank]: buffer for products with `low` */
@@ -60,10 +65,13 @@ struct encoder {
  * encoder_release() in either case. */
 int encoder_load(struct encoder *, struct err *);
 void encoder_release(struct encoder *);
-/* Compute the hidden states e->host [n][n_embd] of n_text texts with n tokens in all, n <= e->batch. reading: 1 = with
- * the reader's adapter. Return 0, or -1 on error or when *cancel becomes nonzero. */
-int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text, int32_t n, int reading,
+/* Compute the hidden states e->host [n][n_embd] of n_text texts with n tokens in all, n <= e->batch. Return 0, or -1 on
+ * error or when *cancel becomes nonzero. */
+int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text, int32_t n, enum encoder_adapter,
                    const atomic_int *cancel, struct err *);
+/* Compute vectors as encoder_embed() does, with an adapter. */
+int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
+                          const atomic_int *cancel, struct err *);
 /* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
  * stays zero. */
 void encoder_pool(const struct encoder *, const float *x, int32_t n, float *out);

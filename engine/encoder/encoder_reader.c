@@ -1,7 +1,8 @@
 /* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder): whether the passage answers
  * the question, and which words of it do.
  *
- * A reader is a file with a LoRA adapter for the encoder and a head. The input is <s> question </s></s> passage </s>.
+ * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first the encoder reads. With the
+ * second, if there is one (tensors "query.blk..."), it computes the vectors of questions. The input of reading is <s> question </s></s> passage </s>.
  * The head has three rows of n_embd weights. Row 0, times the pooled vector, plus a bias, is the log odds that the
  * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits that the answer begins and ends at
  * this token. tests/train/reader_train.py trains readers. */
@@ -69,13 +70,14 @@ static int matrix_load(struct reader_file *f, struct tensor *out, const struct g
 	return 0;
 }
 
-/* Load the adapter of one matrix, if the file has one. */
-static int linear_load(struct reader_file *f, int32_t layer, const char *name, struct encoder_linear *m)
+/* Load one adapter of one matrix, if the file has it. */
+static int linear_load(struct reader_file *f, enum encoder_adapter adapter, int32_t layer, const char *name,
+                       struct encoder_linear *m)
 {
 	const struct gguf_tensor *a, *b;
 	char full[64];
 
-	snprintf(full, sizeof full, "blk.%d.%s.weight.lora_a", layer, name);
+	snprintf(full, sizeof full, "%sblk.%d.%s.weight.lora_a", adapter == ADAPT_QUERY ? "query." : "", layer, name);
 	a = gguf_tensor_find(f->g, full);
 	full[strlen(full) - 1] = 'b';
 	b = gguf_tensor_find(f->g, full);
@@ -83,20 +85,21 @@ static int linear_load(struct reader_file *f, int32_t layer, const char *name, s
 		return 0;
 	if (!a || !b || a->ne[1] != b->ne[0])
 		return gguf_err(f->g, f->err, "'%s' and its second half do not fit each other", full);
-	if (matrix_load(f, &m->low, a, 0, m->w.cols) || matrix_load(f, &m->high, b, m->w.rows, 0))
+	if (matrix_load(f, &m->adapter[adapter].low, a, 0, m->w.cols) ||
+	    matrix_load(f, &m->adapter[adapter].high, b, m->w.rows, 0))
 		return -1;
-	f->e->reader.rank.cols = MAX(f->e->reader.rank.cols, m->low.rows);
+	f->e->reader.rank.cols = MAX(f->e->reader.rank.cols, m->adapter[adapter].low.rows);
 	return 0;
 }
 
-static int layers_load(struct reader_file *f)
+static int adapter_load(struct reader_file *f, enum encoder_adapter a)
 {
 	for (int32_t i = 0; i < f->e->n_layer; i++) {
 		struct encoder_layer *l = &f->e->layer[i];
 
-		if (linear_load(f, i, "attn_q", &l->q) || linear_load(f, i, "attn_k", &l->k) ||
-		    linear_load(f, i, "attn_v", &l->v) || linear_load(f, i, "attn_output", &l->out) ||
-		    linear_load(f, i, "ffn_up", &l->up) || linear_load(f, i, "ffn_down", &l->down))
+		if (linear_load(f, a, i, "attn_q", &l->q) || linear_load(f, a, i, "attn_k", &l->k) ||
+		    linear_load(f, a, i, "attn_v", &l->v) || linear_load(f, a, i, "attn_output", &l->out) ||
+		    linear_load(f, a, i, "ffn_up", &l->up) || linear_load(f, a, i, "ffn_down", &l->down))
 			return -1;
 	}
 	return 0;
@@ -123,7 +126,8 @@ int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 	if (gguf_open_file(&r->gguf, path, err))
 		return -1;
 	f.g = r->gguf;
-	if (!gguf_check_weights(f.g, err) && !reader_keys(&f, &r->bias) && !layers_load(&f) && !head_load(&f)) {
+	if (!gguf_check_weights(f.g, err) && !reader_keys(&f, &r->bias) && !adapter_load(&f, ADAPT_READ) &&
+	    !adapter_load(&f, ADAPT_QUERY) && !head_load(&f)) {
 		r->rank = (struct tensor){ .type = DT_F32, .rows = e->batch, .cols = MAX(r->rank.cols, 1) };
 		if (f.used != f.g->n_tensor)
 			gguf_err(f.g, err, "it has %llu tensors that the encoder has no place for",
@@ -143,11 +147,13 @@ int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 
 static void linear_release(struct encoder *e, struct encoder_linear *m)
 {
-	if (m->low.data)
-		e->be->ops->drop(e->be, &m->low);
-	if (m->high.data)
-		e->be->ops->drop(e->be, &m->high);
-	m->low = m->high = (struct tensor){ .rows = 0 };
+	for (int i = 0; i < ADAPTERS; i++) {
+		if (m->adapter[i].low.data)
+			e->be->ops->drop(e->be, &m->adapter[i].low);
+		if (m->adapter[i].high.data)
+			e->be->ops->drop(e->be, &m->adapter[i].high);
+		m->adapter[i].low = m->adapter[i].high = (struct tensor){ .rows = 0 };
+	}
 }
 
 void encoder_reader_release(struct encoder *e)
@@ -249,7 +255,7 @@ static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, i
 {
 	size_t width = (size_t)e->n_embd;
 	float *pooled = xcalloc(width, sizeof *pooled), *x = e->host;
-	int rc = encoder_states(e, p->text + first, last - first, tokens, 1, cancel, err);
+	int rc = encoder_states(e, p->text + first, last - first, tokens, ADAPT_READ, cancel, err);
 
 	for (int32_t i = first; i < last && !rc; x += (size_t)p->text[i++].n * width) {
 		int32_t n = p->text[i].n, at = (int32_t)p->first[i];

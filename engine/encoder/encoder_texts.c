@@ -88,7 +88,8 @@ int encoder_texts(struct encoder *e, enum encoder_side side, const struct encode
 	for (int32_t i = 0, at = 0; i < n && !rc; at += ids[i++].n)
 		ids[i].id = all.id + at;
 	if (!rc)
-		rc = encoder_embed(e, ids, n, out, cancel, err);
+		rc = encoder_embed_adapted(e, ids, n, side == ENCODER_QUERY ? ADAPT_QUERY : ADAPT_NONE, out, cancel,
+		                           err);
 	tokens_free(&all);
 	free(ids);
 	return rc;

@@ -411,6 +411,42 @@ static struct encoder *reading_encoder(void)
 	return e;
 }
 
+TEST(vectors_of_queries_have_the_second_adapter)
+{
+	struct pairs_wanted w = pairs_read();
+	float *want = (float *)(void *)test_read(test_file("tests/vectors/models/bert.queries.f32"), NULL);
+	char *path = file_with_tokens("e5", 60);
+	struct encoder *plain = open_or_fail(path, 2);
+
+	unlink(path);
+	free(path);
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		float got[MOST_PAIRS * DIMS], before[MOST_PAIRS * DIMS];
+		struct encoder *e;
+		struct err err = { 0 };
+
+		setenv("WEIR_CPU", cpu_level_name[l], 1);
+		e = reading_encoder();
+		unsetenv("WEIR_CPU");
+		CHECK_MSG(!encoder_texts(e, ENCODER_QUERY, w.question, w.n, got, NULL, &err), "%s", err.msg);
+		CHECK(!encoder_texts(plain, ENCODER_QUERY, w.question, w.n, before, NULL, &err));
+		for (int i = 0; i < w.n; i++) {
+			CHECK_MSG(cosine(got + i * DIMS, want + i * DIMS) > 0.99999, "level %s, question %d",
+			          cpu_level_name[l], i);
+			CHECK(cosine(before + i * DIMS, want + i * DIMS) < 0.9);
+		}
+		/* Passages are encoded without an adapter. */
+		CHECK(!encoder_texts(e, ENCODER_PASSAGE, w.passage, w.n, got, NULL, &err));
+		CHECK(!encoder_texts(plain, ENCODER_PASSAGE, w.passage, w.n, before, NULL, &err));
+		for (int i = 0; i < w.n; i++)
+			CHECK(cosine(before + i * DIMS, got + i * DIMS) > 0.9999);
+		encoder_close(e);
+	}
+	encoder_close(plain);
+	free(want);
+	free(w.all);
+}
+
 TEST(answers_match_double_at_every_level)
 {
 	struct pairs_wanted w = pairs_read();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Make models/bert.gguf, .ids and .vectors.f32: a tiny encoder with random weights, texts, and their vectors [pooling][text][EMBD];
-and bert-reader.gguf and .answers: a reader with random weights, questions, passages, and what it says of them.
+and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it says of them, and the
+vectors of the questions by its second adapter [question][EMBD].
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
 without a mask, GELU by erf, pooling, length 1. Mutants lack one property each; their cosine with the right vectors is printed.
@@ -81,14 +82,9 @@ def vector(w, ids, pooling, without=""):
     return x / np.sqrt((x * x).sum())
 
 
-def reader(w, path):
-    """Write a reader and what it says: question, passage, log odds, first and last letter of the answer."""
-    rng = np.random.default_rng(7)
-    head, bias, ranks, w = rng.normal(size=(3, EMBD)).astype(np.float32), -0.75, (3, 1, 5), dict(w)
-    g = GGUFWriter(path + "-reader.gguf", "bert")
-    g.add_string("general.type", "adapter")
-    g.add_string("adapter.type", "lora")
-    g.add_float32("reader.bias", bias)
+def adapter(g, w, rng, ranks, prefix=""):
+    """Add an adapter to a reader's file; return the weights that it changes w to."""
+    w = dict(w)
     for i in range(LAYERS):
         for k, name in enumerate(("attn_q", "attn_k", "attn_v", "attn_output", "ffn_up", "ffn_down")):
             if (i, name) == (0, "attn_k"):    # a matrix without change
@@ -97,17 +93,36 @@ def reader(w, path):
             rows, cols = w[full].shape
             a, b = rng.normal(size=(ranks[k % 3], cols)) / cols ** .5, rng.normal(size=(rows, ranks[k % 3])) * 0.5
             a, b = a.astype(np.float16), b.astype(np.float16)
-            g.add_tensor(full + ".lora_a", a)
-            g.add_tensor(full + ".lora_b", b)
+            g.add_tensor(prefix + full + ".lora_a", a)
+            g.add_tensor(prefix + full + ".lora_b", b)
             w[full] = w[full] + b.astype(np.float64) @ a.astype(np.float64)
+    return w
+
+
+def letters(text):
+    return [31 if c == ":" else 4 if c == " " else 5 + ord(c) - ord("a") for c in text]
+
+
+def reader(w, path):
+    """Write a reader and what it says: question, passage, log odds, first and last letter of the answer; and vectors."""
+    rng = np.random.default_rng(7)
+    head, bias = rng.normal(size=(3, EMBD)).astype(np.float32), -0.75
+    g = GGUFWriter(path + "-reader.gguf", "bert")
+    g.add_string("general.type", "adapter")
+    g.add_string("adapter.type", "lora")
+    g.add_float32("reader.bias", bias)
+    asking = adapter(g, w, np.random.default_rng(8), (2, 4, 1), "query.")
+    w = adapter(g, w, rng, (3, 1, 5))
     g.add_tensor("reader.weight", head)
     g.write_header_to_file()
     g.write_kv_data_to_file()
     g.write_tensors_to_file()
     g.close()
+    queries = [[0, 4] + letters("query: " + question)[:LONGEST - 3] + [2] for question, _ in PAIRS]
+    np.array([vector(asking, ids, "mean") for ids in queries]).astype("<f4").tofile(path + ".queries.f32")
     with open(path + ".answers", "w") as f:
         for question, passage in PAIRS:
-            asked, told = ([4] + [4 if c == " " else 5 + ord(c) - ord("a") for c in text] for text in (question, passage))
+            asked, told = ([4] + letters(text) for text in (question, passage))
             asked = asked[:LONGEST // 2 - 4]
             told = told[:LONGEST - 4 - len(asked)]
             x = states(w, [0] + asked + [2, 2] + told + [2])
