@@ -480,8 +480,8 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The other session may have been loaded only in part. Detach from both: the next question creates a new
-	 * session. */
+	/* The other session may have been loaded only in part. Leave it and the old session: the next question
+	 * creates a new one. */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	session_log_attach(r, conv);

@@ -403,7 +403,7 @@ struct reasoning {
 void reasoning_free(struct reasoning *);
 /* Parse the next piece of the text, cut anywhere. Append its bytes that belong to the answer, not the reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
-/* Finish the text: append the held bytes that belong to the answer. */
+/* Finish the text: append those bytes of `held` that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
 /* Append "reasoned for 312 words first"; no change if there was no reasoning. */
 void reasoning_describe(const struct reasoning *, struct str *out);

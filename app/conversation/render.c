@@ -30,8 +30,8 @@ static size_t system_bytes(const struct conversation *conv)
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 if message i is rendered as part of the message before it, because both are questions: some templates refuse two
- * questions in a row. The first has no answer if the program was killed. */
+/* 1 if message i is rendered as part of the message before it: both are questions, and some templates refuse two
+ * questions in a row. (If the program was killed before an answer, two questions follow each other.) */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
@@ -148,7 +148,8 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* place is that of byte 0 of the text, which may begin with reasoning that is not rendered */
+		/* set the place where byte 0 of the text would be: its first `cut` bytes, reasoning, are not
+		 * rendered */
 		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}

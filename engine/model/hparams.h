@@ -45,8 +45,8 @@ struct hparams {
 	float embd_scale, logit_scale;   /* factors on the embeddings and on the logits, usually 1 */
 	int32_t lora_rank;               /* highest rank in a loaded adapter; 0 = no adapter */
 	int32_t n_input;                 /* columns of the per-layer input; 0 = none */
-	/* Queries are multiplied by 1 + temperature * ln(1 + floor(position / temperature_length)). 0 = they are
-	 * not. */
+	/* If temperature is not 0, queries are multiplied by 1 + temperature * ln(1 + floor(position /
+	 * temperature_length)). */
 	double temperature;
 	int32_t temperature_length;
 	float logit_softcap; /* logits become logit_softcap * tanh(logit / logit_softcap); 0 = no cap */

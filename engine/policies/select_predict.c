@@ -51,7 +51,7 @@ struct predict {
 
 /* Which blocks a token reads. */
 struct plan {
-	int32_t from, to; /* blocks to select from: those between the first and the newest, which are always read */
+	int32_t from, to; /* the blocks to select from; the blocks before `from` and from `to` on are always read */
 	int32_t n;        /* number of blocks to select */
 };
 
@@ -204,7 +204,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* Guess columns from .. from + n without the network (by=mixed). */
+/* Guess, without the network, what it would return for columns from .. from + n (setting by=mixed). */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;

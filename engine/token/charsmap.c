@@ -11,12 +11,13 @@
 
 enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
 
-/* A unit of the trie is a u32. Bits 0..7 are its label, the byte that leads to this unit. Bit 8: a source ends here.
- * Bits 10..30 are an offset, which is shifted left by 8 more if bit 9 is set. Bit 31 is set only in a source's value.
- *
- * The base of unit i is i ^ offset. The child of the unit by byte b is unit base ^ b, if that unit's label is b. If a
- * source ends at the unit, bits 0..30 of unit `base` are its value, the offset of its replacement. Subtrees may be
- * shared. */
+/* A unit (node) of the trie is a u32:
+ *     bits 0..7     label: the byte that leads to this unit
+ *     bit 8         1: a source (a text to replace) ends here
+ *     bits 9..30    offset in bits 10..30, shifted left by 8 if bit 9 is set
+ *     bit 31        1: this is no node, but the value of a source
+ * The base of unit i is i ^ offset. The unit's child for byte b is unit base ^ b, if that unit has label b. If a source
+ * ends at the unit, bits 0..30 of unit `base` are the offset of its replacement. Subtrees may be shared. */
 static uint32_t label_of(uint32_t unit)
 {
 	return unit & 0x800000ffu;

@@ -259,7 +259,7 @@ INLINE void scan_codes(int nr, const struct scan_heads *h, const uint8_t *panel,
 }
 #endif
 
-/* Compute the scores of np panels (of 16 keys) from key k on, one vector of keys of each panel at a time. */
+/* Compute the scores of np panels (of 16 keys) from key k on. Each pass takes LANES keys of each panel. */
 INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_heads *h, const uint8_t *panel,
                          const uint8_t *scales, int32_t k, int32_t k1, vec max[HEADS])
 {
@@ -268,7 +268,7 @@ INLINE void scan_vectors(int np, int nr, int bits, int wide, const struct scan_h
 		scan_some(np, nr, bits, wide, h, panel, scales, part, k + LANES * part, k1, max);
 }
 
-/* Score of a block's mean, summed in the same order for every instruction set. */
+/* Return the score of a block's mean key, summed in the same order for every instruction set. */
 INLINE float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	vec l[16 / LANES];
@@ -283,7 +283,7 @@ INLINE float mean_score(const float *q, const float *mean, int32_t dim, float un
 	return fold16(lane) * unit;
 }
 
-/* Scan the tile's panels for query heads r0 .. r0 + nr - 1, block by block. */
+/* Compute the scores of a tile's panels (16 keys side by side) for query heads r0 .. r0 + nr - 1, block by block. */
 INLINE void scan_panels(int nr, int bits, int wide, const struct scan_tile *t, int32_t r0)
 {
 	const int np = wide && nr > 2 ? 1 : PANELS; /* as many panels as there are registers for */
