@@ -113,8 +113,8 @@ static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head,
 	         : 0xff;
 }
 
-/* Fill in t->blocks. The queries of t are the last t->n_q of n_q queries. If scores are kept (probe), set those of
- * keys in blocks that a query does not read to -inf. */
+/* Set t->blocks: which blocks of the span each of t's queries reads. t has the last t->n_q of the tile's n_q queries.
+ * If a probe needs the scores, set the scores of keys that a query does not read to -inf. */
 static void attn_blocks(const struct attn_job *j, int32_t span, int32_t tile, int32_t head, const struct attn_mem *m,
                         int32_t n_q, struct attn_tile *t)
 {
@@ -331,8 +331,8 @@ void attn_tokens_span(const struct attn_job *j, int32_t n, int32_t head, int32_t
 	}
 }
 
-/* In a job's memory for partial states, compute the offsets of the arrays `acc` and `left` of struct attn_job. Return
- * the size of that memory. */
+/* Compute the offsets of the arrays `acc` and `left` (struct attn_job) in the memory for partial states. Return the
+ * size of that memory. */
 static size_t states_cut(const struct attn_job *j, size_t *acc, size_t *left)
 {
 	size_t units = (size_t)j->tiles * (size_t)j->a->n_kv_head, states = units * (size_t)j->spans * (size_t)j->n_q;

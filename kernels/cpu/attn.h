@@ -52,9 +52,9 @@ struct attn_met {
 	struct attn_part part[ATTN_MET_PARTS];
 	struct attn_probe probe; /* set only if the call has a probe */
 };
-/* Copy the arguments of a one-token call without the parts whose predicate is false, and subtract the slots of
- * these parts from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an
- * invalid flag, or skipped slots outside of `skip`. */
+/* Copy the arguments of a one-token call, but leave out the parts whose predicate is false, and subtract their slots
+ * from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an invalid flag, or
+ * slots left out that `skip` does not contain. */
 int attn_parts_met(struct attn_met *, const struct attn_args *);
 
 /* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked. Return 0, or -1 when cancelled or out of memory. */

@@ -276,7 +276,8 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* If even the last level of weights gives too little, or a sum is NaN, all blocks are read. */
+	/* If the blocks of all levels together have too little weight (estimated attention), or a sum is NaN, all
+	 * blocks are read. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

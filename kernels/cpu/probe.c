@@ -32,7 +32,7 @@ struct probe_job {
 	float *spread; /* [tokens][n_head] */
 };
 
-/* Set the initial sums of a range of columns: from `from`, and 0 for the call's own tokens. */
+/* Set the initial sums of a range of columns: copies from the probe's `from`, and 0 for the call's own tokens. */
 static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int32_t c0)
 {
 	const struct attn_probe *p = pj->p;

@@ -323,8 +323,8 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 /* cap * tanh(s / cap), with exp of negative numbers only. */
 static __attribute__((noinline)) vec score_capped(vec s, float cap)
 {
-	/* The unit of s cancels in s / cap. The factor SCORE_UNIT converts the quotient to what score_exp()
-	 * expects. */
+	/* s and cap have the same unit, so s / cap has none. The factor SCORE_UNIT converts the quotient to what
+	 * score_exp() expects. */
 	vec e = score_exp((vec)((vec_int)(s * (2 * SCORE_UNIT / cap)) | vec_int_splat(INT32_MIN)));
 	vec t = cap * (1.0f - e) / (1.0f + e);
 

@@ -140,8 +140,8 @@ INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *pane
 	UNROLL for (int c = 0; c < tile; c++) panel_store(out + PANEL * c, acc[c]);
 }
 
-/* For residuals arranged as a unit u (cols.h): add block u->block of the panel times column c of u to lo[PANEL *
- * u->col[c] ..]. */
+/* Multiply block u->block of a panel with unit u, which has the residuals of some columns (cols.h). Add the product
+ * of column c to lo[PANEL * u->col[c] ..]. */
 INLINE void unit_times(enum dtype type, int n, const uint8_t *panel, byte_vec table, const struct cols_unit *u,
                        float *lo)
 {

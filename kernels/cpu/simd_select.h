@@ -114,8 +114,8 @@ static void pool(float *out, const float *x, int32_t n, int32_t half, float *tmp
 	/* max(NaN, -inf) is -inf in this order. */
 	for (int32_t i = 0; i < n; i += LANES)
 		vec_store_part(tmp + half + i, n - i, vec_max(vec_load_part(x + i, n - i), least));
-	/* Double the window in each step, in place: values are read before they are overwritten. At the end two
-	 * windows overlap. */
+	/* Each step doubles the window w: tmp[i] is the maximum of w values from i on. The result combines two
+	 * overlapping windows. */
 	for (; 2 * w <= 2 * half + 1; w *= 2)
 		for (int32_t i = 0; i < len - w; i += LANES)
 			vec_store(tmp + i, vec_max(vec_load(tmp + i), vec_load(tmp + i + w)));
@@ -174,8 +174,8 @@ static int32_t keep(int32_t *out, const int32_t *row, const float *value, int32_
 
 /* ---- blocks that a prompt's query reads ---- */
 
-/* Compute three numbers for nc vectors of columns from c on, as exponents of 2. key: the score of the column's single
- * key. weight: the mean of the scores of a block's other keys; variance: half the variance of these scores. */
+/* Compute scores of nc vectors of columns from c on, in units of ln 2. key: score of a block's farthest key, or of a
+ * single key. weight: mean score of the block's other keys; variance: half the variance of their scores. */
 INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 {
 	const size_t plane = (size_t)b->dim * b->ld;
