@@ -173,8 +173,9 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) makes a slot
 	 * count 1 / p times. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* The keys and values of this part, with `cap` slots per KV head; `slots` then are slots of these. NULL =
-	 * those of the call. CPU only; the part needs a list of slots and must not have a selection. */
+	/* The keys and values of this part, with `cap` slots per KV head; `slots` then refers to these slots. NULL
+	 * = the keys and values of the call. CPU only. Such a part needs a list of slots and must not have a
+	 * selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */

@@ -8,8 +8,8 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* For a cache that evicts, `kept` counts the last token one step late. Before anything is evicted,
-	 * n_tokens is exact. */
+	/* In a cache that evicts, `kept` counts a new token one step late. So n_tokens is used as long as nothing is
+	 * evicted. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
 }

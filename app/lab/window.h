@@ -22,8 +22,8 @@ struct window {
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* every: if > 0, the summed loss is noted after each `every` scored tokens of the text, to draw a curve.
-	 * after: tokens scored since the last note, in the windows before this one. */
+	/* every > 0: note the summed loss after each `every` scored tokens of the text, to draw a curve. after:
+	 * tokens that the earlier windows scored since the last note. */
 	int32_t every, after;
 
 	/* ---- results ---- */

@@ -41,7 +41,7 @@ enum { SIMILAR_FEW = 10 };
  * Measured: of 140 questions that documents answer, 2 have no such passage. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.2;
 
-/* Points for one unit of the reader's log odds, in standard deviations of the passages' other points. */
+/* Points for one unit of log odds by the encoder's reader, in standard deviations of the passages' other points. */
 static const double READ = 0.5;
 /* A passage is weak, and not shown to the user, if its score is below this share of the best score. Measured for the
  * second and third passages of SQuAD and HotpotQA: 0 to 3 % of the right ones and up to 70 % of the wrong ones are

@@ -186,7 +186,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* If the step is cancelled, write_all() writes nothing. So plane_stale stays set until the commit. */
+		/* The backend's sums are out of date until the commit, because write_all() writes nothing if the step
+		 * is cancelled. So plane_stale stays set. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);

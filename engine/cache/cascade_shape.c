@@ -93,8 +93,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The store has slots for the shape without pinned tokens. Pinned tokens leave fewer rings, and w
-		 * (slots per ring), rounded up, may need more slots than that: round w down. */
+		/* The store has slots for `largest`, the shape without pinned tokens. If w (slots per ring) was
+		 * rounded up, more slots may be needed with pinned tokens: then round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;

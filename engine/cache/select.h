@@ -168,8 +168,8 @@ struct picks {
 uint64_t picks_bytes(const struct hparams *, int32_t most);
 int picks_init(struct picks *, const struct selector *, int32_t most, struct err *);
 void picks_release(struct picks *, const struct selector *);
-/* Begin a step in a layer: no new set of slots is selected yet. In a VERIFY step only the call for the first drafted
- * token has an effect. */
+/* Begin a step in a layer: the step has no new set of selected slots yet. In a VERIFY step only the call for the
+ * first drafted token has an effect. */
 void picks_enter(struct picks *, const struct step *, int32_t layer);
 /* Return the set that the running token uses; at = 0: there is none. */
 static inline struct pick *picks_get(struct picks *p, int32_t layer)

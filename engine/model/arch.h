@@ -102,7 +102,8 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	int32_t borrows;   /* this layer reads the keys and values of the layer `borrows` before it; 0 = its own */
+	/* this layer reads the keys and values of the layer `borrows` layers before it; 0 = its own */
+	int32_t borrows;
 	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* tokens that a query attends to, its own included; 0 = all */
 	float scale;       /* factor on the scores, usually 1/sqrt(head_dim) */

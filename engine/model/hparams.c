@@ -40,8 +40,8 @@ static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer,
 	return *out ? 0 : key_bad(r, suffix, "gives no layer any heads, which is not supported");
 }
 
-/* If the family has recurrent states, mark the layers without KV heads as short convolutions. The family's function
- * may later change their kind. */
+/* In a family with recurrent layers, a layer without KV heads is recurrent. Mark such layers as short convolutions;
+ * the family's own function may later change them to another recurrent kind. */
 static void mark_states(struct key_reader *r, struct hparams *hp)
 {
 	const struct gguf_value *v = gguf_find(r->g, key_name(r, "attention.head_count_kv"));

@@ -63,8 +63,8 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	return n;
 }
 
-/* 1 if it is known which entries were read. *region: the caller sets it to the number of slots that can be selected
- * now; on return it is their number when the last token selected. */
+/* 1 if it is known which entries the last token read. *region: on entry, the number of slots that a token could
+ * select from now; on return, the number that the last token selected from. */
 static int parts_known(const struct view_work *w, int32_t *region)
 {
 	int32_t at = w->panel ? observe_panel_region(w->panel) : 0;

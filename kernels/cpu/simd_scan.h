@@ -64,7 +64,7 @@ INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 		line_fetch(p + AHEAD + i);
 }
 
-/* Values that all panels of a tile use, for query heads r0 .. r0 + nr - 1. */
+/* Values for query heads r0 .. r0 + nr - 1 that are the same for all panels (16 keys side by side) of a tile. */
 struct scan_heads {
 	size_t panel_bytes, stride;
 	int32_t dim, groups, last; /* dim and groups of a key; units of its last group */

@@ -427,8 +427,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* Also give the message that follows `message` on the path to the fork's base, the last message that this
-	 * session shows of another one. */
+	/* A fork also shows messages of another session, up to its base. Give the one of them that follows `message`,
+	 * too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)

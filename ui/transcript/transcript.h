@@ -76,8 +76,8 @@ int transcript_question(struct transcript *, int step); /* go to the previous (-
 /* Return the entry that copying and folding apply to: the question that the user jumped to, else the last visible
  * entry. */
 size_t transcript_focus(const struct transcript *);
-/* Fold or unfold the entry of transcript_focus(). Exception: if folded entries are visible and the user jumped to
- * no question, unfold the last of them. */
+/* Fold or unfold the entry of transcript_focus(). If folded entries are visible, and the user has not jumped to a
+ * question, unfold the last of them instead. */
 void transcript_fold(struct transcript *);
 void transcript_fold_last(struct transcript *);       /* fold the last entry */
 int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at that row: 1; 0: none */
