@@ -1,7 +1,7 @@
 /* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, and pools the
  * tokens of each text into one vector. A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x +
- * attention(x)), then x = norm(x + down(gelu(up(x)))). With an adapter (encoder_reader.c) each product x W^T
- * becomes x W^T + (x low^T) high^T. */
+ * attention(x)), then x = norm(x + down(gelu(up(x)))), or down(act(gate(x)) * up(x)). With an adapter
+ * (encoder_reader.c) each product x W^T becomes x W^T + (x low^T) high^T. */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
@@ -81,12 +81,18 @@ static void linear_adapt(struct encoder *e, const struct encoder_linear *m, enum
 	                   &mid, n);
 }
 
+static const struct tensor *bias_of(const struct encoder_linear *m)
+{
+	return m->b.data ? &m->b : NULL;
+}
+
 /* out = in W^T + bias, or out += in W^T + bias. */
 static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
                    const struct tensor *in, int accumulate, int32_t n)
 {
-	e->be->ops->matmul(e->be, &(struct matmul){ .out = out, .w = &m->w, .bias = &m->b, .accumulate = accumulate },
-	                   1, in, n);
+	e->be->ops->matmul(e->be,
+	                   &(struct matmul){ .out = out, .w = &m->w, .bias = bias_of(m), .accumulate = accumulate }, 1,
+	                   in, n);
 	linear_adapt(e, m, adapter, out, in, n);
 }
 
@@ -117,27 +123,68 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 	                 n);
 }
 
+/* The same with ALiBi (Press et al. 2022, "Train short, test long"): the score of a key falls with its distance. A token's
+ * slots are a list, because only lists take an amount for each slot; the amounts are a stretch of e->distance. */
+static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
+{
+	int32_t dim = e->n_embd / e->n_head;
+
+	for (int32_t i = 0; i < n; i++) {
+		struct tensor q = tensor_rows(&e->q, row0 + i), out = tensor_rows(&e->attn, row0 + i);
+		struct tensor slots = e->slots, distance = e->distance;
+
+		slots.data = (int32_t *)slots.data + row0;
+		distance.data = (float *)distance.data + e->longest - 1 - i;
+		e->be->ops->attn(e->be,
+		                 &(struct attn_args){ .out = &out,
+		                                      .k = &e->k_plane,
+		                                      .v = &e->v_plane,
+		                                      .part = &(struct attn_part){ .q = &q,
+		                                                                   .slots = &slots,
+		                                                                   .bias = &distance,
+		                                                                   .n_slots = n },
+		                                      .n_part = 1,
+		                                      .n_head = e->n_head,
+		                                      .n_kv_head = e->n_head,
+		                                      .head_dim = dim,
+		                                      .cap = e->batch,
+		                                      .bidirectional = 1,
+		                                      .scale = 1 / sqrtf((float)dim) },
+		                 1);
+	}
+}
+
 static void layer_run(struct encoder *e, const struct encoder_layer *l, const struct encoder_text *text, int32_t n_text,
                       int32_t n, enum encoder_adapter adapter)
 {
 	const struct backend_ops *op = e->be->ops;
 
 	op->matmul(e->be,
-	           (struct matmul[]){ { .out = &e->q, .w = &l->q.w, .bias = &l->q.b },
-	                              { .out = &e->k, .w = &l->k.w, .bias = &l->k.b },
-	                              { .out = &e->v, .w = &l->v.w, .bias = &l->v.b } },
+	           (struct matmul[]){ { .out = &e->q, .w = &l->q.w, .bias = bias_of(&l->q) },
+	                              { .out = &e->k, .w = &l->k.w, .bias = bias_of(&l->k) },
+	                              { .out = &e->v, .w = &l->v.w, .bias = bias_of(&l->v) } },
 	           3, &e->x, n);
 	linear_adapt(e, &l->q, adapter, &e->q, &e->x, n);
 	linear_adapt(e, &l->k, adapter, &e->k, &e->x, n);
 	linear_adapt(e, &l->v, adapter, &e->v, &e->x, n);
+	if (e->family->place == PLACE_ROPE) {
+		op->rope(e->be, &e->q, &e->q, &e->rope_at, e->rope.cols, e->rope.cols, 1, n);
+		op->rope(e->be, &e->k, &e->k, &e->rope_at, e->rope.cols, e->rope.cols, 1, n);
+	}
 	op->kv_put(e->be, &e->k_plane, &e->k, e->n_head, 0, n);
 	op->kv_put(e->be, &e->v_plane, &e->v, e->n_head, 0, n);
 	for (int32_t i = 0, row = 0; i < n_text; row += text[i++].n)
-		attend(e, row, text[i].n);
+		(e->family->place == PLACE_ALIBI ? attend_alibi : attend)(e, row, text[i].n);
 	linear(e, &l->out, adapter, &e->x, &e->attn, 1, n);
 	norm(e, &l->attn_norm, n);
-	linear(e, &l->up, adapter, &e->hidden, &e->x, 0, n);
-	op->gelu(e->be, &e->hidden, n);
+	if (e->family->gated) {
+		op->matmul_glu(e->be, &e->hidden,
+		               &(struct matmul_glu){ .gate = &l->gate, .up = &l->up.w, .act = e->family->act }, &e->x,
+		               n);
+	} else {
+		linear(e, &l->up, adapter, &e->hidden, &e->x, 0, n);
+		op->gelu(e->be, &e->hidden, n);
+	}
 	linear(e, &l->down, adapter, &e->x, &e->hidden, 1, n);
 	norm(e, &l->ffn_norm, n);
 }
@@ -175,6 +222,8 @@ int encoder_states(struct encoder *e, const struct encoder_text *text, int32_t n
 	op->embed(e->be, &e->x, &e->embd, e->id, n);
 	op->take_rows(e->be, &e->attn, &e->position, e->at, n);
 	op->axpby(e->be, &e->x, 1, &e->attn, 1, n);
+	if (e->rope.data)
+		op->take_rows(e->be, &e->rope_at, &e->rope, e->at, n);
 	norm(e, &e->embd_norm, n);
 	for (int32_t i = 0; i < e->n_layer; i++)
 		layer_run(e, &e->layer[i], text, n_text, n, adapter);

@@ -11,14 +11,23 @@ enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, at least the longest 
 
 enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST }; /* numbers in files */
 
+/* How a family of encoders differs from the others. */
+struct encoder_family {
+	const char *name; /* general.architecture, and the beginning of the file's keys */
+	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how a token knows its position */
+	int gated;           /* 1: feed-forward act(gate) * up, without biases of both */
+	enum activation act; /* if gated */
+	int biases;          /* 1: the other products have biases */
+};
+
 /* Layer norm: f32 [1][n_embd] each. */
 struct encoder_norm {
 	struct tensor w, b;
 };
 /* The adapters of a reader file: one for the vectors of questions, one for reading. */
 enum encoder_adapter { ADAPT_QUERY, ADAPT_READ, ADAPTERS, ADAPT_NONE = ADAPTERS };
-/* A matrix [rows][cols] and its bias f32 [1][rows]; and each adapter's change of the matrix (LoRA), low [rank][cols] and
- * high [rows][rank]. low.rows = 0: this adapter does not change this matrix. */
+/* A matrix [rows][cols] and its bias f32 [1][rows] (no data: none); and each adapter's change of the matrix (LoRA), low
+ * [rank][cols] and high [rows][rank]. low.rows = 0: this adapter does not change this matrix. */
 struct encoder_linear {
 	struct tensor w, b;
 	struct {
@@ -29,6 +38,7 @@ struct encoder_layer {
 	struct encoder_linear q, k, v, out; /* [n_embd][n_embd] */
 	struct encoder_norm attn_norm, ffn_norm;
 	struct encoder_linear up, down; /* [n_ff][n_embd], [n_embd][n_ff] */
+	struct tensor gate;             /* [n_ff][n_embd], if the family has gates */
 };
 
 /* What a reader file has beside the adapters (encoder_reader.c). */
@@ -45,11 +55,18 @@ struct encoder {
 	struct vocab *vocab; /* NULL = the file has none */
 	struct view name;    /* general.name, in the file */
 	uint64_t hash;       /* of the file */
+	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, longest, n_vocab;
 	float eps;
 	enum pooling pooling;
-	struct tensor embd;     /* [n_vocab][n_embd], read by row */
-	struct tensor position; /* f32 [longest][n_embd]: position + token type embeddings */
+	struct tensor embd; /* [n_vocab][n_embd], read by row */
+	/* f32 [longest][n_embd]: embeddings of positions, if they are learned, + of the token type */
+	struct tensor position;
+	struct tensor rope,
+		rope_at; /* f32 [longest][head_dim]: cos and sin of RoPE; [batch]: those of a batch's tokens */
+	/* ALiBi (attend_alibi()): i32 [n_head][batch]: row h is 0, 1, 2, ...; f32 [n_head][2 * longest]: row h is what
+	 * head h adds to the scores of keys at the distances 1 - longest .. longest - 1 */
+	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
 	/* Buffers, f32 [batch][n_embd]; hidden [batch][n_ff] */

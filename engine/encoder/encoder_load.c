@@ -1,7 +1,9 @@
-/* engine/encoder/encoder_load.c - reads an encoder's metadata and weights from a GGUF file. Tensor names are those
- * of llama.cpp's converter.
+/* engine/encoder/encoder_load.c - reads an encoder's metadata and weights from a GGUF file. Keys, tensor names and what
+ * a family computes are those of llama.cpp's converter and models (conversion/bert.py, src/models/bert.cpp,
+ * gguf-py/gguf/tensor_mapping.py).
  *
  * An unknown tensor in the file is an error: ignoring a weight could give wrong vectors. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,58 +12,104 @@
 
 enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096, LONGEST_MAX = 8192 };
 
+/* nomic-bert: nomic-embed-text. jina-bert-v2: jina-embeddings-v2, whose GELU is computed by the tanh approximation. */
+static const struct encoder_family families[] = {
+	{ .name = "bert", .place = PLACE_LEARNED, .biases = 1 },
+	{ .name = "nomic-bert", .place = PLACE_ROPE, .gated = 1, .act = ACT_SILU },
+	{ .name = "jina-bert-v2", .place = PLACE_ALIBI, .gated = 1, .act = ACT_GELU, .biases = 1 },
+};
+
 /* ---- keys ---- */
 
-static int load_int(const struct gguf *g, const char *key, int64_t min, int64_t max, int32_t *out, struct err *err)
+struct key {
+	char name[64];
+};
+/* The family's key `name`. */
+static struct key key_of(const struct encoder *e, const char *name)
 {
+	struct key k;
+
+	snprintf(k.name, sizeof k.name, "%s.%s", e->family->name, name);
+	return k;
+}
+
+static int load_int(const struct encoder *e, const char *name, int64_t min, int64_t max, int32_t *out, struct err *err)
+{
+	struct key key = key_of(e, name);
 	int64_t v;
-	int got = gguf_int(g, key, min, max, &v, err);
+	int got = gguf_int(e->gguf, key.name, min, max, &v, err);
 
 	if (!got)
-		return gguf_err(g, err, "'%s' is missing", key);
+		return gguf_err(e->gguf, err, "'%s' is missing", key.name);
 	*out = (int32_t)v;
 	return got < 0 ? -1 : 0;
+}
+
+/* Load a number of the range min .. max; standard: if the file has none, NAN = it must. */
+static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
+                      struct err *err)
+{
+	struct key key = key_of(e, name);
+	int got;
+
+	*out = standard;
+	got = gguf_float(e->gguf, key.name, out, err);
+	if (got < 0)
+		return -1;
+	if (!(*out >= min && *out <= max))
+		return gguf_err(e->gguf, err, "'%s' is %s, and must be %g to %g", key.name,
+		                got ? "out of range" : "missing", min, max);
+	return 0;
+}
+
+static int load_family(struct encoder *e, struct err *err)
+{
+	struct view name = { "", 0 };
+
+	if (gguf_string(e->gguf, "general.architecture", &name, err) < 0)
+		return -1;
+	for (size_t i = 0; i < LEN(families); i++)
+		if (view_is(name, families[i].name))
+			e->family = &families[i];
+	if (!e->family)
+		return gguf_err(
+			e->gguf, err,
+			"'%.*s' is not a family of encoders that is supported (supported: bert, nomic-bert, jina-bert-v2)",
+			(int)(MIN(name.n, 40)), name.p);
+	return 0;
 }
 
 static int load_keys(struct encoder *e, struct err *err)
 {
 	const struct gguf *g = e->gguf;
-	struct view name = { "", 0 };
 	int32_t pooling = POOL_MEAN;
-	int causal = 0, got;
-	double eps = 0;
+	int causal = 0;
+	double eps;
 
-	if (gguf_string(g, "general.architecture", &name, err) < 0)
+	if (load_family(e, err) || gguf_string(g, "general.name", &e->name, err) < 0 ||
+	    load_int(e, "block_count", 1, LAYERS_MAX, &e->n_layer, err) ||
+	    load_int(e, "context_length", 1, INT32_MAX, &e->longest, err) ||
+	    load_int(e, "embedding_length", 1, WIDTH_MAX, &e->n_embd, err) ||
+	    load_int(e, "feed_forward_length", 1, WIDTH_MAX, &e->n_ff, err) ||
+	    load_int(e, "attention.head_count", 1, HEADS_MAX, &e->n_head, err) ||
+	    (gguf_find(g, key_of(e, "pooling_type").name) && load_int(e, "pooling_type", 0, 4, &pooling, err)) ||
+	    gguf_bool(g, key_of(e, "attention.causal").name, &causal, err) < 0 ||
+	    load_float(e, "attention.layer_norm_epsilon", 1e-14, 0.1, NAN, &eps, err))
 		return -1;
-	if (gguf_string(g, "general.name", &e->name, err) < 0)
-		return -1;
-	if (!view_is(name, "bert"))
-		return gguf_err(g, err, "'%.*s' is not a family of encoders that is supported (supported: bert)",
-		                (int)(MIN(name.n, 40)), name.p);
-	if (load_int(g, "bert.block_count", 1, LAYERS_MAX, &e->n_layer, err) ||
-	    load_int(g, "bert.context_length", 1, INT32_MAX, &e->longest, err) ||
-	    load_int(g, "bert.embedding_length", 1, WIDTH_MAX, &e->n_embd, err) ||
-	    load_int(g, "bert.feed_forward_length", 1, WIDTH_MAX, &e->n_ff, err) ||
-	    load_int(g, "bert.attention.head_count", 1, HEADS_MAX, &e->n_head, err) ||
-	    (gguf_find(g, "bert.pooling_type") && load_int(g, "bert.pooling_type", 0, 4, &pooling, err)) ||
-	    gguf_bool(g, "bert.attention.causal", &causal, err) < 0)
-		return -1;
-	got = gguf_float(g, "bert.attention.layer_norm_epsilon", &eps, err);
-	if (got < 0)
-		return -1;
-	if (!(eps >= 1e-14 && eps <= 0.1))
-		return gguf_err(g, err, "'bert.attention.layer_norm_epsilon' is %s, and must be 1e-14 to 0.1",
-		                got ? "out of range" : "missing");
 	if (causal)
-		return gguf_err(g, err, "'bert.attention.causal' is true, which is not supported");
-	if (e->n_embd % e->n_head)
-		return gguf_err(g, err, "'bert.attention.head_count' is %d, and must divide the embedding_length, %d",
-		                e->n_head, e->n_embd);
+		return gguf_err(g, err, "'%s' is true, which is not supported", key_of(e, "attention.causal").name);
+	if (e->n_embd % e->n_head || (e->family->place == PLACE_ROPE && e->n_embd / e->n_head % 2))
+		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
+		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
+		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
 	if (pooling != POOL_MEAN && pooling != POOL_FIRST && pooling != POOL_LAST)
 		return gguf_err(
 			g, err,
-			"'bert.pooling_type' is %d, and must be 1 (mean), 2 (first token) or 3 (last token) for one vector a text",
-			pooling);
+			"'%s' is %d, and must be 1 (mean), 2 (first token) or 3 (last token) for one vector a text",
+			key_of(e, "pooling_type").name, pooling);
+	if (e->longest > LONGEST_MAX)
+		return gguf_err(g, err, "'%s' is %d, and at most %d are supported", key_of(e, "context_length").name,
+		                e->longest, LONGEST_MAX);
 	e->eps = (float)eps;
 	e->pooling = (enum pooling)pooling;
 	return 0;
@@ -112,16 +160,18 @@ static void load_failed(struct loader *l)
 	                    l->e->be->err);
 }
 
-/* Load a matrix to the backend. as_table: 1 for an embedding table, from which single rows are read. */
-static void load_matrix(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t rows,
-                        int32_t cols, int as_table)
+/* Load rows row0 .. row0 + rows of a tensor to the backend, as a matrix. as_table: 1 for an embedding table, from which
+ * single rows are read. */
+static void load_rows(struct loader *l, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
+                      int as_table)
 {
-	const struct gguf_tensor *t = load_find(l, prefix, name, rows, cols);
-
-	if (!t)
+	if (!t || l->failed)
 		return;
-	*out = (struct tensor){ .type = t->type, .rows = (int32_t)t->ne[1], .cols = cols };
-	if (l->e->be->ops->load_weight(l->e->be, out, t->data, as_table))
+	*out = (struct tensor){ .type = t->type, .rows = rows, .cols = (int32_t)t->ne[0] };
+	if (l->e->be->ops->load_weight(l->e->be, out,
+	                               (const char *)t->data +
+	                                       dtype_bytes(t->type, (uint64_t)row0 * (uint64_t)t->ne[0]),
+	                               as_table))
 		load_failed(l);
 }
 
@@ -132,10 +182,11 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Copy a vector of n values as f32. */
-static void load_vector(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t n)
+/* Copy n values of a vector, from value `from` of `all` on, as f32. */
+static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
+                             int32_t n, int32_t all)
 {
-	const struct gguf_tensor *t = load_find(l, prefix, name, 1, n);
+	const struct gguf_tensor *t = load_find(l, prefix, name, 1, all);
 	float *v;
 
 	if (!t)
@@ -143,10 +194,15 @@ static void load_vector(struct loader *l, struct tensor *out, const char *prefix
 	load_alloc(l, out, DT_F32, 1, n);
 	if (l->failed)
 		return;
-	v = xcalloc((size_t)n, sizeof *v);
-	dtype_to_f32(t->type, v, t->data, n);
-	l->e->be->ops->write(l->e->be, out, 0, v, (size_t)n * sizeof *v);
+	v = xcalloc((size_t)all, sizeof *v);
+	dtype_to_f32(t->type, v, t->data, all);
+	l->e->be->ops->write(l->e->be, out, 0, v + from, (size_t)n * sizeof *v);
 	free(v);
+}
+
+static void load_vector(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t n)
+{
+	load_vector_part(l, out, prefix, name, 0, n, n);
 }
 
 static void load_norm(struct loader *l, struct encoder_norm *n, const char *prefix, const char *name)
@@ -159,34 +215,55 @@ static void load_norm(struct loader *l, struct encoder_norm *n, const char *pref
 	load_vector(l, &n->b, prefix, full, l->e->n_embd);
 }
 
-static void load_linear(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
-                        int32_t cols)
+/* Load a matrix [rows][cols] and its bias from part number `part` of a tensor that has several of them, one below the
+ * other: 0 of 1 = the whole tensor. */
+static void load_part(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
+                      int32_t cols, int bias, int32_t part, int32_t parts)
 {
 	char full[40];
 
 	snprintf(full, sizeof full, "%s.weight", name);
-	load_matrix(l, &m->w, prefix, full, rows, cols, 0);
+	load_rows(l, &m->w, load_find(l, prefix, full, rows * parts, cols), rows * part, rows, 0);
 	snprintf(full, sizeof full, "%s.bias", name);
-	load_vector(l, &m->b, prefix, full, rows);
+	if (bias)
+		load_vector_part(l, &m->b, prefix, full, rows * part, rows, rows * parts);
 }
 
-/* Load the position embeddings. The embedding of token type 0 is added to each here, once, because all tokens of a
- * single text have type 0. */
+static void load_linear(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
+                        int32_t cols, int bias)
+{
+	load_part(l, m, prefix, name, rows, cols, bias, 0, 1);
+}
+
+/* 1 if the file has the tensor. */
+static int load_has(const struct loader *l, const char *prefix, const char *name)
+{
+	char full[80];
+
+	snprintf(full, sizeof full, "%s%s", prefix, name);
+	return gguf_tensor_find(l->e->gguf, full) != NULL;
+}
+
+/* Load the position embeddings, if the family has them. The embedding of token type 0 is added to each here, once,
+ * because all tokens of a single text have type 0. */
 static void load_positions(struct loader *l)
 {
 	struct encoder *e = l->e;
-	const struct gguf_tensor *t = load_find(l, "", "position_embd.weight", e->longest, e->n_embd), *type = NULL;
+	const struct gguf_tensor *t = NULL, *type = NULL;
 	size_t n = (size_t)e->n_embd;
 	float *v, *add;
 
-	if (gguf_tensor_find(e->gguf, "token_types.weight"))
+	if (e->family->place == PLACE_LEARNED)
+		t = load_find(l, "", "position_embd.weight", e->longest, e->n_embd);
+	if (load_has(l, "", "token_types.weight"))
 		type = load_find(l, "", "token_types.weight", 0, e->n_embd);
 	load_alloc(l, &e->position, DT_F32, e->longest, e->n_embd);
 	if (l->failed)
 		return;
 	v = xcalloc(((size_t)e->longest + 1) * n, sizeof *v);
 	add = v + (size_t)e->longest * n;
-	dtype_to_f32(t->type, v, t->data, (int64_t)e->longest * e->n_embd);
+	if (t)
+		dtype_to_f32(t->type, v, t->data, (int64_t)e->longest * e->n_embd);
 	if (type)
 		dtype_to_f32(type->type, add, type->data, e->n_embd);
 	for (size_t i = 0; i < (size_t)e->longest * n; i++)
@@ -195,20 +272,99 @@ static void load_positions(struct loader *l)
 	free(v);
 }
 
+/* Fill the table of RoPE: cos and sin of position * base^(-2 j / head_dim) for pair j. */
+static void load_rope(struct loader *l)
+{
+	struct encoder *e = l->e;
+	int32_t dim = e->n_embd / e->n_head;
+	double base;
+	float *v;
+
+	if (!l->failed)
+		l->failed = load_float(e, "rope.freq_base", 1, 1e9, 10000, &base, l->err);
+	load_alloc(l, &e->rope, DT_F32, e->longest, dim);
+	load_alloc(l, &e->rope_at, DT_F32, e->batch, dim);
+	if (l->failed)
+		return;
+	v = xcalloc((size_t)e->longest * (size_t)dim, sizeof *v);
+	for (int32_t i = 0; i < e->longest; i++)
+		for (int32_t j = 0; j < dim; j += 2) {
+			double angle = i * pow(base, -(double)j / dim);
+
+			v[(size_t)i * (size_t)dim + (size_t)j] = (float)cos(angle);
+			v[(size_t)i * (size_t)dim + (size_t)j + 1] = (float)sin(angle);
+		}
+	e->be->ops->write(e->be, &e->rope, 0, v, (size_t)e->longest * (size_t)dim * sizeof *v);
+	free(v);
+}
+
+/* Return what head h of n subtracts from the score of a key for each token of distance: powers of 2^(-8 / n), if n is a
+ * power of two; else those of the next smaller one, and then every other of twice as many (Press et al. 2022). */
+static double alibi_slope(int32_t h, int32_t n)
+{
+	int32_t two = 1;
+
+	while (two * 2 <= n)
+		two *= 2;
+	return h < two ? pow(2, -8.0 * (h + 1) / two) : pow(2, -4.0 * (2 * (h - two) + 1) / two);
+}
+
+static void load_alibi(struct loader *l)
+{
+	struct encoder *e = l->e;
+	size_t heads = (size_t)e->n_head, far = (size_t)e->longest, batch = (size_t)e->batch;
+	int32_t *slot;
+	float *v;
+
+	load_alloc(l, &e->slots, DT_I32, e->n_head, e->batch);
+	load_alloc(l, &e->distance, DT_F32, e->n_head, 2 * e->longest);
+	if (l->failed)
+		return;
+	slot = xcalloc(heads * batch, sizeof *slot);
+	v = xcalloc(heads * 2 * far, sizeof *v);
+	for (size_t i = 0; i < heads * batch; i++)
+		slot[i] = (int32_t)(i % batch);
+	for (size_t h = 0; h < heads; h++)
+		for (size_t i = 0; i < 2 * far; i++)
+			v[h * 2 * far + i] =
+				(float)(-alibi_slope((int32_t)h, e->n_head) * fabs((double)i - (double)far + 1));
+	e->be->ops->write(e->be, &e->slots, 0, slot, heads * batch * sizeof *slot);
+	e->be->ops->write(e->be, &e->distance, 0, v, heads * 2 * far * sizeof *v);
+	free(slot);
+	free(v);
+}
+
+/* Load up, gate and down. Two matrices in one tensor `ffn_up` are the gate and then up. */
+static void load_feed_forward(struct loader *l, struct encoder_layer *y, const char *p)
+{
+	const struct encoder_family *f = l->e->family;
+	int32_t n = l->e->n_embd, n_ff = l->e->n_ff;
+	struct encoder_linear gate = { .w = { .rows = 0 } };
+	int fused = f->gated && !load_has(l, p, "ffn_gate.weight");
+
+	if (f->gated)
+		load_part(l, &gate, p, fused ? "ffn_up" : "ffn_gate", n_ff, n, 0, 0, 1 + fused);
+	y->gate = gate.w;
+	load_part(l, &y->up, p, "ffn_up", n_ff, n, !f->gated, fused, 1 + fused);
+	load_linear(l, &y->down, p, "ffn_down", n, n_ff, f->biases);
+}
+
 static void load_layer(struct loader *l, int32_t i)
 {
 	struct encoder_layer *y = &l->e->layer[i];
+	struct encoder_linear *const qkv[] = { &y->q, &y->k, &y->v };
+	static const char *const name[] = { "attn_q", "attn_k", "attn_v" };
 	int32_t n = l->e->n_embd;
+	int biases = l->e->family->biases, fused;
 	char p[24];
 
 	snprintf(p, sizeof p, "blk.%d.", i);
-	load_linear(l, &y->q, p, "attn_q", n, n);
-	load_linear(l, &y->k, p, "attn_k", n, n);
-	load_linear(l, &y->v, p, "attn_v", n, n);
-	load_linear(l, &y->out, p, "attn_output", n, n);
+	fused = load_has(l, p, "attn_qkv.weight");
+	for (int32_t k = 0; k < 3; k++)
+		load_part(l, qkv[k], p, fused ? "attn_qkv" : name[k], n, n, biases, fused ? k : 0, fused ? 3 : 1);
+	load_linear(l, &y->out, p, "attn_output", n, n, biases);
 	load_norm(l, &y->attn_norm, p, "attn_output_norm");
-	load_linear(l, &y->up, p, "ffn_up", l->e->n_ff, n);
-	load_linear(l, &y->down, p, "ffn_down", n, l->e->n_ff);
+	load_feed_forward(l, y, p);
 	load_norm(l, &y->ffn_norm, p, "layer_output_norm");
 }
 
@@ -237,15 +393,14 @@ int encoder_load(struct encoder *e, struct err *err)
 {
 	struct loader l = { .e = e, .err = err };
 	const struct gguf *g = e->gguf;
+	const struct gguf_tensor *t;
 
 	if (load_keys(e, err))
 		return -1;
-	if (e->longest > LONGEST_MAX)
-		return gguf_err(g, err, "'bert.context_length' is %d, and at most %d are supported", e->longest,
-		                LONGEST_MAX);
 	l.used = xcalloc((size_t)g->n_tensor + 1, 1);
 	e->layer = xcalloc((size_t)e->n_layer, sizeof *e->layer);
-	load_matrix(&l, &e->embd, "", "token_embd.weight", 0, e->n_embd, 1);
+	t = load_find(&l, "", "token_embd.weight", 0, e->n_embd);
+	load_rows(&l, &e->embd, t, 0, t ? (int32_t)t->ne[1] : 0, 1);
 	e->n_vocab = e->embd.rows;
 	load_positions(&l);
 	load_norm(&l, &e->embd_norm, "", "token_embd_norm");
@@ -253,10 +408,14 @@ int encoder_load(struct encoder *e, struct err *err)
 		load_layer(&l, i);
 	for (uint64_t i = 0; i < g->n_tensor && !l.failed; i++)
 		if (!l.used[i])
-			l.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a bert model of %d layers",
+			l.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
 			                    (unsigned long long)g->tensor[i].off, (int)g->tensor[i].name.n,
-			                    g->tensor[i].name.p, e->n_layer);
+			                    g->tensor[i].name.p, e->family->name, e->n_layer);
 	load_buffers(&l);
+	if (e->family->place == PLACE_ROPE)
+		load_rope(&l);
+	if (e->family->place == PLACE_ALIBI)
+		load_alibi(&l);
 	free(l.used);
 	if (!l.failed && e->be->ops->sync(e->be))
 		load_failed(&l);
@@ -273,7 +432,8 @@ void encoder_release(struct encoder *e)
 {
 	struct tensor *const all[] = { &e->embd, &e->position, &e->embd_norm.w, &e->embd_norm.b,
 		                       &e->x,    &e->q,        &e->k,           &e->v,
-		                       &e->attn, &e->hidden,   &e->k_plane,     &e->v_plane };
+		                       &e->attn, &e->hidden,   &e->k_plane,     &e->v_plane,
+		                       &e->rope, &e->rope_at,  &e->slots,       &e->distance };
 
 	for (size_t i = 0; i < LEN(all); i++)
 		tensor_release(e, all[i]);
@@ -282,7 +442,8 @@ void encoder_release(struct encoder *e)
 		struct tensor *const of[] = { &l->q.w,         &l->q.b,         &l->k.w,        &l->k.b,
 			                      &l->v.w,         &l->v.b,         &l->out.w,      &l->out.b,
 			                      &l->attn_norm.w, &l->attn_norm.b, &l->ffn_norm.w, &l->ffn_norm.b,
-			                      &l->up.w,        &l->up.b,        &l->down.w,     &l->down.b };
+			                      &l->up.w,        &l->up.b,        &l->down.w,     &l->down.b,
+			                      &l->gate };
 
 		for (size_t k = 0; k < LEN(of); k++)
 			tensor_release(e, of[k]);

@@ -133,9 +133,10 @@ int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 			gguf_err(f.g, err, "it has %llu tensors that the encoder has no place for",
 			         (unsigned long long)(f.g->n_tensor - f.used));
 		else if (!e->vocab || vocab_info(e->vocab)->bos < 0 || vocab_info(e->vocab)->eos < 0 ||
-		         e->longest < PAIR_LEAST)
-			gguf_err(e->gguf, err,
-			         "the encoder cannot have a reader: its texts are too short, or it has no tokenizer");
+		         e->longest < PAIR_LEAST || e->family->gated)
+			gguf_err(
+				e->gguf, err,
+				"the encoder cannot have a reader: it is not of the family bert, its texts are too short, or it has no tokenizer");
 		else if (e->be->ops->alloc(e->be, &r->rank) || e->be->ops->sync(e->be))
 			err_set(err, ERR_FIT, "cannot load the reader: %s; free some memory", e->be->err);
 		else

@@ -5,12 +5,15 @@
 
 #include "engine/encoder/encoder.h"
 
-/* Prefixes that models were trained with; the first entry whose `part` occurs in general.name is used. Other
- * models get no prefix. Sources: the model cards of intfloat/multilingual-e5-small, BAAI/bge-small-en-v1.5,
- * Snowflake/snowflake-arctic-embed-s and -m-v2.0. */
+/* Prefixes that models were trained with, which files do not have; the first entry whose `part` occurs in general.name is
+ * used. Other models get no prefix. Sources: the model cards of intfloat/multilingual-e5-small and
+ * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
+ * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {
 	const char *part, *prefix[2]; /* by enum encoder_side */
 } prefixes[] = {
+	{ "e5-large-instruct",
+	  { "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", "" } },
 	{ "e5", { "query: ", "passage: " } },
 	{ "arctic-embed-m-v2", { "query: ", "" } },
 	{ "arctic-embed-l-v2", { "query: ", "" } },
@@ -18,6 +21,9 @@ static const struct {
 	{ "bge-small-en", { "Represent this sentence for searching relevant passages: ", "" } },
 	{ "bge-base-en", { "Represent this sentence for searching relevant passages: ", "" } },
 	{ "bge-large-en", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "mxbai-embed", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "leaf-ir", { "Represent this sentence for searching relevant passages: ", "" } },
+	{ "nomic-embed", { "search_query: ", "search_document: " } },
 };
 
 static const char *prefix_of(const struct encoder *e, enum encoder_side side)

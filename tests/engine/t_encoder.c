@@ -13,17 +13,33 @@
 
 #define BERT   "tests/vectors/models/bert.gguf"
 #define READER "tests/vectors/models/bert-reader.gguf"
-enum { MOST_TEXTS = 16, MOST_IDS = 400, DIMS = 32 };
+#define NOMIC  "tests/vectors/models/nomic-bert.gguf"
+#define JINA   "tests/vectors/models/jina-bert-v2.gguf"
+enum { MOST_TEXTS = 16, MOST_IDS = 400, DIMS = 32, MOST_DIMS = 48 };
+
+static const struct family {
+	const char *name;
+	int dims, heads;
+} families[] = { { "bert", DIMS, 2 }, { "nomic-bert", DIMS, 2 }, { "jina-bert-v2", MOST_DIMS, 3 } };
+
+/* The path of a file of the family's model. In one buffer. */
+static const char *family_file(const struct family *f, const char *end)
+{
+	static char path[100];
+
+	snprintf(path, sizeof path, "tests/vectors/models/%s.%s", f->name, end);
+	return path;
+}
 
 struct texts {
 	struct encoder_text text[MOST_TEXTS];
 	int32_t n, id[MOST_IDS];
-	float *want; /* [3][n][DIMS], by pooling */
+	float *want; /* [3][n][dims], by pooling */
 };
 
-static void texts_read(struct texts *t)
+static void texts_read(struct texts *t, const struct family *f)
 {
-	char *all = test_read(test_file("tests/vectors/models/bert.ids"), NULL), *line = all, *end;
+	char *all = test_read(test_file(family_file(f, "ids")), NULL), *line = all, *end;
 	int32_t used = 0;
 	size_t bytes = 0;
 
@@ -36,8 +52,8 @@ static void texts_read(struct texts *t)
 		}
 	}
 	free(all);
-	t->want = (float *)(void *)test_read(test_file("tests/vectors/models/bert.vectors.f32"), &bytes);
-	CHECK_INT(bytes, 3 * (size_t)t->n * DIMS * sizeof(float));
+	t->want = (float *)(void *)test_read(test_file(family_file(f, "vectors.f32")), &bytes);
+	CHECK_INT(bytes, 3 * (size_t)t->n * (size_t)f->dims * sizeof(float));
 }
 
 /* A copy of a file with 32 bits changed `at` bytes behind a text in it; its path, which the caller unlinks and frees. */
@@ -58,11 +74,11 @@ static char *changed_file(const char *file, const char *text, size_t at, uint32_
 	return path;
 }
 
-static double cosine(const float *a, const float *b)
+static double cosine(const float *a, const float *b, int dims)
 {
 	double dot = 0, aa = 0, bb = 0;
 
-	for (int i = 0; i < DIMS; i++) {
+	for (int i = 0; i < dims; i++) {
 		dot += (double)a[i] * b[i];
 		aa += (double)a[i] * a[i];
 		bb += (double)b[i] * b[i];
@@ -80,62 +96,76 @@ static struct encoder *open_or_fail(const char *path, int threads)
 	return e;
 }
 
+/* Return the least cosine of a family's vectors at a CPU level with the expected ones. */
+static double vectors_check(const struct family *f, const struct texts *t, const char *level, uint32_t pooling)
+{
+	struct str key = { 0 };
+	char *path;
+	float got[MOST_TEXTS * MOST_DIMS], one[MOST_DIMS];
+	double worst = 1;
+	struct err err = { 0 };
+	struct encoder *e;
+
+	str_addf(&key, "%s.pooling_type", f->name);
+	path = changed_file(family_file(f, "gguf"), key.p, 4, pooling);
+	str_free(&key);
+	setenv("WEIR_CPU", level, 1);
+	e = open_or_fail(path, 2);
+	unsetenv("WEIR_CPU");
+	unlink(path);
+	free(path);
+	if (!e)
+		return 0;
+	CHECK_INT(encoder_dims(e), f->dims);
+	CHECK_INT(encoder_longest(e), 40);
+	CHECK_MSG(!encoder_embed(e, t->text, t->n, got, NULL, &err), "%s", err.msg);
+	for (int32_t i = 0; i < t->n; i++) {
+		const float *want = t->want + ((int32_t)(pooling - 1) * t->n + i) * f->dims, *v = got + i * f->dims;
+		double c = cosine(v, want, f->dims), length = 0;
+
+		for (int k = 0; k < f->dims; k++)
+			length += (double)v[k] * v[k];
+		CHECK_MSG(c > 0.99999, "%s, level %s, pooling %u, text %d: cosine %.8f", f->name, level, pooling,
+		          (int)i, c);
+		CHECK(fabs(length - 1) < 1e-5);
+		worst = fmin(worst, c);
+		/* alone the same bits as with others */
+		CHECK(!encoder_embed(e, t->text + i, 1, one, NULL, &err));
+		CHECK(!memcmp(one, v, (size_t)f->dims * sizeof *one));
+	}
+	encoder_close(e);
+	return worst;
+}
+
 TEST(vectors_match_double_at_every_level)
 {
-	struct texts t;
-	double worst = 1;
+	for (size_t k = 0; k < LEN(families); k++) {
+		struct texts t;
+		double worst = 1;
 
-	texts_read(&t);
-	for (int l = 0; l < CPU_LEVELS; l++)
-		for (uint32_t pooling = 1; pooling <= 3; pooling++) {
-			char *path = changed_file(BERT, "bert.pooling_type", 4, pooling);
-			float got[MOST_TEXTS * DIMS], one[DIMS];
-			struct err err = { 0 };
-			struct encoder *e;
-
-			setenv("WEIR_CPU", cpu_level_name[l], 1);
-			e = open_or_fail(path, 2);
-			unsetenv("WEIR_CPU");
-			unlink(path);
-			free(path);
-			if (!e)
-				continue;
-			CHECK_INT(encoder_dims(e), DIMS);
-			CHECK_INT(encoder_longest(e), 40);
-			CHECK_MSG(!encoder_embed(e, t.text, t.n, got, NULL, &err), "%s", err.msg);
-			for (int32_t i = 0; i < t.n; i++) {
-				const float *want = t.want + ((int32_t)(pooling - 1) * t.n + i) * DIMS;
-				double c = cosine(got + i * DIMS, want), length = 0;
-
-				for (int k = 0; k < DIMS; k++)
-					length += (double)got[i * DIMS + k] * got[i * DIMS + k];
-				CHECK_MSG(c > 0.99999, "level %s, pooling %u, text %d: cosine %.8f", cpu_level_name[l],
-				          pooling, (int)i, c);
-				CHECK(fabs(length - 1) < 1e-5);
-				worst = fmin(worst, c);
-				/* alone the same bits as with others */
-				CHECK(!encoder_embed(e, t.text + i, 1, one, NULL, &err));
-				CHECK(!memcmp(one, got + i * DIMS, sizeof one));
-			}
-			encoder_close(e);
-		}
-	test_note("least cosine: 1 - %.1e", 1 - worst);
-	free(t.want);
+		texts_read(&t, &families[k]);
+		for (int l = 0; l < CPU_LEVELS; l++)
+			for (uint32_t pooling = 1; pooling <= 3; pooling++)
+				worst = fmin(worst, vectors_check(&families[k], &t, cpu_level_name[l], pooling));
+		test_note("%s: least cosine 1 - %.1e", families[k].name, 1 - worst);
+		free(t.want);
+	}
 }
 
 /* More tokens than one batch has, with any number of threads. */
-TEST(many_texts_have_the_same_bits)
+static void many_check(const struct family *f)
 {
 	enum { MANY = 150 };
 	struct texts t;
 	struct encoder_text *many = calloc(MANY, sizeof *many);
-	float *got = calloc(MANY * DIMS, sizeof *got), *one;
+	size_t dims = (size_t)f->dims;
+	float *got = calloc(MANY * dims, sizeof *got), *one;
 	struct err err = { 0 };
 
-	texts_read(&t);
-	one = calloc((size_t)t.n * DIMS, sizeof *one);
+	texts_read(&t, f);
+	one = calloc((size_t)t.n * dims, sizeof *one);
 	for (int threads = 1; threads <= 3; threads++) {
-		struct encoder *e = open_or_fail(test_file(BERT), threads);
+		struct encoder *e = open_or_fail(test_file(family_file(f, "gguf")), threads);
 
 		if (!e)
 			break;
@@ -145,13 +175,19 @@ TEST(many_texts_have_the_same_bits)
 			CHECK(!encoder_embed(e, t.text, t.n, one, NULL, &err));
 		CHECK(!encoder_embed(e, many, MANY, got, NULL, &err));
 		for (int i = 0; i < MANY; i++)
-			CHECK(!memcmp(got + i * DIMS, one + i % t.n * DIMS, DIMS * sizeof *got));
+			CHECK(!memcmp(got + (size_t)i * dims, one + (size_t)(i % t.n) * dims, dims * sizeof *got));
 		encoder_close(e);
 	}
 	free(many);
 	free(got);
 	free(one);
 	free(t.want);
+}
+
+TEST(many_texts_have_the_same_bits)
+{
+	for (size_t k = 0; k < LEN(families); k++)
+		many_check(&families[k]);
 }
 
 TEST(refuses_texts_that_it_cannot_read)
@@ -180,25 +216,34 @@ TEST(refuses_texts_that_it_cannot_read)
 TEST(refuses_files_that_it_cannot_compute)
 {
 	static const struct {
-		const char *text;
+		const char *file, *text;
 		size_t at;
 		uint32_t value;
 		const char *why;
 	} list[] = {
-		{ "bert.pooling_type", 4, 0, "'bert.pooling_type' is 0, and must be 1 (mean)" },
-		{ "bert.pooling_type", 4, 9, "'bert.pooling_type'" },
-		{ "bert.attention.head_count", 4, 3, "is 3, and must divide the embedding_length, 32" },
-		{ "bert.block_count", 4, 3, "tensor 'blk.2.attn_q.weight' is missing" },
-		{ "bert.block_count", 4, 1, "is not part of a bert model of 1 layers" },
-		{ "bert.context_length", 4, 41,
+		{ BERT, "bert.pooling_type", 4, 0, "'bert.pooling_type' is 0, and must be 1 (mean)" },
+		{ BERT, "bert.pooling_type", 4, 9, "'bert.pooling_type'" },
+		{ BERT, "bert.attention.head_count", 4, 3, "is 3, and must divide the embedding_length, 32" },
+		{ BERT, "bert.block_count", 4, 3, "tensor 'blk.2.attn_q.weight' is missing" },
+		{ BERT, "bert.block_count", 4, 1, "is not part of a bert model of 1 layers" },
+		{ BERT, "bert.context_length", 4, 41,
 		  "tensor 'position_embd.weight' has the shape 32 x 40, and must have 32 x 41" },
-		{ "bert.feed_forward_length", 4, 65, "tensor 'blk.0.ffn_up.weight' has the shape" },
-		{ "bert.attention.layer_norm_epsilon", 4, 0x3f800000,
+		{ BERT, "bert.feed_forward_length", 4, 65, "tensor 'blk.0.ffn_up.weight' has the shape" },
+		{ BERT, "bert.attention.layer_norm_epsilon", 4, 0x3f800000,
 		  "'bert.attention.layer_norm_epsilon' is out of range" },
+		{ NOMIC, "nomic-bert.rope.freq_base", 4, 0, "'nomic-bert.rope.freq_base' is out of range" },
+		{ NOMIC, "nomic-bert.attention.head_count", 4, 32,
+		  "and must divide the embedding_length, 32, into even" },
+		{ NOMIC, "nomic-bert.context_length", 4, 8193, "is 8193, and at most 8192 are supported" },
+		{ NOMIC, "blk.0.attn_qkv.we", 0, 0x7a7a7a7a, "tensor 'blk.0.attn_q.weight' is missing" },
+		{ NOMIC, "blk.1.ffn_gate.we", 0, 0x7a7a7a7a, "and must have 32 x 128" },
+		{ JINA, "jina-bert-v2.embedding_length", 4, 45, "tensor 'token_embd.weight' has the shape 48 x 60" },
+		{ JINA, "jina-bert-v2.feed_forward_length", 4, 128, "tensor 'blk.0.ffn_gate.weight' has the shape" },
+		{ JINA, "blk.1.attn_k.", 0, 0x7a7a7a7a, "tensor 'blk.1.attn_k.weight' is missing" },
 	};
 
 	for (size_t i = 0; i < LEN(list); i++) {
-		char *path = changed_file(BERT, list[i].text, list[i].at, list[i].value);
+		char *path = changed_file(list[i].file, list[i].text, list[i].at, list[i].value);
 		struct encoder *e = NULL;
 		struct err err = { 0 };
 
@@ -282,7 +327,7 @@ static int32_t ids_of(const char *text, int32_t *id)
 	id[n++] = START;
 	id[n++] = SPACE;
 	for (; *text && n < 39; text++)
-		id[n++] = *text == ' ' ? SPACE : *text == ':' ? COLON : LETTER_A + *text - 'a';
+		id[n++] = *text == ' ' ? SPACE : *text == ':' ? COLON : *text == '_' ? UNKNOWN : LETTER_A + *text - 'a';
 	id[n++] = END;
 	return n;
 }
@@ -295,6 +340,7 @@ TEST(plain_texts_have_the_prefix_of_their_side)
 	} list[] = {
 		{ "Multilingual E5 Small", "query: ", "passage: " },
 		{ "snowflake-arctic-embed-m-v2.0", "query: ", "" },
+		{ "nomic-embed-text-v1.5", "search_query: ", "search_document: " },
 		{ "some-model", "", "" },
 	};
 	static const char *const texts[] = { "whale oil", "a",
@@ -431,15 +477,15 @@ TEST(vectors_of_queries_have_the_second_adapter)
 		CHECK_MSG(!encoder_texts(e, ENCODER_QUERY, w.question, w.n, got, NULL, &err), "%s", err.msg);
 		CHECK(!encoder_texts(plain, ENCODER_QUERY, w.question, w.n, before, NULL, &err));
 		for (int i = 0; i < w.n; i++) {
-			CHECK_MSG(cosine(got + i * DIMS, want + i * DIMS) > 0.99999, "level %s, question %d",
+			CHECK_MSG(cosine(got + i * DIMS, want + i * DIMS, DIMS) > 0.99999, "level %s, question %d",
 			          cpu_level_name[l], i);
-			CHECK(cosine(before + i * DIMS, want + i * DIMS) < 0.9);
+			CHECK(cosine(before + i * DIMS, want + i * DIMS, DIMS) < 0.9);
 		}
 		/* Passages are encoded without an adapter. */
 		CHECK(!encoder_texts(e, ENCODER_PASSAGE, w.passage, w.n, got, NULL, &err));
 		CHECK(!encoder_texts(plain, ENCODER_PASSAGE, w.passage, w.n, before, NULL, &err));
 		for (int i = 0; i < w.n; i++)
-			CHECK(cosine(before + i * DIMS, got + i * DIMS) > 0.9999);
+			CHECK(cosine(before + i * DIMS, got + i * DIMS, DIMS) > 0.9999);
 		encoder_close(e);
 	}
 	encoder_close(plain);

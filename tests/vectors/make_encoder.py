@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Make models/bert.gguf, .ids and .vectors.f32: a tiny encoder with random weights, texts, and their vectors [pooling][text][EMBD];
-and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it says of them, and the
-vectors of the questions by its second adapter [question][EMBD].
+"""Make models/NAME.gguf, .ids and .vectors.f32 for bert, nomic-bert and jina-bert-v2: a tiny encoder with random weights, texts, and their
+vectors [pooling][text][EMBD]; and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it
+says of them, and the vectors of the questions by its second adapter [question][EMBD].
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
-without a mask, GELU by erf, pooling, length 1. Mutants lack one property each; their cosine with the right vectors is printed.
+without a mask, GELU by erf, pooling, length 1. nomic-bert has RoPE (halves of a head are pairs) and down(silu(gate) * up) without biases;
+jina-bert-v2 has ALiBi and down(gelu(gate) * up) with GELU by tanh. A layer of each has fused matrices, as newer converters write them.
+Mutants lack one property each; their cosine with the right vectors is printed.
 
     pip install numpy gguf
     python3 tests/vectors/make_encoder.py [OUT_DIR]
@@ -22,62 +24,103 @@ LENGTHS = [1, 2, 7, 16, 33, 40, 5]
 POOLINGS = ("mean", "cls", "last")    # the file says mean; the numbers of the others follow it
 PAIRS = [("who is it", "a whale"), ("who is it", "it is the captain of the ship"), ("a", "b"), ("where", "in the deep blue sea"),
          ("a question of more letters than are read", "and a passage of more letters than are read with it"), ("why not", "x")]
+ROPE_BASE = 1000
 erf = np.vectorize(math.erf)
 
 
-def weights(rng):
-    w = {"token_embd.weight": rng.normal(size=(VOCAB, EMBD)), "position_embd.weight": rng.normal(size=(LONGEST, EMBD)) * 0.5,
-         "token_types.weight": rng.normal(size=(2, EMBD)) * 0.5}
+def shape(family):
+    """Return width and heads; jina's heads are no power of two."""
+    return (48, 3) if family == "jina-bert-v2" else (EMBD, HEADS)
+
+
+def weights(rng, family="bert"):
+    EMBD = shape(family)[0]
+    w = {"token_embd.weight": rng.normal(size=(VOCAB, EMBD))}
+    if family == "bert":
+        w["position_embd.weight"] = rng.normal(size=(LONGEST, EMBD)) * 0.5
+    w["token_types.weight"] = rng.normal(size=(2, EMBD)) * 0.5
 
     def norm(name):
         w[name + ".weight"], w[name + ".bias"] = 1 + 0.3 * rng.normal(size=EMBD), 0.3 * rng.normal(size=EMBD)
 
     def linear(name, rows, cols):
         w[name + ".weight"], w[name + ".bias"] = rng.normal(size=(rows, cols)) * 1.5 / cols ** .5, 0.3 * rng.normal(size=rows)
+        if family == "nomic-bert" or name.endswith(("gate", "up")) and family != "bert":
+            del w[name + ".bias"]
 
     norm("token_embd_norm")
     for i in range(LAYERS):
         for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
             linear(f"blk.{i}.{name}", EMBD, EMBD)
         linear(f"blk.{i}.ffn_up", FF, EMBD)
+        if family != "bert":
+            linear(f"blk.{i}.ffn_gate", FF, EMBD)
         linear(f"blk.{i}.ffn_down", EMBD, FF)
         norm(f"blk.{i}.attn_output_norm")
         norm(f"blk.{i}.layer_output_norm")
-    return {k: v.astype(np.float32) for k, v in w.items()}
+    half = family == "jina-bert-v2"    # its matrices are F16
+    return {k: v.astype(np.float16 if half and k.startswith("blk.") and v.ndim == 2 else np.float32) for k, v in w.items()}
 
 
-def states(w, ids, without=""):
+def rotated(x, base):
+    """RoPE of x [heads][n][dim]."""
+    half = x.shape[2] // 2
+    angle = np.arange(x.shape[1])[:, None] * base ** (-np.arange(half) / half)
+    a, b, cos, sin = x[..., :half], x[..., half:], np.cos(angle), np.sin(angle)
+    return np.concatenate([a * cos - b * sin, a * sin + b * cos], 2)
+
+
+def distances(n, heads):
+    """What ALiBi adds to the scores [heads][n][n]."""
+    two = 1 << (heads.bit_length() - 1)
+    slope = [2 ** (-8 / two * (h + 1)) if h < two else 2 ** (-4 / two * (2 * (h - two) + 1)) for h in range(heads)]
+    return -np.array(slope)[:, None, None] * abs(np.arange(n)[:, None] - np.arange(n))
+
+
+def states(w, ids, without="", family="bert"):
     """Return the last hidden states [len(ids)][EMBD]."""
     w = {k: v.astype(np.float64) for k, v in w.items()}
+    EMBD, HEADS = shape(family)
     dim, n = EMBD // HEADS, len(ids)
 
     def linear(name, x):
-        return x @ w[name + ".weight"].T + w[name + ".bias"]
+        return x @ w[name + ".weight"].T + w.get(name + ".bias", 0)
 
     def norm(name, x):
         d = x - x.mean(1, keepdims=True)
         return d / np.sqrt((d * d).mean(1, keepdims=True) + EPS) * w[name + ".weight"] + w[name + ".bias"]
 
-    x = w["token_embd.weight"][ids] + (without != "positions") * w["position_embd.weight"][:n] + (without != "type") * w["token_types.weight"][0]
+    x = w["token_embd.weight"][ids] + (without != "type") * w["token_types.weight"][0]
+    if family == "bert" and without != "positions":
+        x = x + w["position_embd.weight"][:n]
     x = norm("token_embd_norm", x)
     for i in range(LAYERS):
         blk = f"blk.{i}."
         q, k, v = (linear(blk + name, x).reshape(n, HEADS, dim).swapaxes(0, 1) for name in ("attn_q", "attn_k", "attn_v"))
+        if family == "nomic-bert" and without != "positions":
+            base = 10000 if without == "its base" else ROPE_BASE
+            q, k = rotated(q, base), rotated(k, base)
         s = q @ k.swapaxes(1, 2) / dim ** .5
+        if family == "jina-bert-v2" and without != "positions":
+            s = s + distances(n, HEADS)
         if without == "both directions":
             s = np.where(np.tri(n) > 0, s, -np.inf)
         p = np.exp(s - s.max(2, keepdims=True))
         p /= p.sum(2, keepdims=True)
         x = norm(blk + "attn_output_norm", x + linear(blk + "attn_output", (p @ v).swapaxes(0, 1).reshape(n, EMBD)))
-        u = linear(blk + "ffn_up", x)
+        up = linear(blk + "ffn_up", x)
+        u = up if family == "bert" else linear(blk + "ffn_gate", x)
+        if without == "its gate":
+            up, u = u, up
         tanh = np.tanh(0.7978845608028654 * (u + 0.044715 * u ** 3))
-        u = u / 2 * (1 + (tanh if without == "erf" else erf(u / 2 ** .5)))
-        x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", u))
+        by_tanh = (family == "jina-bert-v2") != (without == "its gelu")
+        act = u / (1 + np.exp(-u)) if family == "nomic-bert" else u / 2 * (1 + (tanh if by_tanh else erf(u / 2 ** .5)))
+        x = norm(blk + "layer_output_norm", x + linear(blk + "ffn_down", act if family == "bert" else act * up))
     return x
 
 
-def vector(w, ids, pooling, without=""):
-    x = states(w, ids, without)
+def vector(w, ids, pooling, without="", family="bert"):
+    x = states(w, ids, without, family)
     x = x.mean(0) if pooling == "mean" else x[0] if pooling == "cls" else x[-1]
     return x / np.sqrt((x * x).sum())
 
@@ -172,33 +215,45 @@ def speed(kind, path):
 def main():
     if len(sys.argv) > 3 and sys.argv[1] == "--speed":
         return speed(sys.argv[2], sys.argv[3])
-    path = os.path.join(sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"), "bert")
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "models")
+    for family in ("bert", "nomic-bert", "jina-bert-v2"):
+        encoder(family, os.path.join(folder, family))
+
+
+def encoder(family, path):
     rng = np.random.default_rng(42)
-    w = weights(rng)
-    g = GGUFWriter(path + ".gguf", "bert")
+    w = weights(rng, family)
+    g = GGUFWriter(path + ".gguf", family)
     g.add_block_count(LAYERS)
     g.add_context_length(LONGEST)
-    g.add_embedding_length(EMBD)
+    g.add_embedding_length(shape(family)[0])
     g.add_feed_forward_length(FF)
-    g.add_head_count(HEADS)
+    g.add_head_count(shape(family)[1])
     g.add_layer_norm_eps(EPS)
     g.add_causal_attention(False)
     g.add_pooling_type(PoolingType.MEAN)
-    for name, value in w.items():
+    if family == "nomic-bert":
+        g.add_rope_freq_base(ROPE_BASE)
+    file = dict(w)
+    for fused, parts in {"nomic-bert": [("blk.0.attn_qkv", ("blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v"))],
+                         "jina-bert-v2": [("blk.1.ffn_up", ("blk.1.ffn_gate", "blk.1.ffn_up"))]}.get(family, ()):
+        file[fused + ".weight"] = np.concatenate([file.pop(part + ".weight") for part in parts])
+    for name, value in file.items():
         g.add_tensor(name, value)
     g.write_header_to_file()
     g.write_kv_data_to_file()
     g.write_tensors_to_file()
     g.close()
     texts = [list(map(int, rng.integers(0, VOCAB, n))) for n in LENGTHS]
-    want = np.array([[vector(w, ids, pooling) for ids in texts] for pooling in POOLINGS])
+    want = np.array([[vector(w, ids, pooling, family=family) for ids in texts] for pooling in POOLINGS])
     want.astype("<f4").tofile(path + ".vectors.f32")
     with open(path + ".ids", "w") as f:
         f.writelines(" ".join(map(str, ids)) + "\n" for ids in texts)
-    reader(w, path)
-    for without in ("positions", "type", "both directions", "erf"):
-        other = np.array([[vector(w, ids, pooling, without) for ids in texts] for pooling in POOLINGS])
-        print(f"without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")
+    if family == "bert":
+        reader(w, path)
+    for without in ("positions", "type", "both directions", "its gelu", "its gate", "its base"):
+        other = np.array([[vector(w, ids, pooling, without, family) for ids in texts] for pooling in POOLINGS])
+        print(f"{family} without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")
 
 
 if __name__ == "__main__":
