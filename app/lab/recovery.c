@@ -111,7 +111,8 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Write the key under which a window's result is stored: of policy k, or for k < 0 of the window's queries. */
+/* Write the key under which one result of a window is stored: the result of policy k, or with k < 0 the figures of
+ * the window's queries. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,

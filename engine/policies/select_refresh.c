@@ -109,8 +109,8 @@ static void refresh_release(struct selector *s)
 
 /* ---- the query ---- */
 
-/* Store the step's unrotated query i, averaged over the heads, as the query of the set being selected. compare = 1:
- * also set the layer's flag if it has drifted from the query of the set in use. */
+/* Average the step's unrotated query i over the heads, and store the mean as the query of the set being selected.
+ * compare 1: also set the layer's flag if the mean differs much from the query of the set in use. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
