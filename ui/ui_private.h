@@ -122,7 +122,8 @@ struct ui {
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	/* typed: 1 = a pane got keys; typed_until: when the user has paused long enough to tell the pane */
+	/* typed: 1 = a pane got keys and was not yet told of a pause; typed_until: time at which it is told, if no
+	 * key comes */
 	double typed_until;
 	struct str say;
 	double say_until;

@@ -155,7 +155,7 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* a "run": the end of the text written so far, if it is an unchanged part of one message */
+	/* A "run" is a part of one message that was copied unchanged to the end of the text: */
 	int32_t last;     /* index of that message; -1 = no run */
 	size_t from, at;  /* start of the run: offset in the message, offset in the text */
 	const char *next; /* byte of the message that would continue the run */

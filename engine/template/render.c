@@ -212,9 +212,8 @@ struct place {
 	int continues; /* 1 = the cut is inside plain text */
 };
 
-/* Return the last cut of r at or before byte `most` (cut: a place where text can be split without changing its
- * tokens) that stays a cut when the text after byte `most` is replaced by that of `next`. next = NULL: the new text is
- * unknown, so the place must stay a cut whatever follows. */
+/* Return the last cut of r (a place where text can be split without changing its tokens) at or before byte `most`. It
+ * must stay a cut when the text after byte `most` is replaced by that of `next`; next = NULL: by any text. */
 static struct place cut_front(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                               size_t most)
 {
@@ -241,9 +240,9 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 	return (struct place){ .token = x->lead };
 }
 
-/* Find the first cut (place where text can be split without changing its tokens) among the last `most` bytes of
- * rendering r that remains one if the text before these bytes changes. next: the new text, whose last `most` bytes
- * are the same. */
+/* Return the first cut (a place where text can be split without changing its tokens) among the last `most` bytes of
+ * rendering r. It must stay a cut when the text before these bytes changes. next: the new text, whose last `most`
+ * bytes are the same. */
 static struct place cut_back(const struct rendered *r, const struct vocab *v, const struct rendered_text *next,
                              size_t most)
 {
