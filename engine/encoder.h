@@ -45,12 +45,14 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader: an adapter that lets this encoder read a passage together with a question, and maybe another one, with
- * which encoder_texts() computes the vectors of queries from then on. Return 0, or -1: none is loaded. At most once for an
- * encoder. */
+/* Load a reader: a reranker (a model of its own); or an adapter that lets this encoder read a passage together with a
+ * question, and maybe another one, with which encoder_texts() computes the vectors of queries from then on. Return 0, or
+ * -1: none is loaded. At most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* 1 if a reader is loaded. */
-int encoder_reads(const struct encoder *);
+/* What a reader tells. READS_ANSWERS: it is an adapter, made for this encoder. READS_SCORES: it is a reranker; it does not
+ * tell from and to, which are 0, and its scores are no odds: they only order passages. */
+enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
+enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
 	double score;    /* log odds that the passage answers the question */
 	size_t from, to; /* bytes of the passage that answer best, whether or not it answers */

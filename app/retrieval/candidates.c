@@ -410,7 +410,7 @@ static int is_found(const struct candidates *c, const char *question, size_t n)
 	for (size_t i = 0; c->by_meaning && i < c->n && i < SOURCES_MOST; i++)
 		if (c->at[i].similar >= SIMILAR_LEAST && !c->at[i].found.unknown)
 			return 1;
-	if (!c->n_judged)
+	if (!c->n_judged || c->by_ranking)
 		return c->n && c->at[0].found.covered >= COVERED_LEAST;
 	for (int i = 0; i < c->n_judged; i++)
 		if (c->at[i].found.covered + GAIN_SHARE * c->at[i].nats >= FOUND_LEAST)

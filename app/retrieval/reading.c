@@ -1,5 +1,8 @@
 /* app/retrieval/reading.c - scores the best passages with the encoder's reader, a network that reads question and
- * passage together. It tells whether the passage answers, and with which words (engine/encoder.h, encoder_read). */
+ * passage together. It tells whether the passage answers, and with which words (engine/encoder.h, encoder_read).
+ *
+ * A reranker as the reader only orders passages: it marks no words, and nothing is refused for its scores, whose meaning
+ * differs from model to model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +49,9 @@ int candidates_read(struct conversation *conv, const struct str *asked, struct c
 	struct encoder_string passage[READ_MOST];
 	struct encoder_answer answer[READ_MOST];
 	struct encoder_string question = { asked->p, asked->n };
-	int n = (int)MIN(c->n, (size_t)READ_MOST);
+	struct encoder *encoder = search_of(conv)->meaning.encoder;
+	int answers = encoder_reads(encoder) == READS_ANSWERS,
+	    n = (int)MIN(c->n, (size_t)(answers ? READ_MOST : RANK_MOST));
 
 	for (int i = 0; i < n; i++) {
 		const struct found_passage *f = &c->at[i].found;
@@ -54,18 +59,24 @@ int candidates_read(struct conversation *conv, const struct str *asked, struct c
 
 		passage[i] = (struct encoder_string){ d->text.p + d->body + f->from, f->to - f->from };
 	}
-	if (encoder_read(search_of(conv)->meaning.encoder, question, passage, n, answer, NULL, e))
-		return without_meaning(conv, e);
+	for (int i = 0, some = answers ? n : 1; i < n; i += some) {
+		if (!answers && signals_stopped())
+			return err_set(e, ERR_CANCELLED, "stopped");
+		if (encoder_read(encoder, question, passage + i, some, answer + i, NULL, e))
+			return without_meaning(conv, e);
+	}
 	for (int i = 0; i < n; i++) {
 		const struct document *d = &conv->doc[c->at[i].found.text];
 
 		c->at[i].answers = answer[i].score;
 		c->at[i].gain = c->read * answer[i].score;
 		c->at[i].judged = 1;
-		answer_place(d->text.p + d->body, &answer[i], &c->at[i]);
+		if (answers)
+			answer_place(d->text.p + d->body, &answer[i], &c->at[i]);
 	}
 	c->n_judged = n;
-	c->by_reading = 1;
+	c->by_reading = answers;
+	c->by_ranking = !answers;
 	return 0;
 }
 

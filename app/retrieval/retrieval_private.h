@@ -76,7 +76,8 @@ struct candidates {
 	/* the reader or the chat model has scored the first n_judged passages */
 	int n_judged;
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
-	int by_reading;    /* 1: a reader has read the judged passages */
+	int by_reading;    /* 1: a reader has read the judged passages, and has found the words that answer */
+	int by_ranking;    /* 1: a reranker has scored the judged passages */
 	int found;         /* 1: a passage is good enough */
 	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
 	double introduced; /* points for a passage that introduces X, if the question is like "who is X" */
@@ -107,7 +108,9 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-enum { READ_MOST = 24 }; /* passages read for one question: about 1 s of processor time with AVX-512 */
+/* Most passages read for one question. READ_MOST: about 1 s of processor time with AVX-512; RANK_MOST: by a reranker,
+ * which is a larger model. */
+enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
 /* Score the best passages by reading them for the question `asked`. Returns 0, also if the reader failed and nothing is

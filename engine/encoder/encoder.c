@@ -20,10 +20,12 @@ static int tokenizer_load(struct encoder *e, struct err *err)
 	return 0;
 }
 
-int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
+int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks,
+                      struct err *err)
 {
 	struct encoder *e = xcalloc(1, sizeof *e);
 	char msg[160];
+	int rc;
 
 	*out = NULL;
 	if (gguf_open(&e->gguf, path, err)) {
@@ -34,13 +36,24 @@ int encoder_open(struct encoder **out, const char *path, const char *device, int
 		encoder_close(e);
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device ? device : "auto", msg);
 	}
-	if (encoder_load(e, err) || tokenizer_load(e, err)) {
+	rc = encoder_load(e, err) || tokenizer_load(e, err);
+	if (!rc && (e->pooling == POOL_RANK) != ranks)
+		rc = gguf_err(
+			e->gguf, err,
+			ranks ? "it is an encoder, and a reader is an adapter or a reranker"
+			      : "it is a reranker: beside an encoder NAME.gguf, as NAME-reader.gguf, it reads for that");
+	if (rc) {
 		encoder_close(e);
 		return -1;
 	}
 	e->hash = hash64(0, e->gguf->base, (size_t)e->gguf->size);
 	*out = e;
 	return 0;
+}
+
+int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
+{
+	return encoder_open_kind(out, path, device, threads, 0, err);
 }
 
 void encoder_close(struct encoder *e)

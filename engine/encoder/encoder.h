@@ -7,9 +7,9 @@
 #include "engine/token/token.h"
 #include "kernels/backend.h"
 
-enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, at least the longest text */
+enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, and of the longest text that is read */
 
-enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST }; /* numbers in files */
+enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* numbers in files */
 
 /* How a family of encoders differs from the others. */
 struct encoder_family {
@@ -41,12 +41,19 @@ struct encoder_layer {
 	struct tensor gate;             /* [n_ff][n_embd], if the family has gates */
 };
 
+/* The head of a reranker, in host memory. A text's score is out . tanh(dense x + dense_bias) + out_bias; x is the hidden
+ * state of its first token. */
+struct encoder_ranker {
+	float *dense, *dense_bias, *out, *out_bias; /* [n_embd][n_embd], [n_embd], [n_embd], [1] */
+};
+
 /* What a reader file has beside the adapters (encoder_reader.c). */
 struct encoder_reader {
-	struct gguf *gguf;  /* NULL: none is loaded */
-	struct tensor rank; /* f32 [batch][largest rank]: buffer for products with `low` */
-	float *head;        /* [3][n_embd] weights: for the log odds of an answer, its first and its last token */
-	float bias;         /* of the log odds */
+	struct encoder *ranker; /* a reranker, which reads instead of this encoder; then the other members are empty */
+	struct gguf *gguf;      /* NULL: none is loaded */
+	struct tensor rank;     /* f32 [batch][largest rank]: buffer for products with `low` */
+	float *head;            /* [3][n_embd] weights: for the log odds of an answer, its first and its last token */
+	float bias;             /* of the log odds */
 };
 
 struct encoder {
@@ -56,9 +63,11 @@ struct encoder {
 	struct view name;    /* general.name, in the file */
 	uint64_t hash;       /* of the file */
 	const struct encoder_family *family;
-	int32_t n_layer, n_embd, n_ff, n_head, longest, n_vocab;
+	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
+	int32_t trained, longest; /* tokens of the longest text that the model can read; that is read */
 	float eps;
-	enum pooling pooling;
+	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
+	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
 	/* f32 [longest][n_embd]: embeddings of positions, if they are learned, + of the token type */
 	struct tensor position;
@@ -89,6 +98,8 @@ int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text
 /* Compute vectors as encoder_embed() does, with an adapter. */
 int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
                           const atomic_int *cancel, struct err *);
+/* Open a file as encoder_open() does. ranks: 1 = it must be a reranker, 0 = it must be none. */
+int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);
 /* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
  * stays zero. */
 void encoder_pool(const struct encoder *, const float *x, int32_t n, float *out);

@@ -10,7 +10,7 @@
 
 #include "engine/encoder/encoder.h"
 
-enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096, LONGEST_MAX = 8192 };
+enum { LAYERS_MAX = 1024, WIDTH_MAX = 1 << 17, HEADS_MAX = 4096 };
 
 /* nomic-bert: nomic-embed-text. jina-bert-v2: jina-embeddings-v2, whose GELU is computed by the tanh approximation. */
 static const struct encoder_family families[] = {
@@ -88,7 +88,7 @@ static int load_keys(struct encoder *e, struct err *err)
 
 	if (load_family(e, err) || gguf_string(g, "general.name", &e->name, err) < 0 ||
 	    load_int(e, "block_count", 1, LAYERS_MAX, &e->n_layer, err) ||
-	    load_int(e, "context_length", 1, INT32_MAX, &e->longest, err) ||
+	    load_int(e, "context_length", 1, 1 << 24, &e->trained, err) ||
 	    load_int(e, "embedding_length", 1, WIDTH_MAX, &e->n_embd, err) ||
 	    load_int(e, "feed_forward_length", 1, WIDTH_MAX, &e->n_ff, err) ||
 	    load_int(e, "attention.head_count", 1, HEADS_MAX, &e->n_head, err) ||
@@ -102,14 +102,15 @@ static int load_keys(struct encoder *e, struct err *err)
 		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
 		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
 		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
-	if (pooling != POOL_MEAN && pooling != POOL_FIRST && pooling != POOL_LAST)
+	/* The converter leaves out the pooling of rerankers. */
+	if (gguf_tensor_find(g, "cls.output.weight"))
+		pooling = POOL_RANK;
+	if (pooling == POOL_NONE)
 		return gguf_err(
 			g, err,
-			"'%s' is %d, and must be 1 (mean), 2 (first token) or 3 (last token) for one vector a text",
-			key_of(e, "pooling_type").name, pooling);
-	if (e->longest > LONGEST_MAX)
-		return gguf_err(g, err, "'%s' is %d, and at most %d are supported", key_of(e, "context_length").name,
-		                e->longest, LONGEST_MAX);
+			"'%s' is 0, and must be 1 (mean), 2 (first token), 3 (last token) or 4 (reranker) for one vector or score a text",
+			key_of(e, "pooling_type").name);
+	e->longest = MIN(e->trained, (int32_t)ENCODER_BATCH);
 	e->eps = (float)eps;
 	e->pooling = (enum pooling)pooling;
 	return 0;
@@ -254,7 +255,7 @@ static void load_positions(struct loader *l)
 	float *v, *add;
 
 	if (e->family->place == PLACE_LEARNED)
-		t = load_find(l, "", "position_embd.weight", e->longest, e->n_embd);
+		t = load_find(l, "", "position_embd.weight", e->trained, e->n_embd);
 	if (load_has(l, "", "token_types.weight"))
 		type = load_find(l, "", "token_types.weight", 0, e->n_embd);
 	load_alloc(l, &e->position, DT_F32, e->longest, e->n_embd);
@@ -368,12 +369,37 @@ static void load_layer(struct loader *l, int32_t i)
 	load_norm(l, &y->ffn_norm, p, "layer_output_norm");
 }
 
+/* Return a tensor [rows][cols] as f32, which the caller frees; NULL after an error. */
+static float *load_host(struct loader *l, const char *name, int32_t rows, int32_t cols)
+{
+	const struct gguf_tensor *t = load_find(l, "", name, rows, cols);
+	float *v;
+
+	if (!t)
+		return NULL;
+	v = xcalloc((size_t)rows * (size_t)cols, sizeof *v);
+	dtype_to_f32(t->type, v, t->data, (int64_t)rows * cols);
+	return v;
+}
+
+/* Load the head of a reranker. Files without cls.weight are refused: the converter has left out a layer of theirs. */
+static void load_ranker(struct loader *l)
+{
+	struct encoder_ranker *r = &l->e->ranker;
+	int32_t n = l->e->n_embd;
+
+	r->dense = load_host(l, "cls.weight", n, n);
+	r->dense_bias = load_host(l, "cls.bias", 1, n);
+	r->out = load_host(l, "cls.output.weight", 1, n);
+	r->out_bias = load_host(l, "cls.output.bias", 1, 1);
+}
+
 static void load_buffers(struct loader *l)
 {
 	struct encoder *e = l->e;
 	size_t rows;
 
-	e->batch = MAX(e->longest, (int32_t)ENCODER_BATCH);
+	e->batch = ENCODER_BATCH;
 	rows = (size_t)e->batch;
 	load_alloc(l, &e->x, DT_F32, e->batch, e->n_embd);
 	load_alloc(l, &e->q, DT_F32, e->batch, e->n_embd);
@@ -406,6 +432,8 @@ int encoder_load(struct encoder *e, struct err *err)
 	load_norm(&l, &e->embd_norm, "", "token_embd_norm");
 	for (int32_t i = 0; i < e->n_layer; i++)
 		load_layer(&l, i);
+	if (e->pooling == POOL_RANK)
+		load_ranker(&l);
 	for (uint64_t i = 0; i < g->n_tensor && !l.failed; i++)
 		if (!l.used[i])
 			l.failed = gguf_err(g, err, "byte %llu: tensor '%.*s' is not part of a %s model of %d layers",
@@ -449,6 +477,10 @@ void encoder_release(struct encoder *e)
 			tensor_release(e, of[k]);
 	}
 	free(e->layer);
+	free(e->ranker.dense);
+	free(e->ranker.dense_bias);
+	free(e->ranker.out);
+	free(e->ranker.out_bias);
 	free(e->id);
 	free(e->at);
 	free(e->host);

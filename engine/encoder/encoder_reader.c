@@ -5,7 +5,10 @@
  * second, if there is one (tensors "query.blk..."), it computes the vectors of questions. The input of reading is <s> question </s></s> passage </s>.
  * The head has three rows of n_embd weights. Row 0, times the pooled vector, plus a bias, is the log odds that the
  * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits that the answer begins and ends at
- * this token. tests/train/reader_train.py trains readers. */
+ * this token. tests/train/reader_train.py trains readers.
+ *
+ * A reranker (a cross-encoder as llama.cpp's converter writes it: src/llama-graph.cpp, pooling "rank") can be the reader
+ * instead. It reads the same input with weights of its own, and only gives a score. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,22 +121,47 @@ static int head_load(struct reader_file *f)
 	return 0;
 }
 
+/* 1 if texts of question and passage can be made for the encoder. */
+static int pairs_possible(const struct encoder *e)
+{
+	return e->vocab && vocab_info(e->vocab)->bos >= 0 && vocab_info(e->vocab)->eos >= 0 && e->longest >= PAIR_LEAST;
+}
+
+static int ranker_open(struct encoder *e, const char *path, struct err *err)
+{
+	struct encoder *r;
+
+	if (encoder_open_kind(&r, path, e->be->ops->name, e->be->threads, 1, err))
+		return -1;
+	if (!pairs_possible(r)) {
+		gguf_err(r->gguf, err, "the reranker cannot read: its texts are too short, or it has no tokenizer");
+		encoder_close(r);
+		return -1;
+	}
+	e->reader.ranker = r;
+	return 0;
+}
+
 int encoder_reader_open(struct encoder *e, const char *path, struct err *err)
 {
 	struct reader_file f = { .e = e, .err = err };
 	struct encoder_reader *r = &e->reader;
+	struct view type = { "", 0 };
 
 	if (gguf_open_file(&r->gguf, path, err))
 		return -1;
 	f.g = r->gguf;
+	if (gguf_string(f.g, "general.type", &type, err) >= 0 && !view_is(type, "adapter")) {
+		encoder_reader_release(e);
+		return ranker_open(e, path, err);
+	}
 	if (!gguf_check_weights(f.g, err) && !reader_keys(&f, &r->bias) && !adapter_load(&f, ADAPT_READ) &&
 	    !adapter_load(&f, ADAPT_QUERY) && !head_load(&f)) {
 		r->rank = (struct tensor){ .type = DT_F32, .rows = e->batch, .cols = MAX(r->rank.cols, 1) };
 		if (f.used != f.g->n_tensor)
 			gguf_err(f.g, err, "it has %llu tensors that the encoder has no place for",
 			         (unsigned long long)(f.g->n_tensor - f.used));
-		else if (!e->vocab || vocab_info(e->vocab)->bos < 0 || vocab_info(e->vocab)->eos < 0 ||
-		         e->longest < PAIR_LEAST || e->family->gated)
+		else if (!pairs_possible(e) || e->family->gated)
 			gguf_err(
 				e->gguf, err,
 				"the encoder cannot have a reader: it is not of the family bert, its texts are too short, or it has no tokenizer");
@@ -169,13 +197,14 @@ void encoder_reader_release(struct encoder *e)
 	if (e->reader.rank.data)
 		e->be->ops->drop(e->be, &e->reader.rank);
 	free(e->reader.head);
+	encoder_close(e->reader.ranker);
 	gguf_close(e->reader.gguf);
 	e->reader = (struct encoder_reader){ .gguf = NULL };
 }
 
-int encoder_reads(const struct encoder *e)
+enum encoder_reading encoder_reads(const struct encoder *e)
 {
-	return e->reader.gguf != NULL;
+	return e->reader.ranker ? READS_SCORES : e->reader.gguf ? READS_ANSWERS : READS_NOT;
 }
 
 /* ---- reading ---- */
@@ -250,17 +279,34 @@ static void answer_find(const struct encoder *e, const float *x, int32_t n, cons
 	free(logit);
 }
 
+/* Return a reranker's score of a text whose first token has the hidden state x. */
+static double rank(const struct encoder *e, const float *x)
+{
+	const struct encoder_ranker *r = &e->ranker;
+	double score = *r->out_bias;
+
+	for (int32_t i = 0; i < e->n_embd; i++)
+		score += r->out[i] *
+		         tanh(dot(r->dense + (size_t)i * (size_t)e->n_embd, x, e->n_embd) + r->dense_bias[i]);
+	return score;
+}
+
 /* Read the pairs from `first` to `last`, which fit into one batch with `tokens` tokens. */
 static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, int32_t last, int32_t tokens,
                       struct encoder_answer *out, const atomic_int *cancel, struct err *err)
 {
 	size_t width = (size_t)e->n_embd;
 	float *pooled = xcalloc(width, sizeof *pooled), *x = e->host;
-	int rc = encoder_states(e, p->text + first, last - first, tokens, ADAPT_READ, cancel, err);
+	int rc = encoder_states(e, p->text + first, last - first, tokens, e->reader.gguf ? ADAPT_READ : ADAPT_NONE,
+	                        cancel, err);
 
 	for (int32_t i = first; i < last && !rc; x += (size_t)p->text[i++].n * width) {
 		int32_t n = p->text[i].n, at = (int32_t)p->first[i];
 
+		if (e->pooling == POOL_RANK) {
+			out[i] = (struct encoder_answer){ .score = rank(e, x) };
+			continue;
+		}
 		encoder_pool(e, x, n, pooled);
 		out[i] = (struct encoder_answer){ .score = dot(pooled, e->reader.head, e->n_embd) + e->reader.bias };
 		answer_find(e, x + (size_t)at * width, n - 1 - at, p->end.at + p->ends[i], &out[i]);
@@ -276,19 +322,20 @@ int encoder_read(struct encoder *e, struct encoder_string question, const struct
 	struct pairs p = { .text = xcalloc(many, sizeof *p.text),
 		           .first = xcalloc(many, sizeof *p.first),
 		           .ends = xcalloc(many, sizeof *p.ends) };
-	int rc = pairs_tokenize(e, question, passage, n, &p, err);
+	struct encoder *reads = e->reader.ranker ? e->reader.ranker : e;
+	int rc = pairs_tokenize(reads, question, passage, n, &p, err);
 
 	for (int32_t i = 0, last; i < n && !rc; i = last) {
 		int32_t tokens = 0;
 
-		for (last = i; last < n && tokens + p.text[last].n <= e->batch; last++)
+		for (last = i; last < n && tokens + p.text[last].n <= reads->batch; last++)
 			tokens += p.text[last].n;
-		rc = batch_read(e, &p, i, last, tokens, out, cancel, err);
+		rc = batch_read(reads, &p, i, last, tokens, out, cancel, err);
 	}
 	tokens_free(&p.id);
 	free(p.end.at);
 	free(p.text);
 	free(p.first);
 	free(p.ends);
-	return rc ? -1 : gguf_check_there(e->gguf, err);
+	return rc ? -1 : gguf_check_there(reads->gguf, err);
 }

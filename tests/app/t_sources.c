@@ -2,6 +2,8 @@
  * app/chat/document_search.c).
  *
  * The tiny model judges nothing well: what it is asked to judge is in an order that bm25 leaves no doubt about. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +13,7 @@
 #include "app/retrieval/retrieval.h"
 #include "app/retrieval/retrieval_private.h"
 #include "app/conversation/conversation.h"
+#include "engine/gguf/gguf.h"
 #include "tests/lib/test.h"
 
 #define TINY "tests/vectors/models/llama-block32.gguf"
@@ -484,15 +487,16 @@ static void check_answer(struct talk *k, const char *question, const char *want)
 	sources_free(&s);
 }
 
+static const char keeper[] =
+	"The lighthouse at Cape Morrow was built in 1871 by a Scottish engineer. Its lamp burns rape oil, and is lit an hour "
+	"before sunset. The keeper, a retired whaler, lives below the lamp with his two daughters.\n\n"
+	"On the night of the great storm the elder daughter rowed out alone to a stranded barque. She brought nine "
+	"sailors ashore in three trips, and was given a silver watch by the harbour board.\n\n"
+	"Supplies come by boat once a month from the village of Ebbing. In winter the boat stays away for weeks, and the "
+	"family eats dried fish and the potatoes that grow behind the wall.\n";
+
 TEST(a_reader_finds_the_words_that_answer_and_refuses)
 {
-	static const char keeper[] =
-		"The lighthouse at Cape Morrow was built in 1871 by a Scottish engineer. Its lamp burns rape oil, and is lit an hour "
-		"before sunset. The keeper, a retired whaler, lives below the lamp with his two daughters.\n\n"
-		"On the night of the great storm the elder daughter rowed out alone to a stranded barque. She brought nine "
-		"sailors ashore in three trips, and was given a silver watch by the harbour board.\n\n"
-		"Supplies come by boat once a month from the village of Ebbing. In winter the boat stays away for weeks, and the "
-		"family eats dried fish and the potatoes that grow behind the wall.\n";
 	struct str encoder = { 0 };
 	struct talk k;
 	char *folder = talk_open_with_reader(&k, &encoder);
@@ -505,6 +509,70 @@ TEST(a_reader_finds_the_words_that_answer_and_refuses)
 	check_answer(&k, "What is the keeper's dog called?", NULL);
 	check_answer(&k, "How much does a ticket to the museum cost?", NULL);
 	talk_close_with_reader(&k, folder, &encoder);
+}
+
+/* Make the tiny reranker of the tests with scores `factor` times as large. */
+static void write_reranker(const char *path, float factor)
+{
+	size_t n;
+	char *file = test_read(test_file("tests/vectors/models/bert-reranker.gguf"), &n);
+	const struct gguf_tensor *t;
+	struct gguf *g;
+	struct err e = { 0 };
+	FILE *f = fopen(path, "wb");
+
+	CHECK_MSG(!gguf_parse(&g, "reranker", file, n, &e), "%s", e.msg);
+	t = gguf_tensor_find(g, "cls.output.weight");
+	for (int64_t i = 0; i < t->ne[0]; i++) {
+		float v;
+
+		memcpy(&v, file + t->at + 4 * i, 4);
+		v *= factor;
+		memcpy(file + t->at + 4 * i, &v, 4);
+	}
+	gguf_close(g);
+	CHECK(f && fwrite(file, 1, n, f) == n && !fclose(f));
+	free(file);
+}
+
+/* Scores that are large enough decide the order alone; no words are marked, and nothing is refused for them. */
+TEST(a_reranker_orders_passages)
+{
+	static const char question[] = "Who sails from the harbour at nine?";
+	struct talk k;
+	struct str encoder = { 0 }, path = { 0 };
+	char *folder = talk_open_with_reader(&k, &encoder);
+	struct encoder *ranks = NULL;
+	struct sources s;
+	struct err e = { 0 };
+	double last = INFINITY;
+
+	str_addf(&path, "%s/x-reader.gguf", folder);
+	CHECK(!unlink(path.p));
+	write_reranker(path.p, 1e4f);
+	add(&k, "harbour.txt", harbour);
+	add(&k, "keeper.txt", keeper);
+	add(&k, "ferry.txt", ferry);
+	CHECK_MSG(!conversation_sources(&k.c.conv, question, strlen(question), &s, &e), "%s", e.msg);
+	CHECK_INT(s.found, 1);
+	CHECK(s.n > 2);
+	CHECK(!encoder_open(&ranks, test_file("tests/vectors/models/bert.gguf"), "cpu", 1, &e));
+	CHECK_MSG(!encoder_reader_open(ranks, path.p, &e), "%s", e.msg);
+	for (size_t i = 0; i < s.n; i++) {
+		const struct document *d = &k.c.conv.doc[s.at[i].doc];
+		struct encoder_string text = { d->text.p + d->body + s.at[i].from, s.at[i].to - s.at[i].from };
+		struct encoder_answer a = { 0 };
+
+		CHECK(s.at[i].answer == s.at[i].answer_end);
+		CHECK(!encoder_read(ranks, (struct encoder_string){ question, strlen(question) }, &text, 1, &a, NULL,
+		                    &e));
+		CHECK_MSG(a.score <= last, "passage %zu: %f after %f", i, a.score, last);
+		last = a.score;
+	}
+	sources_free(&s);
+	encoder_close(ranks);
+	talk_close_with_reader(&k, folder, &encoder);
+	str_free(&path);
 }
 
 static const char *subject(const char *question)

@@ -13,6 +13,7 @@
 
 #define BERT   "tests/vectors/models/bert.gguf"
 #define READER "tests/vectors/models/bert-reader.gguf"
+#define RANKER "tests/vectors/models/bert-reranker.gguf"
 #define NOMIC  "tests/vectors/models/nomic-bert.gguf"
 #define JINA   "tests/vectors/models/jina-bert-v2.gguf"
 enum { MOST_TEXTS = 16, MOST_IDS = 400, DIMS = 32, MOST_DIMS = 48 };
@@ -234,7 +235,6 @@ TEST(refuses_files_that_it_cannot_compute)
 		{ NOMIC, "nomic-bert.rope.freq_base", 4, 0, "'nomic-bert.rope.freq_base' is out of range" },
 		{ NOMIC, "nomic-bert.attention.head_count", 4, 32,
 		  "and must divide the embedding_length, 32, into even" },
-		{ NOMIC, "nomic-bert.context_length", 4, 8193, "is 8193, and at most 8192 are supported" },
 		{ NOMIC, "blk.0.attn_qkv.we", 0, 0x7a7a7a7a, "tensor 'blk.0.attn_q.weight' is missing" },
 		{ NOMIC, "blk.1.ffn_gate.we", 0, 0x7a7a7a7a, "and must have 32 x 128" },
 		{ JINA, "jina-bert-v2.embedding_length", 4, 45, "tensor 'token_embd.weight' has the shape 48 x 60" },
@@ -507,7 +507,7 @@ TEST(answers_match_double_at_every_level)
 		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		e = reading_encoder();
 		unsetenv("WEIR_CPU");
-		CHECK(encoder_reads(e));
+		CHECK(encoder_reads(e) == READS_ANSWERS);
 		for (int i = 0; i < w.n; i++) {
 			const char *p = w.passage[i].p;
 
@@ -528,6 +528,40 @@ TEST(answers_match_double_at_every_level)
 		encoder_close(e);
 	}
 	test_note("largest difference of the log odds: %.1e", worst);
+	free(w.all);
+}
+
+/* A reranker reads with its own weights and tokenizer, for an encoder of any family. */
+TEST(scores_of_a_reranker_match_double_at_every_level)
+{
+	struct pairs_wanted w = pairs_read();
+	char *all = test_read(test_file("tests/vectors/models/bert-reranker.scores"), NULL);
+	double worst = 0;
+
+	for (int l = 0; l < CPU_LEVELS; l++) {
+		struct encoder *e;
+		struct err err = { 0 };
+		char *end = all;
+
+		setenv("WEIR_CPU", cpu_level_name[l], 1);
+		e = open_or_fail(test_file(l % 2 ? JINA : NOMIC), 2);
+		CHECK_MSG(!encoder_reader_open(e, test_file(RANKER), &err), "%s", err.msg);
+		unsetenv("WEIR_CPU");
+		CHECK(encoder_reads(e) == READS_SCORES);
+		for (int i = 0; i < w.n; i++) {
+			double want = strtod(end, &end);
+			struct encoder_answer got = { .to = 1 };
+
+			CHECK_MSG(!encoder_read(e, w.question[i], &w.passage[i], 1, &got, NULL, &err), "%s", err.msg);
+			CHECK_MSG(fabs(got.score - want) < 5e-3, "level %s, pair %d: %.6f, not %.6f", cpu_level_name[l],
+			          i, got.score, want);
+			CHECK(!got.from && !got.to);
+			worst = fmax(worst, fabs(got.score - want));
+		}
+		encoder_close(e);
+	}
+	test_note("largest difference of the scores: %.1e", worst);
+	free(all);
 	free(w.all);
 }
 
@@ -567,6 +601,40 @@ TEST(a_reader_changes_only_what_it_reads)
 	encoder_close(plain);
 	encoder_close(e);
 	free(w.all);
+}
+
+TEST(refuses_rerankers_that_do_not_fit)
+{
+	static const struct {
+		const char *text;
+		size_t at;
+		uint32_t value;
+		const char *why;
+	} list[] = {
+		{ "cls.we", 0, 0x7a7a7a7a, "tensor 'cls.weight' is missing" },
+		{ "cls.output.we", 0, 0x7a7a7a7a, "is not part of a bert model" },
+		{ "bert.context_length", 4, 31, "tensor 'position_embd.weight' has the shape" },
+		{ "cls.output.bias", 4, 2, "tensor 'cls.output.bias' has the shape 2 x 1, and must have 1 x 1" },
+		{ "tokenizer.ggml.m", 0, 0x7a7a7a7a, "or it has no tokenizer" },
+	};
+	struct encoder *e = open_or_fail(test_file(BERT), 1), *none = NULL;
+	struct err err = { 0 };
+
+	for (size_t i = 0; i < LEN(list); i++) {
+		char *changed = changed_file(RANKER, list[i].text, list[i].at, list[i].value);
+
+		CHECK_MSG(encoder_reader_open(e, changed, &err) < 0, "%s", list[i].text);
+		CHECK_MSG(strstr(err.msg, list[i].why) != NULL, "\"%s\" does not say \"%s\"", err.msg, list[i].why);
+		CHECK(encoder_reads(e) == READS_NOT);
+		unlink(changed);
+		free(changed);
+	}
+	CHECK(encoder_reader_open(e, test_file(NOMIC), &err) < 0);
+	CHECK_MSG(strstr(err.msg, "it is an encoder, and a reader is an adapter or a reranker") != NULL, "%s", err.msg);
+	CHECK(encoder_open(&none, test_file(RANKER), "cpu", 1, &err) < 0);
+	CHECK_MSG(strstr(err.msg, "it is a reranker: beside an encoder NAME.gguf") != NULL, "%s", err.msg);
+	CHECK(!encoder_reader_open(e, test_file(RANKER), &err));
+	encoder_close(e);
 }
 
 TEST(refuses_readers_that_do_not_fit)

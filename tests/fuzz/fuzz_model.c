@@ -1,4 +1,4 @@
-/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, a text encoder, a reader and a LoRA adapter, with edited keys and shapes.
+/* tests/fuzz/fuzz_model.c - libFuzzer target: models of every family, text encoders, a reader, a reranker and a LoRA adapter, with edited keys and shapes.
  *
  * 	make fuzz
  * 	build/fuzz/fuzz_model corpus build/fuzz/seeds/model        from the root of the source: the models lie in tests/vectors/models
@@ -153,11 +153,15 @@ static void use(struct engine *e)
 static void use_reader(const char *path)
 {
 	struct encoder *e;
+	struct encoder_string text = { "is it", 5 };
+	struct encoder_answer answer;
 	struct err err = { 0 };
 
 	if (encoder_open(&e, "tests/vectors/models/bert.gguf", "cpu", 1, &err))
 		abort();
-	if (encoder_reader_open(e, path, &err) && !*err.msg)
+	if (!encoder_reader_open(e, path, &err))
+		encoder_read(e, text, &text, 1, &answer, NULL, &err);
+	else if (!*err.msg)
 		abort();
 	encoder_close(e);
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Make models/NAME.gguf, .ids and .vectors.f32 for bert, nomic-bert and jina-bert-v2: a tiny encoder with random weights, texts, and their
 vectors [pooling][text][EMBD]; and bert-reader.gguf, .answers and .queries.f32: a reader with random weights, questions, passages, what it
-says of them, and the vectors of the questions by its second adapter [question][EMBD].
+says of them, and the vectors of the questions by its second adapter [question][EMBD]; and bert-reranker.gguf and .scores: a cross-encoder
+with random weights and a tokenizer, and its scores of the same questions and passages.
 
 The vectors are computed here, in float64 and one text at a time, from the published description of BERT: post-layer-norm layers, attention
 without a mask, GELU by erf, pooling, length 1. nomic-bert has RoPE (halves of a head are pairs) and down(silu(gate) * up) without biases;
@@ -149,30 +150,57 @@ def letters(text):
 def reader(w, path):
     """Write a reader and what it says: question, passage, log odds, first and last letter of the answer; and vectors."""
     rng = np.random.default_rng(7)
-    head, bias = rng.normal(size=(3, EMBD)).astype(np.float32), -0.75
+    rows, bias = rng.normal(size=(3, EMBD)).astype(np.float32), -0.75
     g = GGUFWriter(path + "-reader.gguf", "bert")
     g.add_string("general.type", "adapter")
     g.add_string("adapter.type", "lora")
     g.add_float32("reader.bias", bias)
     asking = adapter(g, w, np.random.default_rng(8), (2, 4, 1), "query.")
     w = adapter(g, w, rng, (3, 1, 5))
-    g.add_tensor("reader.weight", head)
-    g.write_header_to_file()
-    g.write_kv_data_to_file()
-    g.write_tensors_to_file()
-    g.close()
+    finish(g, {"reader.weight": rows})
     queries = [[0, 4] + letters("query: " + question)[:LONGEST - 3] + [2] for question, _ in PAIRS]
     np.array([vector(asking, ids, "mean") for ids in queries]).astype("<f4").tofile(path + ".queries.f32")
     with open(path + ".answers", "w") as f:
         for question, passage in PAIRS:
-            asked, told = ([4] + letters(text) for text in (question, passage))
-            asked = asked[:LONGEST // 2 - 4]
-            told = told[:LONGEST - 4 - len(asked)]
+            asked, told = pair(question, passage)
             x = states(w, [0] + asked + [2, 2] + told + [2])
             mean = x.mean(0)
-            logits = x[3 + len(asked):-1] @ head[1:].T.astype(np.float64)
+            logits = x[3 + len(asked):-1] @ rows[1:].T.astype(np.float64)
             first, last = max(((i, k) for i in range(len(told)) for k in range(i, len(told))), key=lambda r: logits[r[0], 0] + logits[r[1], 1])
-            f.write(f"{question}|{passage}|{head[0] @ mean / np.sqrt((mean * mean).sum()) + bias:.6f}|{passage[max(first - 1, 0):last].strip()}\n")
+            f.write(f"{question}|{passage}|{rows[0] @ mean / np.sqrt((mean * mean).sum()) + bias:.6f}|{passage[max(first - 1, 0):last].strip()}\n")
+
+
+def pair(question, passage):
+    """Return the tokens of a question and a passage, as they are read: at most LONGEST with their separators."""
+    asked, told = ([4] + letters(text) for text in (question, passage))
+    asked = asked[:LONGEST // 2 - 4]
+    return asked, told[:LONGEST - 4 - len(asked)]
+
+
+def reranker(path):
+    """Write a reranker and its scores: out . tanh(dense x + bias) + bias, of the first token's hidden state x."""
+    rng = np.random.default_rng(9)
+    w = weights(rng)
+    w["cls.weight"], w["cls.bias"] = rng.normal(size=(EMBD, EMBD)) / EMBD ** .5, rng.normal(size=EMBD)
+    w["cls.output.weight"], w["cls.output.bias"] = rng.normal(size=(1, EMBD)), rng.normal(size=1)
+    w = {k: v.astype(np.float32) for k, v in w.items()}
+    g = head("bert", path)
+    tokens = ["<s>", "<pad>", "</s>", "<unk>", "\u2581"] + [chr(ord("a") + i) for i in range(26)] + [":"]
+    tokens += [f"#{i}" for i in range(len(tokens), VOCAB)]
+    g.add_tokenizer_model("t5")
+    g.add_token_list(tokens)
+    g.add_token_scores([-1.0] * VOCAB)
+    g.add_token_types([3, 3, 3, 2] + [1] * (VOCAB - 4))
+    g.add_bos_token_id(0)
+    g.add_eos_token_id(2)
+    g.add_unk_token_id(3)
+    finish(g, w)
+    w = {k: v.astype(np.float64) for k, v in w.items()}
+    with open(path + ".scores", "w") as f:
+        for question, passage in PAIRS:
+            asked, told = pair(question, passage)
+            x = states(w, [0] + asked + [2, 2] + told + [2])[0]
+            f.write(f"{w['cls.output.weight'][0] @ np.tanh(w['cls.weight'] @ x + w['cls.bias']) + w['cls.output.bias'][0]:.6f}\n")
 
 
 def speed(kind, path):
@@ -220,9 +248,8 @@ def main():
         encoder(family, os.path.join(folder, family))
 
 
-def encoder(family, path):
-    rng = np.random.default_rng(42)
-    w = weights(rng, family)
+def head(family, path):
+    """Begin a file."""
     g = GGUFWriter(path + ".gguf", family)
     g.add_block_count(LAYERS)
     g.add_context_length(LONGEST)
@@ -231,6 +258,22 @@ def encoder(family, path):
     g.add_head_count(shape(family)[1])
     g.add_layer_norm_eps(EPS)
     g.add_causal_attention(False)
+    return g
+
+
+def finish(g, w):
+    for name, value in w.items():
+        g.add_tensor(name, value)
+    g.write_header_to_file()
+    g.write_kv_data_to_file()
+    g.write_tensors_to_file()
+    g.close()
+
+
+def encoder(family, path):
+    rng = np.random.default_rng(42)
+    w = weights(rng, family)
+    g = head(family, path)
     g.add_pooling_type(PoolingType.MEAN)
     if family == "nomic-bert":
         g.add_rope_freq_base(ROPE_BASE)
@@ -238,12 +281,7 @@ def encoder(family, path):
     for fused, parts in {"nomic-bert": [("blk.0.attn_qkv", ("blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v"))],
                          "jina-bert-v2": [("blk.1.ffn_up", ("blk.1.ffn_gate", "blk.1.ffn_up"))]}.get(family, ()):
         file[fused + ".weight"] = np.concatenate([file.pop(part + ".weight") for part in parts])
-    for name, value in file.items():
-        g.add_tensor(name, value)
-    g.write_header_to_file()
-    g.write_kv_data_to_file()
-    g.write_tensors_to_file()
-    g.close()
+    finish(g, file)
     texts = [list(map(int, rng.integers(0, VOCAB, n))) for n in LENGTHS]
     want = np.array([[vector(w, ids, pooling, family=family) for ids in texts] for pooling in POOLINGS])
     want.astype("<f4").tofile(path + ".vectors.f32")
@@ -251,6 +289,7 @@ def encoder(family, path):
         f.writelines(" ".join(map(str, ids)) + "\n" for ids in texts)
     if family == "bert":
         reader(w, path)
+        reranker(path + "-reranker")
     for without in ("positions", "type", "both directions", "its gelu", "its gate", "its base"):
         other = np.array([[vector(w, ids, pooling, without, family) for ids in texts] for pooling in POOLINGS])
         print(f"{family} without {without}: 1 - cosine, most {1 - (want * other).sum(2).min():.1e}")
