@@ -590,8 +590,8 @@ struct backend {
 	/* Set by the engine; NULL = no cancelling. Operations poll the flag. Once it is not 0, they return early with
 	 * undefined outputs, and the caller discards the step. */
 	const backend_flag *cancel;
-	/* Set by the engine, or NULL. load_weight() calls it from any thread when it has finished reading n bytes at
-	 * p of `host`. */
+	/* Set by the engine, or NULL. load_weight() calls this function, from any thread, when it no longer needs n
+	 * bytes at p of the mapped model file: the operating system may drop their pages. */
 	void (*host_read)(const void *p, size_t n, void *ud);
 	void *host_read_ud;
 	int failed;  /* 1: an operation failed and sync() has not reported it yet */

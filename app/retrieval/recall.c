@@ -19,8 +19,8 @@ enum {
 	BEST_BYTES = 500,  /* most bytes quoted of the sentence that was found */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* A candidate needs this share of the best score of a sentence in the KV cache. With a lower score, the cached
- * sentence is more likely the answer. */
+/* An evicted sentence is recalled only if its score is at least this share of the best score of all sentences that are
+ * still in the KV cache. With a lower score, that cached sentence more likely has the answer. */
 static const double CACHED_SHARE = 0.8;
 /* Lower limits of a candidate. covered: idf of shared words / idf of the question's words, 0 .. 1. score: bm25. A
  * candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in nats. Measured

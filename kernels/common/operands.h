@@ -49,8 +49,8 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* Check the arguments that scans of keys and scans of pages have in common, except keys and q. n: scores per KV
- * head. */
+/* Check the arguments that every scan has: it scores each slot's key, or the bounds of each page of slots. n: scores per
+ * KV head. The keys and q differ and are checked by the functions below. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
 /* Check a scan of keys: scan_check(), and the keys or the key sketch that it reads. */
 int key_scan_check(struct backend *, const struct scan_args *);

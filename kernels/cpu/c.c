@@ -78,7 +78,8 @@ static void c_quantize(const struct act *a, int32_t row)
 	}
 }
 
-/* Plain C packs no weight type, so c_format() and c_matmul_panels() are never called. */
+/* Plain C packs no weight type. The table of functions needs c_format() and c_matmul_panels() all the same; nothing
+ * calls them. */
 static const uint8_t c_widths[] = { 1, 0 };
 
 static struct pack_format c_format(enum dtype type)

@@ -69,8 +69,8 @@ int32_t snap_load_prefix(struct snaps *, struct timeline *, const struct fingerp
 /* Set *out to the size in bytes of all snapshots of a session, including KV entries that it shares with other
  * sessions. */
 int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
-/* Sizes of a session's snapshots, for snap_states(). Set by the caller: session, and message, the last message
- * that the session shows. */
+/* Sizes of a session's snapshots, for snap_states(). The caller sets `session`, and `message`: the last message that
+ * the session shows. */
 struct snap_state {
 	int64_t session, message;
 	uint64_t bytes; /* set: as snap_bytes() */

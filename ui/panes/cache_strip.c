@@ -55,7 +55,7 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* A screen cell that covers no more tokens than one column of the figures shows only that column. */
+	/* The figures are known for columns of `per` tokens. A screen cell of fewer tokens shows one column. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
 	if (lo >= p->c.cols)
