@@ -230,9 +230,7 @@ int document_from_stdin(struct chat *c, struct err *e)
 	return rc;
 }
 
-/* Build the search index of the documents that are not read whole, so that the first question does not wait for
- * it. */
-static void documents_index(struct chat *c, size_t from)
+void documents_index(struct chat *c, size_t from)
 {
 	struct err e = { 0 };
 	int searched = 0, rc;

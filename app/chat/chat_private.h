@@ -36,6 +36,9 @@ int document_add(struct chat *, struct doc *, struct err *);
 /* Prefill the documents from index `from` on, and tell the user how many tokens they have. If questions come from
  * a pipe, do nothing: the documents are prefilled with the first question. */
 void documents_prefill(struct chat *, size_t from);
+/* Build the search index of the documents from index `from` on that are not read whole, so that the first question does
+ * not wait for it. */
+void documents_index(struct chat *, size_t from);
 /* Warn of problems that the import found, and of characters in the text that cannot be seen. */
 void document_notices(const struct doc *);
 /* Add standard input as a document; an empty input adds none. */

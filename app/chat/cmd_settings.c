@@ -138,10 +138,28 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
+/* Set the option; an encoder must exist. Returns 0, or -1 with the old value unchanged. */
+static int option_change(struct chat *c, const struct option_def *d, const char *where, const char *value,
+                         struct err *e)
+{
+	const char *encoder = c->o.encoder;
+	struct str path = { 0 };
+	int rc, text = d->type == OPT_CHOICE || d->type == OPT_TEXT;
+
+	rc = option_set(&c->o, d, where, text ? options_own(&c->o, value, strlen(value)) : value, e);
+	if (rc >= 0 && c->o.encoder != encoder && encoder_path(&c->o, &path, e) < 0) {
+		c->o.encoder = encoder;
+		rc = -1;
+	}
+	str_free(&path);
+	return rc;
+}
+
 /* Set the option, or show it if value is empty. key: the option's name as typed. save: also write the value to the
  * config file. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
+	const char *encoder = c->o.encoder;
 	struct str s = { 0 };
 	struct err e = { 0 };
 	char where[60];
@@ -163,8 +181,7 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 			save_option(c, d, str_text(&s));
 		else
 			notice(c, "%s %s", key, str_text(&s));
-	} else if (option_set(&c->o, d, where, d->type == OPT_CHOICE ? options_own(&c->o, value, strlen(value)) : value,
-	                      &e) < 0) {
+	} else if (option_change(c, d, where, value, &e) < 0) {
 		chat_error(c, &e);
 	} else {
 		conversation_options_changed(&c->conv, d->type == OPT_SEED);
@@ -178,6 +195,8 @@ static void set_option(struct chat *c, const struct option_def *d, const char *k
 			}
 			notice(c, "[%s %s]", key, str_text(&s));
 		}
+		if (c->o.encoder != encoder && c->interactive)
+			documents_index(c, 0);
 	}
 	str_free(&s);
 }

@@ -1,6 +1,6 @@
 /* app/models/model_files.c - finds the model files on this machine: weir's own, and those of other programs.
  *
- *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf
+ *     weir           $XDG_CACHE_HOME/weir/models/NAME.gguf; text encoders: $XDG_CACHE_HOME/weir/encoders/NAME.gguf
  *     Hugging Face   $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub:
  *                    models--ORG--NAME/snapshots/REVISION/FILE.gguf
  *     llama.cpp      $LLAMA_CACHE or ~/.cache/llama.cpp: FILE.gguf
@@ -196,6 +196,38 @@ size_t model_files(struct model_file **out)
 	return f.n;
 }
 
+/* Add weir's own encoders, without their readers (NAME-reader.gguf). */
+static void add_encoders(struct finder *f)
+{
+	static const char reader[] = "-reader";
+	struct str at = { 0 };
+	size_t kept = 0;
+
+	if (!user_path(&at, DIR_CACHE, "encoders", &(struct err){ 0 }))
+		add_folder(f, &at, "weir");
+	str_free(&at);
+	for (size_t i = 0; i < f->n; i++) {
+		size_t n = strlen(f->file[i].name), tail = sizeof reader - 1;
+
+		if (n > tail && !strcmp(f->file[i].name + n - tail, reader)) {
+			free(f->file[i].name);
+			free(f->file[i].path);
+		} else {
+			f->file[kept++] = f->file[i];
+		}
+	}
+	f->n = kept;
+}
+
+size_t encoder_files(struct model_file **out)
+{
+	struct finder f = { .n = 0 };
+
+	add_encoders(&f);
+	*out = f.file;
+	return f.n;
+}
+
 void model_files_free(struct model_file *file, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -230,10 +262,11 @@ static int name_fits(const char *name, const char *wanted, size_t n)
 	return strlen(name) == n ? 2 : 1;
 }
 
-int model_find(const char *wanted, struct str *out, struct err *e)
+/* Find the file that `wanted` names, among these, and append its path. what: "model" or "encoder", for errors. */
+static int find_among(const struct model_file *file, size_t n, const char *wanted, const char *what, struct str *out,
+                      struct err *e)
 {
-	size_t len = strlen(wanted), n, found = 0, chosen = 0;
-	struct model_file *file;
+	size_t len = strlen(wanted), found = 0, chosen = 0;
 	struct str names = { 0 };
 	int best = 1;
 
@@ -244,7 +277,6 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	}
 	if (len > 5 && !strcmp(wanted + len - 5, ".gguf"))
 		len -= 5;
-	n = model_files(&file);
 	for (size_t i = 0; i < n; i++) {
 		int how = name_fits(file[i].name, wanted, len);
 
@@ -263,13 +295,38 @@ int model_find(const char *wanted, struct str *out, struct err *e)
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)
-		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu models: %s%s", wanted, found, names.p,
+		err_set(e, ERR_MODEL, "'%.60s' is the beginning of %zu %ss: %s%s", wanted, found, what, names.p,
 		        found > NAMED ? ", ..." : "");
 	else
 		err_set(e, ERR_MODEL,
-		        "there is no file and no model '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",
-		        wanted);
-	model_files_free(file, n);
+		        "there is no file and no %s '%.80s' here; 'weir models' lists those that are, 'weir pull' those to fetch",
+		        what, wanted);
 	str_free(&names);
 	return out->n ? 0 : -1;
+}
+
+int model_find(const char *wanted, struct str *out, struct err *e)
+{
+	struct model_file *file;
+	size_t n = model_files(&file);
+	int rc = find_among(file, n, wanted, "model", out, e);
+
+	model_files_free(file, n);
+	return rc;
+}
+
+int encoder_find(const char *wanted, struct str *out, struct err *e)
+{
+	struct finder f = { .n = 0 };
+	struct model_file *others;
+	size_t n_others = model_files(&others);
+	int rc;
+
+	add_encoders(&f);
+	f.file = xrealloc(f.file, (f.n + n_others + 1) * sizeof *f.file);
+	memcpy(f.file + f.n, others, n_others * sizeof *others);
+	free(others);
+	rc = find_among(f.file, f.n + n_others, wanted, "encoder", out, e);
+	model_files_free(f.file, f.n + n_others);
+	return rc;
 }

@@ -18,12 +18,16 @@ struct model_file {
 };
 /* List the model files on this machine, weir's own first. Free the list with model_files_free(). */
 size_t model_files(struct model_file **out);
+/* List weir's own text encoders, without their readers. Free the list with model_files_free(). */
+size_t encoder_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
 /* Append the path of the newest model that weir has downloaded itself. 0 if there is none. */
 int model_newest(struct str *out);
 /* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with
  * ERR_MODEL: no model matches, or several do. */
 int model_find(const char *name, struct str *out, struct err *);
+/* Find a text encoder in the same way: among weir's own, then among the models. */
+int encoder_find(const char *name, struct str *out, struct err *);
 
 /* ---- the model (open_model.c) ---- */
 

@@ -41,10 +41,8 @@ int encoder_path(const struct options *o, struct str *out, struct err *e)
 
 	if (!o->encoder || !strcmp(o->encoder, "off"))
 		return 0;
-	if (strcmp(o->encoder, "auto") != 0) {
-		str_adds(out, o->encoder);
-		return 1;
-	}
+	if (strcmp(o->encoder, "auto") != 0)
+		return encoder_find(o->encoder, out, e) ? -1 : 1;
 	if (user_path(out, DIR_CACHE, "encoders/" DEFAULT_ENCODER, e))
 		return -1;
 	return !stat(out->p, &st);

@@ -27,13 +27,14 @@ static void offer(struct offers *x, const char *word, size_t n, const char *help
 		str_addf(&x->out, "%.*s%.*s\t%s\n", (int)x->n_head, x->head, (int)n, word, help);
 }
 
-/* Offer each of the words of a list such as "on|off". */
+/* Offer each of the words of a list such as "on|off". In "auto|off|FILE" the last is not meant literally. */
 static void offer_list(struct offers *x, const char *list, size_t n)
 {
 	for (size_t at = 0, len; at < n; at += len + 1) {
 		len = strcspn(list + at, "|");
 		len = MIN(len, n - at);
-		offer(x, list + at, len, "");
+		if (list[at] < 'A' || list[at] > 'Z')
+			offer(x, list + at, len, "");
 	}
 }
 
@@ -47,12 +48,12 @@ static void offer_values(struct offers *x, const struct option_def *d)
 {
 	const char *name, *help;
 
-	if (d->type == OPT_CHOICE)
+	if (d->type == OPT_CHOICE || (d->type == OPT_TEXT && strchr(d->arg, '|')))
 		offer_list(x, d->arg, strlen(d->arg));
 	else if (d->type == OPT_POLICY)
 		for (int i = 0; (name = kv_policy_name(i, &help)); i++)
 			offer(x, name, strlen(name), help);
-	else if (d->type == OPT_TEXT)
+	if (d->type == OPT_TEXT)
 		offer_files(x, d->arg);
 }
 

@@ -144,7 +144,7 @@ struct options {
 	const char *loops;     /* an answer that repeats itself: "stop", "go" */
 	const char *theme;     /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
-	const char *encoder;                 /* text encoder: "auto", "off", or a file */
+	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
 	/* how many passages a question takes with it at most; -1 = depends on the model's size */
 	int32_t passages;

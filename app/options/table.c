@@ -132,8 +132,8 @@ const struct option_def option_defs[] = {
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(docs), 0, 0},
 	{"passages", 0, OPT_INT, "N", NULL, "passages of documents that go with a question (-1: 1 for models below a billion parameters, else 3; 0: the best sentence alone)",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(passages), -1, 50},
-	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder in a GGUF file (auto: the one of 'make model', if it is there)",
-		CHAT | CMD_DOCTOR, OPT_CONFIG | OPT_KEPT, AT(encoder), 0, 0},
+	{"encoder", 'e', OPT_TEXT, "auto|off|FILE", "WEIR_ENCODER", "search documents also by meaning, with a text encoder: a GGUF file, or a name of 'weir models' (auto: the one of 'make model', if it is there)",
+		CHAT | CMD_DOCTOR | CMD_MODELS, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(encoder), 0, 0},
 	{"sources", 0, OPT_CHOICE, "on|off", NULL, "number and show the passages that answer a question, and which the answer attended to",
 		CHAT, OPT_CONFIG | OPT_SET | OPT_KEPT, AT(sources), 0, 0},
 

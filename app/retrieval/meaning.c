@@ -55,15 +55,17 @@ static const char *const usual[] = {
 	"what kind of person is the captain?",
 };
 
-/* Open the encoder that the options name. Only the first call tries to. 1 = open, 0 = none. */
+/* Open the encoder that the options name. Each name is tried once. 1 = open, 0 = none. */
 static int meaning_open(struct conversation *conv)
 {
 	struct meaning *m = &search_of(conv)->meaning;
+	const char *named = conv->o->encoder ? conv->o->encoder : "off";
 	struct err why = { 0 };
 
-	if (m->tried)
+	if (m->tried && !strcmp(m->tried, named))
 		return m->encoder != NULL;
-	m->tried = 1;
+	meaning_close(m);
+	m->tried = named;
 	if (encoder_open_for(&m->encoder, conv->o, &why) < 0)
 		conversation_notice(conv, "documents are searched by words alone: %s", why.msg);
 	return m->encoder != NULL;
@@ -249,7 +251,7 @@ int without_meaning(struct conversation *conv, const struct err *e)
 		return -1;
 	conversation_notice(conv, "documents are searched by words alone: %s", e->msg);
 	meaning_close(m);
-	m->tried = 1;
+	m->tried = conv->o->encoder;
 	return 0;
 }
 

@@ -20,11 +20,11 @@ struct source_search {
 	search_fn *search;
 	encoding_fn *encoding;
 	void *search_ud;
-	/* State of meaning.c. encoder: opened at the first question; tried: 1 after that. stored: buffer for the
-	 * vectors of one text. */
+	/* State of meaning.c. encoder: opened at the first question; tried: its option then, NULL before. stored: buffer
+	 * for the vectors of one text. */
 	struct meaning {
 		struct encoder *encoder;
-		int tried;
+		const char *tried;
 		/* [2][dims]: mean vector of usual questions, encoded as questions; the same, encoded as passages */
 		float *centre;
 		float *question; /* [2][dims] vector of the last question; mean vector of the passages */

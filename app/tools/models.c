@@ -63,13 +63,50 @@ static void add_place(struct str *out, const struct model_file *f)
 	clean_line(f->path + skip, n - skip, out);
 }
 
+/* Append a line for each of the files; the one at the path `used` is marked with a star. Returns 1 if it was there. */
+static int list_files(const struct model_file *file, size_t n, const struct str *used, size_t width, struct str *out)
+{
+	int listed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct str size = { 0 };
+		int in_use = used->n && !strcmp(used->p, file[i].path);
+
+		listed |= in_use;
+		human_bytes(&size, file[i].bytes);
+		str_adds(out, in_use ? "* " : "  ");
+		table_cell(out, file[i].name, width);
+		str_addf(out, "  %9s  %-12s  ", size.p, file[i].from);
+		add_place(out, &file[i]);
+		str_adds(out, "\n");
+		str_free(&size);
+	}
+	return listed;
+}
+
+/* Append weir's text encoders. */
+static void list_encoders(const struct options *o, size_t width, struct str *out)
+{
+	struct model_file *file;
+	struct str used = { 0 };
+	size_t n = encoder_files(&file);
+
+	if (encoder_path(o, &used, &(struct err){ 0 }) <= 0)
+		str_clear(&used);
+	if (n)
+		str_adds(out, "\ntext encoders, for search by meaning (-e NAME):\n");
+	list_files(file, n, &used, width, out);
+	model_files_free(file, n);
+	str_free(&used);
+}
+
 int cmd_models(const struct options *o)
 {
 	struct model_file *file;
 	struct str s = { 0 }, used = { 0 };
 	struct err e = { 0 };
 	size_t n = model_files(&file), width = 0;
-	int rc, listed = 0;
+	int rc, listed;
 
 	if (model_path(o, &used, &e) < 0) {
 		str_clear(&used);
@@ -83,19 +120,7 @@ int cmd_models(const struct options *o)
 		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
 	list_unfinished(NULL, &width);
 	width = MIN(width, 48);
-	for (size_t i = 0; i < n; i++) {
-		struct str size = { 0 };
-		int in_use = used.n && !strcmp(used.p, file[i].path);
-
-		listed |= in_use;
-		human_bytes(&size, file[i].bytes);
-		str_adds(&s, in_use ? "* " : "  ");
-		table_cell(&s, file[i].name, width);
-		str_addf(&s, "  %9s  %-12s  ", size.p, file[i].from);
-		add_place(&s, &file[i]);
-		str_adds(&s, "\n");
-		str_free(&size);
-	}
+	listed = list_files(file, n, &used, width, &s);
 	list_unfinished(&s, &width);
 	if (o->model && !listed) {
 		str_adds(&s, "* ");
@@ -104,6 +129,7 @@ int cmd_models(const struct options *o)
 	}
 	if (!s.n && !o->quiet)
 		say("no model in the folders of weir, Hugging Face, llama.cpp, LM Studio and Ollama: 'weir pull NAME' fetches one, -m FILE.gguf opens a file");
+	list_encoders(o, width, &s);
 	str_adds(&s, s.n ? "\nto fetch, with weir pull NAME:\n" : "to fetch, with weir pull NAME:\n");
 	known_models_show(&s, 1, 0);
 	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;

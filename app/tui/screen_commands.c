@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/models/models.h"
 #include "app/tui/tui_private.h"
 
 #include <stdio.h>
@@ -267,8 +268,20 @@ static struct ui_command *command_table(char **own, size_t n_own)
 	return table;
 }
 
-/* Make the table of the options that /set accepts. */
-static struct ui_setting *setting_table(void)
+/* Append the values of /set encoder, with '|' between them. */
+static void encoder_values(struct str *out)
+{
+	struct model_file *file;
+	size_t n = encoder_files(&file);
+
+	str_adds(out, "auto|off");
+	for (size_t i = 0; i < n; i++)
+		str_addf(out, "|%s", file[i].name);
+	model_files_free(file, n);
+}
+
+/* Make the table of the options that /set accepts. encoders: the values of `encoder`. */
+static struct ui_setting *setting_table(const char *encoders)
 {
 	struct ui_setting *table;
 	size_t n = 0, k = 0;
@@ -280,7 +293,9 @@ static struct ui_setting *setting_table(void)
 		if (d->flags & OPT_SET)
 			table[k++] = (struct ui_setting){
 				.name = !strcmp(d->name, "predict") ? "n" : d->name,
-				.values = d->type == OPT_CHOICE ? d->arg : "",
+				.values = d->type == OPT_CHOICE         ? d->arg
+				          : !strcmp(d->name, "encoder") ? encoders
+				                                        : "",
 				.help = d->help,
 			};
 	return table;
@@ -290,7 +305,8 @@ void tui_commands(struct tui *t)
 {
 	t->n_prompt = user_prompts(&t->prompts);
 	t->commands = command_table(t->prompts, t->n_prompt);
-	t->settings = setting_table();
+	encoder_values(&t->encoders);
+	t->settings = setting_table(t->encoders.p);
 }
 
 void tui_look(struct tui *t)

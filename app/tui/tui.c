@@ -272,6 +272,7 @@ void tui_close(struct tui *t)
 	free(t->commands);
 	user_prompts_free(t->prompts, t->n_prompt);
 	free(t->settings);
+	str_free(&t->encoders);
 	free(t);
 }
 

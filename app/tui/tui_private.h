@@ -28,6 +28,7 @@ struct tui {
 	char **prompts;
 	size_t n_prompt; /* names of the user's own prompts, at the end of the table */
 	struct ui_setting *settings;
+	struct str encoders; /* values of the setting `encoder`, with '|' between them */
 	int fd;
 	int left;   /* 1 = the user quits, or the terminal is gone */
 	int signal; /* signal that ended the program; 0 = none */

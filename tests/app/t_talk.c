@@ -11,8 +11,10 @@
 
 #include "app/conversation/conversation_private.h"
 #include "app/conversation/conversation.h"
+#include "app/retrieval/retrieval_private.h"
 #include "tests/lib/keyed.h"
 #include "tests/lib/scene.h"
+#include "engine/encoder.h"
 #include "engine/token/token.h"
 
 #define OTHER "tests/vectors/models/qwen3.gguf"
@@ -1277,4 +1279,81 @@ TEST(the_log_remembers)
 	CHECK(!has(&s.said, "/dele"));
 	close_scene(&s);
 	cleanup();
+}
+
+/* ---- another encoder ---- */
+
+static void link_encoder(const char *cache, const char *name, const char *model)
+{
+	struct str path = { 0 };
+	char *file = realpath(test_file(model), NULL);
+
+	str_addf(&path, "%s/weir/encoders/%s.gguf", cache, name);
+	CHECK_MSG(file && !symlink(file, path.p), "%s: %s", path.p, strerror(errno));
+	free(file);
+	str_free(&path);
+}
+
+/* Check that the documents are searched with an encoder of this width; 0: by words alone. */
+static void check_encoder(struct scene *s, int dims)
+{
+	struct sources found;
+	struct err e = { 0 };
+	const struct encoder *encoder;
+
+	CHECK_MSG(!conversation_sources(&s->c.conv, "where is the whale", 18, &found, &e), "%s", e.msg);
+	encoder = search_of(&s->c.conv)->meaning.encoder;
+	CHECK_INT(encoder ? encoder_dims(encoder) : 0, dims);
+	sources_free(&found);
+}
+
+TEST(an_encoder_is_set_by_its_name)
+{
+	char cache[] = "/tmp/t_talk.XXXXXX", command[80];
+	struct str dir = { 0 };
+	const char *before = getenv("XDG_CACHE_HOME");
+	char *saved = before ? strdup(before) : NULL;
+	struct scene s;
+
+	CHECK(mkdtemp(cache) != NULL);
+	str_addf(&dir, "%s/weir/encoders/x", cache);
+	CHECK(!make_parents(dir.p));
+	str_free(&dir);
+	link_encoder(cache, "first-a", "tests/vectors/models/nomic-bert.gguf");
+	link_encoder(cache, "first-b", "tests/vectors/models/jina-bert-v2.gguf");
+	link_encoder(cache, "first-b-reader", "tests/vectors/models/bert-reranker.gguf");
+	link_encoder(cache, "bare", "tests/vectors/models/bert.gguf");
+	setenv("XDG_CACHE_HOME", cache, 1);
+	open_scene(&s, "-n 2 -s encoders --docs passages -e off tests/vectors/README.md");
+	check_encoder(&s, 0);
+	do_line(&s, "/set encoder first-a");
+	CHECK(has(&s.said, "[encoder first-a]"));
+	check_encoder(&s, 32);
+	/* A beginning of several names changes nothing; neither does a name that there is not. */
+	do_line(&s, "/set encoder first");
+	CHECK(has(&s.errors, "'first' is the beginning of 2 encoders: first-a, first-b"));
+	do_line(&s, "/set encoder second");
+	CHECK(has(&s.errors, "there is no file and no encoder 'second' here"));
+	do_line(&s, "/set encoder");
+	CHECK(has(&s.said, "encoder first-a"));
+	check_encoder(&s, 32);
+	do_line(&s, "/set encoder first-b");
+	check_encoder(&s, 48);
+	CHECK_INT(encoder_reads(search_of(&s.c.conv)->meaning.encoder), READS_SCORES);
+	do_line(&s, "/set encoder off");
+	check_encoder(&s, 0);
+	/* One that cannot read plain text leaves the words; it is said once. */
+	do_line(&s, "/set encoder bare");
+	check_encoder(&s, 0);
+	CHECK(has(&s.said, "documents are searched by words alone"));
+	do_line(&s, "/set encoder first-a");
+	check_encoder(&s, 32);
+	close_scene(&s);
+	if (saved)
+		setenv("XDG_CACHE_HOME", saved, 1);
+	else
+		unsetenv("XDG_CACHE_HOME");
+	free(saved);
+	snprintf(command, sizeof command, "rm -r %s", cache);
+	CHECK(!system(command));
 }

@@ -177,14 +177,8 @@ def pair(question, passage):
     return asked, told[:LONGEST - 4 - len(asked)]
 
 
-def reranker(path):
-    """Write a reranker and its scores: out . tanh(dense x + bias) + bias, of the first token's hidden state x."""
-    rng = np.random.default_rng(9)
-    w = weights(rng)
-    w["cls.weight"], w["cls.bias"] = rng.normal(size=(EMBD, EMBD)) / EMBD ** .5, rng.normal(size=EMBD)
-    w["cls.output.weight"], w["cls.output.bias"] = rng.normal(size=(1, EMBD)), rng.normal(size=1)
-    w = {k: v.astype(np.float32) for k, v in w.items()}
-    g = head("bert", path)
+def tokenizer(g):
+    """Add a vocabulary of special tokens, the space mark, letters, a colon and fillers."""
     tokens = ["<s>", "<pad>", "</s>", "<unk>", "\u2581"] + [chr(ord("a") + i) for i in range(26)] + [":"]
     tokens += [f"#{i}" for i in range(len(tokens), VOCAB)]
     g.add_tokenizer_model("t5")
@@ -194,6 +188,17 @@ def reranker(path):
     g.add_bos_token_id(0)
     g.add_eos_token_id(2)
     g.add_unk_token_id(3)
+
+
+def reranker(path):
+    """Write a reranker and its scores: out . tanh(dense x + bias) + bias, of the first token's hidden state x."""
+    rng = np.random.default_rng(9)
+    w = weights(rng)
+    w["cls.weight"], w["cls.bias"] = rng.normal(size=(EMBD, EMBD)) / EMBD ** .5, rng.normal(size=EMBD)
+    w["cls.output.weight"], w["cls.output.bias"] = rng.normal(size=(1, EMBD)), rng.normal(size=1)
+    w = {k: v.astype(np.float32) for k, v in w.items()}
+    g = head("bert", path)
+    tokenizer(g)
     finish(g, w)
     w = {k: v.astype(np.float64) for k, v in w.items()}
     with open(path + ".scores", "w") as f:
@@ -277,6 +282,8 @@ def encoder(family, path):
     g.add_pooling_type(PoolingType.MEAN)
     if family == "nomic-bert":
         g.add_rope_freq_base(ROPE_BASE)
+    if family != "bert":    # the tests need a file without a tokenizer
+        tokenizer(g)
     file = dict(w)
     for fused, parts in {"nomic-bert": [("blk.0.attn_qkv", ("blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v"))],
                          "jina-bert-v2": [("blk.1.ffn_up", ("blk.1.ffn_gate", "blk.1.ffn_up"))]}.get(family, ()):
