@@ -21,6 +21,15 @@ struct encoder_text {
  * "auto". threads: CPU threads; 0 means one per available core. Return 0, or -1 with *out NULL. */
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *);
 void encoder_close(struct encoder *); /* NULL is allowed */
+/* What a file holds. ranks: 1 = a reranker, which can be an encoder's reader. */
+struct encoder_look {
+	char family[16];
+	int32_t dims;
+	int ranks;
+};
+/* Load a file on the CPU to see whether that is possible, and close it. Return 1 = yes; 0 = it is of no family of
+ * encoders, and nothing was loaded; -1 = error. */
+int encoder_look(const char *path, struct encoder_look *out, struct err *);
 int32_t encoder_dims(const struct encoder *);
 /* Return the largest number of tokens that a text may have. */
 int32_t encoder_longest(const struct encoder *);

@@ -13,12 +13,12 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* List partial downloads (NAME.gguf.SUM.part) in weir's own folder. out NULL: only raise *width to the longest
- * name. */
-static void list_unfinished(struct str *out, size_t *width)
+/* List partial downloads (NAME.gguf.SUM.part) in one of weir's own folders, "models" or "encoders". out NULL: only raise
+ * *width to the longest name. */
+static void list_unfinished(const char *in, struct str *out, size_t *width)
 {
 	struct str folder = { 0 };
-	DIR *dir = user_path(&folder, DIR_CACHE, "models", &(struct err){ 0 }) ? NULL : opendir(folder.p);
+	DIR *dir = user_path(&folder, DIR_CACHE, in, &(struct err){ 0 }) ? NULL : opendir(folder.p);
 
 	for (struct dirent *d; dir && (d = readdir(dir));) {
 		size_t n = strlen(d->d_name), tail = sizeof ".gguf.0123456789abcdef.part" - 1;
@@ -84,44 +84,33 @@ static int list_files(const struct model_file *file, size_t n, const struct str 
 	return listed;
 }
 
-/* Append weir's text encoders. */
-static void list_encoders(const struct options *o, size_t width, struct str *out)
-{
-	struct model_file *file;
-	struct str used = { 0 };
-	size_t n = encoder_files(&file);
-
-	if (encoder_path(o, &used, &(struct err){ 0 }) <= 0)
-		str_clear(&used);
-	if (n)
-		str_adds(out, "\ntext encoders, for search by meaning (-e NAME):\n");
-	list_files(file, n, &used, width, out);
-	model_files_free(file, n);
-	str_free(&used);
-}
-
 int cmd_models(const struct options *o)
 {
-	struct model_file *file;
+	struct model_file *file, *encoder;
 	struct str s = { 0 }, used = { 0 };
 	struct err e = { 0 };
-	size_t n = model_files(&file), width = 0;
+	size_t n = model_files(&file), n_encoder = encoder_files(&encoder), width = 0;
 	int rc, listed;
 
 	if (model_path(o, &used, &e) < 0) {
 		str_clear(&used);
 		if (o->model) {
 			model_files_free(file, n);
+			model_files_free(encoder, n_encoder);
 			return fail(&e);
 		}
 	}
 	e = (struct err){ 0 };
 	for (size_t i = 0; i < n; i++)
-		width = strlen(file[i].name) > width ? strlen(file[i].name) : width;
-	list_unfinished(NULL, &width);
+		width = MAX(strlen(file[i].name), width);
+	for (size_t i = 0; i < n_encoder; i++)
+		width = MAX(strlen(encoder[i].name), width);
+	list_unfinished("models", NULL, &width);
+	list_unfinished("encoders", NULL, &width);
 	width = MIN(width, 48);
 	listed = list_files(file, n, &used, width, &s);
-	list_unfinished(&s, &width);
+	list_unfinished("models", &s, &width);
+	list_unfinished("encoders", &s, &width);
 	if (o->model && !listed) {
 		str_adds(&s, "* ");
 		clean_line(used.p, used.n, &s);
@@ -129,11 +118,18 @@ int cmd_models(const struct options *o)
 	}
 	if (!s.n && !o->quiet)
 		say("no model in the folders of weir, Hugging Face, llama.cpp, LM Studio and Ollama: 'weir pull NAME' fetches one, -m FILE.gguf opens a file");
-	list_encoders(o, width, &s);
+	if (n_encoder)
+		str_adds(&s, "\ntext encoders, for search by meaning (-e NAME):\n");
+	str_clear(&used);
+	if (encoder_path(o, &used, &(struct err){ 0 }) <= 0)
+		str_clear(&used);
+	list_files(encoder, n_encoder, &used, width, &s);
 	str_adds(&s, s.n ? "\nto fetch, with weir pull NAME:\n" : "to fetch, with weir pull NAME:\n");
-	known_models_show(&s, 1, 0);
+	known_models_show(&s, 0, 1, 0);
+	known_models_show(&s, 1, 1, 0);
 	rc = print_all(s.p, s.n, &e) < 0 ? fail(&e) : 0;
 	model_files_free(file, n);
+	model_files_free(encoder, n_encoder);
 	str_free(&s);
 	str_free(&used);
 	return rc;
@@ -215,10 +211,13 @@ static int remove_model(const struct options *o, const char *said, struct err *e
 	for (size_t i = 0; i < n; i++)
 		if (!strcasecmp(file[i].name, name.p) && strcmp(file[i].from, "weir") != 0)
 			other = file[i].from;
-	if (user_path(&folder, DIR_CACHE, "models", e))
-		goto out;
-	if (!strchr(name.p, '/') && name.n)
-		each_file(folder.p, name.p, &count, e);
+	for (int i = 0; i < 2 && !count; i++) {
+		str_clear(&folder);
+		if (user_path(&folder, DIR_CACHE, i ? "encoders" : "models", e))
+			goto out;
+		if (!strchr(name.p, '/') && name.n)
+			each_file(folder.p, name.p, &count, e);
+	}
 	if (!count && other)
 		err_set(e, ERR_USAGE,
 		        "'%.80s' was fetched by %s, which has to delete it: weir deletes only its own models", name.p,

@@ -14,6 +14,7 @@ struct pull {
 	struct hub_model *model;
 	size_t n_model;
 	const struct hub_model *chosen;
+	int encodes;          /* 1: a text encoder or reranker, for the folder of encoders */
 	struct fetched *file; /* [chosen->n] */
 	int n_open;
 	struct str folder;
@@ -21,8 +22,9 @@ struct pull {
 };
 
 /* Parse a name: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets *repo,
- * *revision, and *wanted (a quantization or file); NULL = not given. The caller frees them. */
-static int read_name(const char *said, char **repo, char **revision, char **wanted, struct err *e)
+ * *revision, and *wanted (a quantization or file); NULL = not given. The caller frees them. *encodes is set to 1 for an encoder of
+ * the table. */
+static int read_name(const char *said, char **repo, char **revision, char **wanted, int *encodes, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
 		                             "huggingface.co/", "hf.co/" };
@@ -51,6 +53,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 		if (!known)
 			return -1;
 		*repo = xstrndup(known->repo, strlen(known->repo));
+		*encodes = known->encoder;
 		if (!*wanted)
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
@@ -77,7 +80,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 static int pull_choose(struct pull *p, const char *said, struct err *e)
 {
 	char *repo, *revision, *wanted;
-	int rc = read_name(said, &repo, &revision, &wanted, e);
+	int rc = read_name(said, &repo, &revision, &wanted, &p->encodes, e);
 
 	if (!rc)
 		rc = hub_open(&p->repo, repo, revision, e);
@@ -109,8 +112,8 @@ static int others_have(const struct pull *p)
 		    file[i].bytes == p->chosen->bytes) {
 			found = 1;
 			if (!p->o->quiet)
-				say_once("%s is here already, fetched by %s: 'weir -m %s' opens it", file[i].name,
-				         file[i].from, file[i].name);
+				say_once("%s is here already, fetched by %s: 'weir -%c %s' opens it", file[i].name,
+				         file[i].from, p->encodes ? 'e' : 'm', file[i].name);
 		}
 	model_files_free(file, n);
 	return found;
@@ -146,9 +149,32 @@ static int is_whole(const struct pull *p)
 	return 1;
 }
 
+static void show_encoder(const struct pull *p, const struct fit *f)
+{
+	struct str s = { 0 };
+
+	str_addf(&s, "%s: %s, %s%s", p->chosen->name, f->encoder.family, p->chosen->quant,
+	         *p->chosen->quant ? ", " : "");
+	human_bytes(&s, p->chosen->bytes);
+	if (f->encoder.ranks)
+		str_adds(&s, ", a reranker");
+	else
+		str_addf(&s, ", a text encoder with vectors of %d numbers", f->encoder.dims);
+	str_adds(&s, f->fits ? "; it fits into the " : "; it does not fit into the ");
+	human_bytes(&s, f->memory);
+	str_adds(&s, " of free memory");
+	say_once("%s", s.p);
+	str_free(&s);
+}
+
 static void show_fit(const struct pull *p, const struct fit *f)
 {
 	struct str s = { 0 };
+
+	if (f->encodes) {
+		show_encoder(p, f);
+		return;
+	}
 
 	str_addf(&s, "%s: %s, %s, ", p->chosen->name, f->family, f->quant);
 	human_bytes(&s, p->chosen->bytes);
@@ -221,7 +247,7 @@ static int is_default(const struct pull *p)
 	return same;
 }
 
-static void show_end(const struct pull *p, int was_here, int opens_now)
+static void show_end(const struct pull *p, const struct fit *f, int was_here, int opens_now)
 {
 	struct str s = { 0 };
 
@@ -229,7 +255,14 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	human_bytes(&s, p->chosen->bytes);
 	str_adds(&s, ", with the right checksum");
 	say_once("%s", s.p);
-	if (!opens_now && is_default(p))
+	if (f->encodes && f->encoder.ranks)
+		say_once("named NAME-reader.gguf, beside an encoder NAME.gguf in '%s', it reads for that encoder",
+		         p->folder.p);
+	else if (f->encodes)
+		say_once(
+			"'weir -e %s' searches documents with it; a line 'encoder = %s' in ~/.config/weir/config makes it the default",
+			p->chosen->name, p->chosen->name);
+	else if (!opens_now && is_default(p))
 		say_once("'weir' opens it");
 	else if (!opens_now)
 		say_once("'weir -m %s' opens it; a line 'model = %s' in ~/.config/weir/config makes it the default",
@@ -237,20 +270,55 @@ static void show_end(const struct pull *p, int was_here, int opens_now)
 	str_free(&s);
 }
 
-/* Fetch the files' headers, report what the model needs, ask the user, then fetch the weights. */
+/* Delete the headers of a model that weir cannot run. */
+static void pull_forget(struct pull *p)
+{
+	for (int i = 0; i < p->n_open; i++)
+		if (p->file[i].fd >= 0 && p->file[i].part)
+			unlink(p->file[i].part);
+}
+
+static void close_files(struct pull *p)
+{
+	for (int i = 0; i < p->n_open; i++)
+		fetched_close(&p->file[i]);
+	free(p->file);
+	p->file = NULL;
+	p->n_open = 0;
+}
+
+/* Fetch the files' headers, and find what the model needs. A model goes into the folder of models until its header
+ * says that it is an encoder. */
+static int pull_heads(struct pull *p, int opens_now, struct fit *fit, struct err *e)
+{
+	for (;;) {
+		str_clear(&p->folder);
+		if (user_path(&p->folder, DIR_CACHE, p->encodes ? "encoders" : "models", e) || open_files(p, e))
+			return -1;
+		for (int i = 0; i < p->chosen->n; i++)
+			if (fetched_head(&p->file[i], e))
+				return -1;
+		if (fit_find(p->o, p->file, p->chosen->n, p->folder.p, fit, e))
+			return -1;
+		if (fit->encodes && opens_now)
+			return err_set(e, ERR_MODEL,
+			               "'%.80s' is an encoder for search by meaning, which nobody can talk to",
+			               p->chosen->name);
+		if (p->encodes || !fit->encodes)
+			return 0;
+		pull_forget(p);
+		close_files(p);
+		p->encodes = 1;
+	}
+}
+
+/* Fetch the headers, report what the model needs, ask the user, then fetch the weights. */
 static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 {
 	struct fit fit;
 	int was_here;
 
-	if (user_path(&p->folder, DIR_CACHE, "models", e))
-		return -1;
-	if (open_files(p, e))
-		return -1;
-	for (int i = 0; i < p->chosen->n; i++)
-		if (fetched_head(&p->file[i], e))
-			return -1;
-	if (fit_find(p->o, p->file, p->chosen->n, p->folder.p, &fit, e))
+	if (pull_heads(p, opens_now, &fit, e))
 		return -1;
 	was_here = is_whole(p);
 	if (!p->o->quiet)
@@ -266,16 +334,8 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 		if (fetched_name(&p->file[i], e))
 			return -1;
 	if (!p->o->quiet)
-		show_end(p, was_here, opens_now);
+		show_end(p, &fit, was_here, opens_now);
 	return 0;
-}
-
-/* Delete the headers of a model that weir cannot run. */
-static void pull_forget(struct pull *p)
-{
-	for (int i = 0; i < p->n_open; i++)
-		if (p->file[i].fd >= 0 && p->file[i].part)
-			unlink(p->file[i].part);
 }
 
 int pull_model(const struct options *o, const char *name, struct str *path, struct err *e)
@@ -304,9 +364,7 @@ int pull_model(const struct options *o, const char *name, struct str *path, stru
 		str_adds(path, p.file[0].path);
 out:
 	signals_work(0);
-	for (int i = 0; i < p.n_open; i++)
-		fetched_close(&p.file[i]);
-	free(p.file);
+	close_files(&p);
 	hub_models_free(p.model, p.n_model);
 	hub_free(&p.repo);
 	str_free(&p.folder);
@@ -335,9 +393,9 @@ int pull_offer(const struct options *o, struct str *path, struct err *e)
 	char line[200];
 	int most = 0, rc;
 
-	while (known_models[most].name)
+	while (known_models[most].name && !known_models[most].encoder)
 		most++;
-	known_models_show(&s, 0, 1);
+	known_models_show(&s, 0, 0, 1);
 	say_once("There is no model on this machine yet.  One of these can be fetched:");
 	write_all(2, s.p, s.n);
 	str_free(&s);
@@ -377,7 +435,9 @@ int cmd_pull(const struct options *o)
 
 	if (o->n_file)
 		return pull_model(o, o->file[0], NULL, &e) ? fail(&e) : 0;
-	known_models_show(&s, 0, 0);
+	known_models_show(&s, 0, 0, 0);
+	str_adds(&s, "\ntext encoders, for search by meaning (weir -e):\n");
+	known_models_show(&s, 1, 0, 0);
 	str_adds(
 		&s,
 		"\nweir pull NAME fetches one of these; weir pull ORG/REPO[:QUANT] fetches any\nGGUF model of huggingface.co, where the address of its page has ORG/REPO\n");

@@ -10,6 +10,7 @@
 #define WEIR_PULL_H
 
 #include "app/tools/tools.h"
+#include "engine/encoder.h"
 #include "sessions/fetch/fetch.h"
 
 struct sum;
@@ -20,15 +21,16 @@ struct known_model {
 	const char *name, *repo, *file;
 	uint64_t bytes;
 	const char *what;
+	int encoder; /* 1: a text encoder, not a model to talk to */
 };
-extern const struct known_model known_models[]; /* by size; ends with name = NULL */
+extern const struct known_model known_models[]; /* models by size, then encoders by size; ends with name = NULL */
 /* Find a model of the table by its name or the beginning of its name. NULL if none or several match (*e says so). */
 const struct known_model *known_model(const char *name, struct err *e);
 /* The row whose file has this name, without .gguf; or NULL. */
 const struct known_model *known_model_of(const char *file);
-/* Append the table, one line per model. here: 1 = leave out models whose file is on this machine. numbered: 1 = with
- * numbers from 1. */
-void known_models_show(struct str *out, int here, int numbered);
+/* Append the table, one line per model, models or encoders. here: 1 = leave out models whose file is on this machine.
+ * numbered: 1 = with numbers from 1. */
+void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
 
@@ -113,6 +115,8 @@ struct fit {
 	int32_t ctx, trained;
 	double tps; /* tokens a second; 0 = unknown */
 	int fits, has_template;
+	int encodes; /* 1: a text encoder or reranker (encoder_look); the members after `memory`, except `fits`, are unused */
+	struct encoder_look encoder;
 };
 /* Find what a model needs, from the headers of its files. -1 if weir cannot run it. */
 int fit_find(const struct options *, const struct fetched *, int n, const char *folder, struct fit *, struct err *);

@@ -94,16 +94,22 @@ static int header_fit(const struct options *o, const char *folder, const char *p
 	struct engine_options eo = { .model_path = path, .device = o->device, .threads = o->threads, .plan_only = 1 };
 	const struct engine_info *i;
 	struct engine *engine;
-	struct err why = { 0 };
-	int rc;
+	struct err why = { 0 }, none = { 0 };
+	int rc = model_check(path, NULL, 0, &why) ? -1 : encoder_look(path, &fit->encoder, &none);
 
-	if (model_check(path, NULL, 0, &why) || engine_open(&engine, &eo, &why)) {
+	if (rc < 0 && none.code)
+		why = none;
+	if (rc < 0 || (!rc && engine_open(&engine, &eo, &why))) {
 		/* Remove the path of the temporary folder from the message. */
 		const char *at = strstr(why.msg, folder), *rest = at ? at + strlen(folder) + 1 : NULL;
 
 		return at ? err_set(e, why.code, "%.*s%s", (int)(at - why.msg), why.msg, rest)
 		          : err_set(e, why.code, "%s", why.msg);
 	}
+	fit->memory = engine_memory_free();
+	fit->encodes = rc;
+	if (rc)
+		return 0;
 	i = engine_info(engine);
 	snprintf(fit->family, sizeof fit->family, "%s", i->arch);
 	snprintf(fit->quant, sizeof fit->quant, "%s", i->quant);
@@ -173,6 +179,10 @@ int fit_find(const struct options *o, const struct fetched *f, int n, const char
 	}
 	if (!rc)
 		rc = header_fit(o, dir.p, path.p, fit, e);
+	for (int i = 0; i < n && fit->encodes; i++)
+		fit->weights += f[i].file->bytes;
+	if (fit->encodes)
+		fit->fits = fit->weights + (256u << 20) <= fit->memory;
 	remove_folder(dir.p);
 	str_free(&dir);
 	str_free(&path);

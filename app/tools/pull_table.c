@@ -1,5 +1,5 @@
-/* app/tools/pull_table.c - the built-in table of models to choose from, ordered by size. Each is of a family that
- * weir runs, and from its makers if they publish GGUF files. */
+/* app/tools/pull_table.c - the built-in table of models and text encoders to choose from, ordered by size. Each is of a
+ * family that weir runs, and from its makers if they publish GGUF files. Sizes of the encoders are rounded. */
 #include "app/tools/pull.h"
 #include "app/models/models.h"
 
@@ -10,21 +10,24 @@
 
 /* clang-format off */
 const struct known_model known_models[] = {
-	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English"},
-	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages"},
-	{"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", 806058240, "small, many languages"},
-	{"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf", 807694464, "small; eight languages"},
-	{"granite-3.3-2b", "ibm-granite/granite-3.3-2b-instruct-GGUF", "granite-3.3-2b-instruct-Q4_K_M.gguf", 1545000000, "questions about documents"},
-	{"smollm3-3b", "ggml-org/SmolLM3-3B-GGUF", "SmolLM3-Q4_K_M.gguf", 1915305312, "open data; reasons; long texts"},
-	{"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF", "Llama-3.2-3B-Instruct-Q4_K_M.gguf", 2019377696, "all-round; long texts"},
-	{"gemma-3-4b", "ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", 2489757856, "many languages; long texts in little memory"},
-	{"qwen3-4b", "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", 2497280256, "the best for 8 GB; reasons"},
-	{"mistral-7b", "bartowski/Mistral-7B-Instruct-v0.3-GGUF", "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf", 4372812000, "plain and fast for its size"},
-	{"qwen3-8b", "Qwen/Qwen3-8B-GGUF", "Qwen3-8B-Q4_K_M.gguf", 5027783488, "the best for 16 GB; reasons"},
-	{"qwen3-14b", "Qwen/Qwen3-14B-GGUF", "Qwen3-14B-Q4_K_M.gguf", 9001752960, "knows more, slower; reasons"},
-	{"gpt-oss-20b", "ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b-mxfp4.gguf", 12109566560, "experts: large and fast; reasons"},
-	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: the best for 32 GB; reasons"},
-	{NULL, NULL, NULL, 0, NULL},
+	{"smollm2-360m", "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF", "smollm2-360m-instruct-q8_0.gguf", 386404992, "quick and simple; English", 0},
+	{"qwen3-0.6b", "Qwen/Qwen3-0.6B-GGUF", "Qwen3-0.6B-Q8_0.gguf", 639446688, "smallest that reasons; many languages", 0},
+	{"gemma-3-1b", "ggml-org/gemma-3-1b-it-GGUF", "gemma-3-1b-it-Q4_K_M.gguf", 806058240, "small, many languages", 0},
+	{"llama-3.2-1b", "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf", 807694464, "small; eight languages", 0},
+	{"granite-3.3-2b", "ibm-granite/granite-3.3-2b-instruct-GGUF", "granite-3.3-2b-instruct-Q4_K_M.gguf", 1545000000, "questions about documents", 0},
+	{"smollm3-3b", "ggml-org/SmolLM3-3B-GGUF", "SmolLM3-Q4_K_M.gguf", 1915305312, "open data; reasons; long texts", 0},
+	{"llama-3.2-3b", "bartowski/Llama-3.2-3B-Instruct-GGUF", "Llama-3.2-3B-Instruct-Q4_K_M.gguf", 2019377696, "all-round; long texts", 0},
+	{"gemma-3-4b", "ggml-org/gemma-3-4b-it-GGUF", "gemma-3-4b-it-Q4_K_M.gguf", 2489757856, "many languages; long texts in little memory", 0},
+	{"qwen3-4b", "Qwen/Qwen3-4B-GGUF", "Qwen3-4B-Q4_K_M.gguf", 2497280256, "the best for 8 GB; reasons", 0},
+	{"mistral-7b", "bartowski/Mistral-7B-Instruct-v0.3-GGUF", "Mistral-7B-Instruct-v0.3-Q4_K_M.gguf", 4372812000, "plain and fast for its size", 0},
+	{"qwen3-8b", "Qwen/Qwen3-8B-GGUF", "Qwen3-8B-Q4_K_M.gguf", 5027783488, "the best for 16 GB; reasons", 0},
+	{"qwen3-14b", "Qwen/Qwen3-14B-GGUF", "Qwen3-14B-Q4_K_M.gguf", 9001752960, "knows more, slower; reasons", 0},
+	{"gpt-oss-20b", "ggml-org/gpt-oss-20b-GGUF", "gpt-oss-20b-mxfp4.gguf", 12109566560, "experts: large and fast; reasons", 0},
+	{"qwen3-30b-a3b", "Qwen/Qwen3-30B-A3B-GGUF", "Qwen3-30B-A3B-Q4_K_M.gguf", 18556685824, "experts: the best for 32 GB; reasons", 0},
+	{"bge-small-en", "ChristianAzinn/bge-small-en-v1.5-gguf", "bge-small-en-v1.5.Q8_0.gguf", 36700000, "English; 33 million weights, quick", 1},
+	{"nomic-embed", "nomic-ai/nomic-embed-text-v1.5-GGUF", "nomic-embed-text-v1.5.Q8_0.gguf", 146000000, "English; 137 million weights", 1},
+	{"bge-m3", "gpustack/bge-m3-GGUF", "bge-m3-Q4_K_M.gguf", 438000000, "a hundred languages; 568 million weights, slow", 1},
+	{NULL, NULL, NULL, 0, NULL, 0},
 };
 /* clang-format on */
 
@@ -77,16 +80,18 @@ static int is_here(const struct known_model *k, const struct model_file *file, s
 	return 0;
 }
 
-void known_models_show(struct str *out, int here, int numbered)
+void known_models_show(struct str *out, int encoders, int here, int numbered)
 {
 	uint64_t memory = engine_memory_free();
 	struct model_file *file = NULL;
-	size_t n = here ? model_files(&file) : 0;
+	size_t n = !here ? 0 : encoders ? encoder_files(&file) : model_files(&file);
 	int i = 0;
 
 	for (const struct known_model *k = known_models; k->name; k++) {
 		struct str size = { 0 };
 
+		if (k->encoder != encoders)
+			continue;
 		i++;
 		if (is_here(k, file, n))
 			continue;

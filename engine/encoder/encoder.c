@@ -5,6 +5,7 @@
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Load the tokenizer if the file has one. */
@@ -37,7 +38,7 @@ int encoder_open_kind(struct encoder **out, const char *path, const char *device
 		return err_set(err, ERR_USAGE, "cannot open device '%s': %s", device ? device : "auto", msg);
 	}
 	rc = encoder_load(e, err) || tokenizer_load(e, err);
-	if (!rc && (e->pooling == POOL_RANK) != ranks)
+	if (!rc && ranks >= 0 && (e->pooling == POOL_RANK) != ranks)
 		rc = gguf_err(
 			e->gguf, err,
 			ranks ? "it is an encoder, and a reader is an adapter or a reranker"
@@ -54,6 +55,26 @@ int encoder_open_kind(struct encoder **out, const char *path, const char *device
 int encoder_open(struct encoder **out, const char *path, const char *device, int threads, struct err *err)
 {
 	return encoder_open_kind(out, path, device, threads, 0, err);
+}
+
+int encoder_look(const char *path, struct encoder_look *out, struct err *err)
+{
+	const struct encoder_family *family;
+	struct encoder *e;
+	struct gguf *g;
+
+	if (gguf_open_file(&g, path, err))
+		return -1;
+	family = encoder_family_of(g, err);
+	gguf_close(g);
+	if (!family)
+		return 0;
+	if (encoder_open_kind(&e, path, "cpu", 0, -1, err))
+		return -1;
+	*out = (struct encoder_look){ .dims = e->n_embd, .ranks = e->pooling == POOL_RANK };
+	snprintf(out->family, sizeof out->family, "%s", family->name);
+	encoder_close(e);
+	return 1;
 }
 
 void encoder_close(struct encoder *e)

@@ -98,7 +98,9 @@ int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text
 /* Compute vectors as encoder_embed() does, with an adapter. */
 int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
                           const atomic_int *cancel, struct err *);
-/* Open a file as encoder_open() does. ranks: 1 = it must be a reranker, 0 = it must be none. */
+/* Return the family of encoders that a file is of, or NULL. */
+const struct encoder_family *encoder_family_of(const struct gguf *, struct err *);
+/* Open a file as encoder_open() does. ranks: 1 = it must be a reranker, 0 = it must be none, -1 = it may be either. */
 int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);
 /* Pool the hidden states x [n][n_embd] of one text into out [n_embd] and scale out to length 1. A zero vector
  * stays zero. */

@@ -62,21 +62,19 @@ static int load_float(const struct encoder *e, const char *name, double min, dou
 	return 0;
 }
 
-static int load_family(struct encoder *e, struct err *err)
+const struct encoder_family *encoder_family_of(const struct gguf *g, struct err *err)
 {
 	struct view name = { "", 0 };
 
-	if (gguf_string(e->gguf, "general.architecture", &name, err) < 0)
-		return -1;
+	if (gguf_string(g, "general.architecture", &name, err) < 0)
+		return NULL;
 	for (size_t i = 0; i < LEN(families); i++)
 		if (view_is(name, families[i].name))
-			e->family = &families[i];
-	if (!e->family)
-		return gguf_err(
-			e->gguf, err,
-			"'%.*s' is not a family of encoders that is supported (supported: bert, nomic-bert, jina-bert-v2)",
-			(int)(MIN(name.n, 40)), name.p);
-	return 0;
+			return &families[i];
+	gguf_err(g, err,
+	         "'%.*s' is not a family of encoders that is supported (supported: bert, nomic-bert, jina-bert-v2)",
+	         (int)(MIN(name.n, 40)), name.p);
+	return NULL;
 }
 
 static int load_keys(struct encoder *e, struct err *err)
@@ -86,7 +84,7 @@ static int load_keys(struct encoder *e, struct err *err)
 	int causal = 0;
 	double eps;
 
-	if (load_family(e, err) || gguf_string(g, "general.name", &e->name, err) < 0 ||
+	if (!(e->family = encoder_family_of(g, err)) || gguf_string(g, "general.name", &e->name, err) < 0 ||
 	    load_int(e, "block_count", 1, LAYERS_MAX, &e->n_layer, err) ||
 	    load_int(e, "context_length", 1, 1 << 24, &e->trained, err) ||
 	    load_int(e, "embedding_length", 1, WIDTH_MAX, &e->n_embd, err) ||

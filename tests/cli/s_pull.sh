@@ -132,6 +132,29 @@ pull -y t/plain
 	bad "what another program has is not fetched" "$(cat "$dir/err")"
 rm -rf "$models" "$HOME/.lmstudio"
 
+# ---- text encoders ----
+
+encoders=$XDG_CACHE_HOME/weir/encoders
+pull
+grep -q '^  bge-small-en  *35.0 MiB  English' "$dir/out" && ok "encoders are listed" || bad "encoders are listed" "$(cat "$dir/out")"
+pull -y t/encoder
+if [ $rc = 0 ] && [ "$(ls -A "$encoders")" = encoder-Q4_K_M.gguf ] && [ -z "$(ls -A "$models")" ] &&
+	grep -q '^encoder-Q4_K_M: nomic-bert, Q4_K_M, 3.1 MiB, a text encoder with vectors of 32 numbers; it fits into the .* of free memory' "$dir/err" &&
+	grep -q "^'weir -e encoder-Q4_K_M' searches documents with it" "$dir/err"; then ok "an encoder goes into its own folder"
+else bad "an encoder goes into its own folder" "$rc $(ls -A "$encoders" "$models") $(cat "$dir/err")"; fi
+pull -y t/encoder
+[ $rc = 0 ] && grep -q 'is here already' "$dir/err" && [ -z "$(ls -A "$models")" ] && ok "and is not fetched again" || bad "and is not fetched again" "$rc $(cat "$dir/err")"
+"$weir" models -e encoder >"$dir/out" 2>&1
+grep -q '^\* encoder-Q4_K_M  *3.1 MiB  weir ' "$dir/out" && ok "it is listed, and marked if it is in use" || bad "it is listed, and marked if it is in use" "$(cat "$dir/out")"
+"$weir" doctor -e encoder >"$dir/out" 2>&1
+grep -q '^encoder .*/encoders/encoder-Q4_K_M.gguf$' "$dir/out" && ok "it is found by the beginning of its name" || bad "it is found by the beginning of its name" "$(cat "$dir/out")"
+"$weir" models rm -y encoder-Q4_K_M >"$dir/out" 2>&1
+[ -z "$(ls -A "$encoders")" ] && ok "and deleted by its name" || bad "and deleted by its name" "$(cat "$dir/out")"
+pull -y t/ranker:Q8_0
+if [ $rc = 0 ] && [ "$(ls -A "$encoders")" = ranker-Q8_0.gguf ] && grep -q ', a reranker; it fits' "$dir/err" && grep -q "^named NAME-reader.gguf, beside an encoder" "$dir/err"; then ok "a reranker goes there, too"
+else bad "a reranker goes there, too" "$rc $(ls -A "$encoders") $(cat "$dir/err")"; fi
+rm -rf "$encoders" "$models"
+
 # ---- at a terminal ----
 
 # typed [PATTERN ANSWER ...] -- ARGS: weir at a terminal; $dir/out is what it shows.
@@ -158,6 +181,9 @@ shows "and takes no for an answer" "no model: 'weir pull NAME' fetches one"
 typed 'Which one' 99 'Which one' qwen3 'Which one' t/404 'Which one' '' -- --line --private
 shows "a number that is not there" 'there is no model 99: 1 to 14 are to choose from'
 shows "it asks again" "'qwen3' is the beginning of several models.*no repository 't/404'.*no model: 'weir pull NAME'"
+typed 'Which one' t/encoder 'Which one' '' -- --line --private
+shows "an encoder is nothing to talk to" "'encoder-Q4_K_M' is an encoder for search by meaning, which nobody can talk to"
+rm -rf "$models"
 typed 'Which one' t/plain 'Fetch the rest' y '> ' '/quit' -- --line --private
 [ $rc = 0 ] && ok "from nothing to a chat" || bad "from nothing to a chat" "$rc $(cat "$dir/out")"
 whole "with the model that was chosen" plain-Q4_K_M.gguf
