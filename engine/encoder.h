@@ -54,9 +54,9 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader: a reranker (a model of its own); or an adapter that lets this encoder read a passage together with a
- * question, and maybe another one, with which encoder_texts() computes the vectors of queries from then on. Return 0, or
- * -1: none is loaded. At most once for an encoder. */
+/* Load a reader, which reads a passage together with a question. The file is either a reranker, a model of its own,
+ * or an adapter for this encoder. An adapter file may have a second adapter for queries: encoder_texts() then uses it
+ * for their vectors. Return 0, or -1: none is loaded. At most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
 /* What a reader tells. READS_ANSWERS: it is an adapter, made for this encoder. READS_SCORES: it is a reranker; it does not
  * tell from and to, which are 0, and its scores are no odds: they only order passages. */

@@ -1,10 +1,10 @@
 /* app/reader/aside.c - questions about a text that is still being read, which leave no trace in the KV cache
  * (reader.h).
  *
- * In a bounded cache a question and its answer evict entries of the text for good. So a snapshot of the timeline
- * (KV entries, policy state, tokens) is taken before the question; it is in memory, or in a file with --kv-memory.
- * conversation_return() loads it, and reading continues bit for bit as if nothing had been asked. In the stored
- * session, question and answer are a branch. */
+ * In a bounded cache a question and its answer evict entries of the text for good. So a snapshot of the timeline (KV
+ * entries, policy state, tokens) is taken before the question. It is in memory; if --kv-memory puts the cache on
+ * disk, most of it is in a file. conversation_return() loads it, and reading continues bit for bit as if nothing had
+ * been asked. In the stored session, question and answer are a branch. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,7 +60,8 @@ static int save_to_file(struct aside *a, struct timeline *tl, struct err *e)
 	return entries_by_file(a, tl, 0, e);
 }
 
-/* Save the timeline in *a: tokens, policy state, and the KV entries that no longer change. Returns 0 or -1. */
+/* Save the timeline. KV entries whose slots never change are copied to a->entries or a file. Everything else (tokens,
+ * other KV entries, policy state) is copied to a->head. Returns 0 or -1. */
 static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 {
 	struct timeline_stats st;
@@ -68,7 +69,8 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Upper bound of the snapshot's memory: the size of the cache, plus 8 bytes per token for the token ids. */
+	/* Upper bound of the snapshot's memory: the cache, plus 8 bytes per token for the token ids. If the cache is
+	 * on disk, only entries that the policy moves are copied in memory. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

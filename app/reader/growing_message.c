@@ -1,20 +1,20 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * Each new piece of text is tokenized and prefilled when it arrives. A question later renders the whole text
- * again, and where its tokens first differ from those of the pieces, the rest is recomputed. To avoid that, a
- * piece ends only where every tokenizer ends a word: between a letter and a single blank or line break before
- * another letter; in scripts without blanks, before a comma or full stop.
+ * Each new piece of text is tokenized and prefilled when it arrives. A question later tokenizes the whole text again.
+ * From the first token on that differs from those of the pieces, the text must be prefilled again. To avoid that, a
+ * piece ends where every tokenizer ends a word: between a letter and a single blank or line break before another
+ * letter. Only a long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
- * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes
- * from `at` on are not tokenized yet. */
+ * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes from
+ * `at` on are not tokenized yet. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "app/reader/reader_private.h"
 #include "engine/base/utf8.h"
 
-/* Where to cut a text that has no space between two words. After CARRY_MARKS bytes it may be cut before a comma or
- * full stop; after CARRY_MOST bytes, at any character. */
+/* Where to cut a text that has no blank between two letters. After CARRY_MARKS bytes it may be cut before a
+ * full-width punctuation mark; after CARRY_MOST bytes, at any character. */
 enum { CARRY_MARKS = 1024, CARRY_MOST = 16384 };
 
 static int is_mark(int32_t cp)
@@ -249,8 +249,8 @@ static void growing_close(struct growing *s, struct conversation *conv)
 	conv->grows = s->known = 0;
 }
 
-/* Render the conversation up to the last tokenized byte of the text. Returns 0 if the prompt before the text has
- * changed (system prompt or documents), else 1. */
+/* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has
+ * the same tokens before the message; else 0, as after a change of the system prompt, or if rendering fails. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };

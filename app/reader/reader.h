@@ -30,7 +30,8 @@ const struct growing *growing_of(const struct conversation *);
  * conversation_ask() ends the message with its question. */
 int conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *);
-/* Return 0 if the cache policy evicts. Otherwise -1 with ERR_USAGE, because the text would fill the context. */
+/* Return 0 if a text without an end can be read: by a model in this process, whose cache policy evicts. Otherwise -1
+ * with ERR_USAGE, because the text would fill the context. */
 int conversation_may_grow(const struct conversation *, struct err *);
 /* Tokens of text prefilled since growing_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
@@ -38,14 +39,14 @@ void growing_count_anew(struct conversation *);
 /* Choose whether a question about a growing message leaves a trace. on = 1: conversation_return() removes question
  * and answer, and then the text continues. on = 0: the next question ends the growing message for good. */
 void conversation_beside(struct conversation *, int on);
-/* 1 if conversation_return() can remove the last question. */
+/* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
 /* Remove the questions asked about the growing message (a text read from a stream), and continue it. 1 = done, 0 =
  * there is no such question. If the snapshot loads, later text is computed bit for bit as if no question had been
  * asked. */
 int conversation_return(struct conversation *);
-/* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there
- * is none. */
+/* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there is
+ * none and the text is short enough to wait for one. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as it would be tokenized behind a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);

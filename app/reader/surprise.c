@@ -1,8 +1,8 @@
 /* app/reader/surprise.c - measures how surprising the sentences of a growing message are to the model (reader.h).
  *
  * Surprise is the mean of -log p over a sentence's tokens. It needs the logits after every token, while a plain
- * prefill computes only the last ones: reading is at least 1.5 times as slow, so surprise is computed only with
- * --surprise on. KV entries and logits have the same bits with and without it. */
+ * prefill computes only the last ones: reading then takes at least 1.5 times as long, so surprise is computed only
+ * with --surprise on. KV entries and logits have the same bits with and without it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum {
 	SENTENCES_MOST = 4096, /* sentences kept; at the limit the older half is dropped */
 	SENTENCE_MOST = 200,   /* tokens after which a sentence is ended */
-	LEVELS_FROM = 8,       /* sentences without a level: too few to compare with */
+	LEVELS_FROM = 8,       /* the first sentences have level 0: too few to compare with */
 };
 
 /* 1 if a sentence or a paragraph ends at byte `end` of p[0 .. n). */
@@ -22,7 +22,8 @@ static int text_ends_at(const char *p, size_t end, size_t n)
 	return (end >= 2 && p[end - 1] == '\n' && p[end - 2] == '\n') || sentence_ends(p, n, end);
 }
 
-/* Return the level of a sentence: how many standard deviations nll is above the mean of all sentences. */
+/* Return the level of a sentence, 0 to 3: it depends on how many standard deviations nll is above the mean of all
+ * sentences. */
 static uint8_t level_of(const struct surprise *s, double nll)
 {
 	double sd = s->count > 1 ? sqrt(s->squares / (double)(s->count - 1)) : 0, z = sd > 0 ? (nll - s->mean) / sd : 0;

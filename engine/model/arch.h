@@ -171,8 +171,9 @@ int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
 /* Return the name of a feature that some layer needs and the backend lacks; NULL if there is none. lacks:
  * backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
-/* Append a line for each layer that is not plain, and for each factor of the model that is not 1. Snapshots with
- * other lines do not fit the model. */
+/* Append lines of text that say how the model differs from one with plain layers: scales of embeddings and logits (if
+ * one of them is not 1); n_input, temperature and logit_softcap (each if it is not 0); and each layer that is not
+ * plain. Snapshots with other lines do not fit the model. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);

@@ -26,8 +26,10 @@ struct rope_freqs {
 	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
 	double *freq;        /* [dims / 2] radians per position, after scaling */
 	double mscale;       /* factor on cos and sin: YaRN, LongRoPE; else 1 */
-	double *freq_long;   /* LongRoPE: [dims / 2], for sequences longer than short_most; otherwise NULL */
-	int32_t short_most;  /* positions */
+	/* LongRoPE: [dims / 2], used instead of freq if the cache is opened for more than short_most positions;
+	 * otherwise NULL */
+	double *freq_long;
+	int32_t short_most; /* positions */
 };
 
 struct hparams {

@@ -52,6 +52,7 @@ void rope_release(struct rope *r)
 	memset(r, 0, sizeof *r);
 }
 
+/* 1 if LongRoPE's long frequencies are used. This depends on the positions that can occur, not on those of a step. */
 static int is_long(const struct rope *r, const struct rope_freqs *f)
 {
 	return f->freq_long && r->positions > f->short_most;

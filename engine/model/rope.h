@@ -15,12 +15,13 @@ struct rope {
 	struct tensor table[ROPE_TABLES_MAX]; /* by hp->rope[i]: f32 [rows][dims], cos and sin of each pair */
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
 	struct tensor query[ROPE_TABLES_MAX]; /* only if queries are scaled (hp->temperature) */
-	int32_t positions;                    /* longest sequence; LongRoPE chooses frequencies by it */
+	int32_t positions;                    /* most positions, set at opening; LongRoPE chooses frequencies by it */
 };
 
 /* Return the bytes that rope_init() allocates in the backend. */
 uint64_t rope_bytes(const struct hparams *, int32_t rows);
-/* Allocate tables of `rows` rows, one for each token of a step. positions: length of the longest sequence. */
+/* Allocate tables of `rows` rows, one for each token of a step. positions: how many positions can occur, such as the
+ * slots of the cache. */
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
 /* Fill rows i < n with the angles of positions pos + i. The query of row i is scaled by its token's number in the

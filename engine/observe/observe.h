@@ -47,8 +47,9 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure, in the next few layers, the share of attention on selected entries. slots > 0 (number of slots that a
- * token reads): also measure the shares on the pinned prefix and on each ring, and the attention mass of tokens. */
+/* Measure, in a few layers that change from call to call, the share of attention on selected entries. slots > 0
+ * (number of slots that a token reads): also measure the shares on the pinned prefix and on each ring, and the
+ * attention mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Return from how many slots the last decoded token selected; 0: none has selected since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
@@ -62,8 +63,8 @@ double observe_panel_share_on(struct observe_panel *, const struct scan_args *, 
 /* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1:
  * none was measured. If several tokens use one selection, this is measured just before it is replaced. */
 double observe_panel_share(const struct observe_panel *);
-/* Return how many entries per KV head are a random sample of all entries not selected. *spread: standard error of
- * the share of attention that the sample estimates; -1: unknown. */
+/* A selector may add a random sample of the entries that it did not select, to estimate their share of attention.
+ * Return the size of the sample per KV head; 0: none. *spread: standard error of the estimate; -1: unknown. */
 int32_t observe_panel_sample(const struct observe_panel *, double *spread);
 /* Return in how many layers the last token made a new selection; -1: the selector uses no selection twice.
  * *cosine: similarity of its query to the query of the last selection, mean over layers; -2: never compared. */
@@ -83,8 +84,9 @@ void observe_evidence_close(struct observe_evidence *);
 /* Write the evidence of token first + i to out[i], summed since opening. */
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
-/* Record the attention of the next decoded token in one layer and KV head (-1: mean of all heads). p[i]: its share
- * on token i < n; p must stay valid until observe_token_close(). */
+/* Until observe_token_close(), record the attention of each step's last token in one layer and KV head (-1: mean of
+ * all heads). p[i], owned by the caller: its share on token i < n; -1: it does not read token i. Each step overwrites
+ * p. */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);

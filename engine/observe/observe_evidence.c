@@ -1,7 +1,7 @@
 /* engine/observe/observe_evidence.c - which tokens an answer rests on (evidence); the attention of one token in one
  * layer.
  *
- * The evidence of a token is the sum of squares of its attention shares, over some layers, all their heads and all
+ * The evidence of a token is the sum of squares of its attention shares, over some layers, all their KV heads and all
  * answer tokens. This was chosen by measurement: the default model, 34 questions that it answered right, texts of
  * about ten passages each. The passage with the answer had the most evidence for this part of the questions:
  * - 35 % with the mean over all heads and layers;
@@ -71,7 +71,7 @@ static void evidence_attended(struct observer *o, const struct attention *a)
 		return;
 	if ((at - e->from - end) % e->turns)
 		return;
-	/* first observed layer of the step: clear sums of a step that was not committed */
+	/* first observed layer of the step: clear the sums of the step before, which was committed or not */
 	if (at - e->from < e->turns) {
 		sums_grow(s, (size_t)end);
 		memset(s->p, 0, s->n * sizeof *s->p);

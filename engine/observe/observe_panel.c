@@ -2,8 +2,8 @@
  * the last decoded token selected, what share of attention they get, and the shares of attention on the pinned prefix
  * and the rings of a bounded cache.
  *
- * A measurement costs another attention or a scan of all keys. So each refresh of the view has only the next few
- * layers measured, and the view shows the average of every layer's latest measurement. */
+ * A measurement costs another attention or a scan of all keys. So each refresh of the view measures only a few layers
+ * in turn, and the view shows the average of every layer's latest measurement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,13 +43,13 @@ struct observe_panel {
 	struct layer_regions *region; /* [n_layer] */
 	struct layer_mass *mass;      /* [n_layer] */
 	int mass_shift;
-	int32_t next_scan, next_attend; /* first layer that the next view measures */
+	int32_t next_scan, next_attend; /* first layer that the next refresh of the view measures */
 	/* number of slots from which the token of sel[] selected; 0: no decoded token has selected */
 	int32_t at;
 	int32_t n_slots; /* the same number in the running step */
 	int32_t fresh;
 	double cosine;
-	float *score;  /* [cap] scores of one head, on the host */
+	float *score;  /* [cap] by slot: logarithm of its probability in one head; on the host */
 	int32_t *slot; /* [cap] list of slots of one head, on the host */
 };
 
@@ -275,7 +275,8 @@ static void mass_rewind(struct observe_panel *p, struct layer_mass *m, int32_t n
 
 /* ---- the observer ---- */
 
-/* 1 if tokens of this step may be rolled back. Such steps are not measured; the view keeps its last figures. */
+/* 1 if the step checks several drafted tokens, some of which may be rejected. Such steps are not measured; the view
+ * keeps its last figures. */
 static int is_verify_step(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;

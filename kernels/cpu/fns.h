@@ -32,8 +32,8 @@ struct act {
 	int all_wide; /* 1 = 16-bit activations in every block, for Q8_0 weights */
 };
 
-/* A block is wide if the sum of its q^2 is below 32 * 127^2 / 4.75^2: then its largest value is more than 4.75
- * times the root mean square. */
+/* Codes q of a block are scaled so that its largest |x| gets 127. A block is wide if its largest |x| is more than
+ * 4.75 times the root mean square of the block, so if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */

@@ -303,8 +303,9 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 	return _mm256_set_m128i(_mm512_cvtepi32_epi8((__m512i)v[1]), _mm512_cvtepi32_epi8((__m512i)v[0]));
 }
 
-/* Sums of products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes, four per lane. dots_sum()
- * returns the sums. Call it after at most DOTS_MOST units (64 bytes) of the key sketch. */
+/* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
+ * each lane; dots_sum() returns the sums. DOTS_MOST: units of a key sketch (64 bytes, key_sketch.h) that may be added
+ * before dots_sum() is called. 32-bit sums do not overflow, so it is a whole group here. */
 struct dots {
 	vec_int sum;
 };
@@ -571,8 +572,8 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* Sums in 16 bits: the products of 32 values with four-bit codes just fit (15 * 127 * 16 < 2^15). An eight-bit
- * code is split into two four-bit codes. */
+/* The same with sums of 16 bits. They hold the products of 32 values with four-bit codes (15 * 127 * 16 < 2^15), so
+ * DOTS_MOST is lower here. An eight-bit code is split into two four-bit codes. */
 struct dots {
 	__m256i low, high;
 };

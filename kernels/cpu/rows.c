@@ -1,4 +1,5 @@
-/* kernels/cpu/rows.c - operations that compute each row (token) by itself. */
+/* kernels/cpu/rows.c - operations on rows (tokens): norms, activations, sums, copies, RoPE. An output row depends on
+ * its own input row alone, except in cpu_add_rows(), which sums rows. */
 #include <math.h>
 #include <string.h>
 

@@ -83,8 +83,8 @@ struct snap_info {
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
 	uint64_t bytes; /* head, tail and chunks */
-	/* own: bytes that only this snapshot needs: its state, and the KV entries after the last whole chunk of
-	 * 256 tokens. shared: bytes of its chunks that other sessions need, too. */
+	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of its
+	 * chunks that other sessions need, too. */
 	uint64_t own, shared;
 	int head; /* 1 = head and tail are complete and undamaged */
 	/* chunks: how many chunks of KV entries the snapshot needs; bad: how many of them are missing or damaged */
@@ -96,10 +96,11 @@ typedef int snap_fn(const struct snap_info *, void *ud);
 int snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 /* Delete all snapshots of a session, and overwrite their bytes on disk. */
 int snap_drop(struct snaps *, int64_t session, struct err *);
-/* Delete saved KV entries that no snapshot needs. If kv.db still exceeds its budget, also delete snapshots, the
- * least valuable first (snap_budget.c). *freed: bytes returned to the file system. */
+/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs and that were saved more
+ * than a day ago. If kv.db still exceeds its budget, also delete snapshots, the least valuable first (snap_budget.c).
+ * *freed: bytes returned to the file system. */
 int snaps_gc(struct snaps *, uint64_t *freed, struct err *);
-/* verify every row; report and result as store_check() */
+/* Verify all snapshots and saved KV entries. Report and result are as in store_check(). */
 int snaps_check(struct snaps *, struct str *report, struct err *);
 
 #endif

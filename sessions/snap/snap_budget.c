@@ -1,9 +1,9 @@
 /* sessions/snap/snap_budget.c - keeps kv.db within its budget, deletes and overwrites snapshots, checks the file.
  *
- * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room
- * is short, chunks that no head needs are deleted first, the least recently used before others. Then heads are
- * deleted, those of the lowest value first. The value is the number of tokens that need no prefill thanks to the
- * head, divided by the time since its last use.
+ * A snapshot is a head (record of a timeline at one message) and the chunks of KV entries that it needs. If room is
+ * short, chunks that no head needs are deleted first, the oldest before others. Then heads are deleted, those of the
+ * lowest value first. The value is the number of tokens that would need a prefill without the head, divided by the
+ * time since its last use.
  *
  * Deleting a session must also erase its bytes. SQLite's secure_delete would first copy every page to the journal.
  * Instead, pages are freed, and then filled with zeros as rows of table `zero`: pages that were free when a
@@ -57,7 +57,7 @@ static int read_numbers(struct snaps *s, sqlite3_stmt *st, int64_t out[AT_ONCE],
 
 /* ---- the budget ---- */
 
-/* 1 if `more` bytes fit the budget, 0, -1. */
+/* 1 if the file can grow by `more` bytes within its budget, else 0; -1 on error. */
 static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 {
 	uint64_t used, empty;
@@ -245,15 +245,15 @@ static int delete_session(struct snaps *s, int64_t session, struct err *e)
 		for (int i = 0; i < n; i++)
 			if (head_delete(s, id[i], e))
 				return -1;
-	/* Any chunk of KV entries that no snapshot needs may belong to this session: delete them all, even
-	 * recently used ones. */
+	/* Any chunk of KV entries that no snapshot needs may belong to this session: delete them all, even new
+	 * ones. */
 	if (n < 0 || snaps_sweep(s, 1, e))
 		return -1;
 	return db_run(&s->db, e, "INSERT OR REPLACE INTO about VALUES('scrub', 1)", "");
 }
 
-/* Delete kv.db.aside, a damaged kv.db that was renamed: it may contain KV entries of any session. Returns the
- * bytes freed. */
+/* Delete kv.db.aside, an unusable kv.db that was renamed: it may contain KV entries of any session. Returns the bytes
+ * freed. */
 static uint64_t remove_aside(const struct snaps *s)
 {
 	struct str aside = { 0 };

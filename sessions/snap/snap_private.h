@@ -1,13 +1,14 @@
 /* sessions/snap/snap_private.h - kv.db: declarations shared by the files of sessions/snap.
  *
- *     snaps.c: opens kv.db, creates its schema, renames a useless file; snap_chunks.c: keys of chunks, checksums;
- *     snap_head.c: byte layout of a head; snap_save.c: saves a timeline; snap_load.c: loads a timeline;
- *     snap_budget.c: keeps the budget, deletes, erases, checks; snap_info.c: lists snapshots;
- *     fingerprint.c: identifies models and settings.
- *
  * A chunk is the KV entries of 256 tokens; sessions that begin with the same tokens share chunks. A head is the
  * record of a timeline at one message: tokens, state, and the tail (KV entries after the last whole chunk). Table
  * `part` stores the bytes of both, at most PART_BYTES a row.
+ *
+ *     snaps.c: opens kv.db, creates its schema; if the file is damaged or of another version, renames it and starts a
+ *     new one; snap_chunks.c: keys of chunks, checksums; snap_head.c: byte layout of a head; snap_save.c: saves a
+ *     timeline; snap_load.c: loads a timeline; snap_budget.c: keeps kv.db within its size limit, deletes snapshots,
+ *     overwrites their bytes, checks the file; snap_info.c: lists snapshots; fingerprint.c: identifies models and
+ *     settings.
  *
  * A save first inserts its head as unfinished (done = 0), which protects its chunks from deletion. The last
  * transaction of the save sets done = 1. So a finished head never needs a chunk that was not saved.
@@ -66,10 +67,10 @@ struct snaps {
 
 int64_t snaps_now(void); /* milliseconds since 1970 */
 int snaps_writable(const struct snaps *, struct err *);
-/* Call after a database error, outside a transaction. If the file is damaged, renames it, starts a new one, and
- * says so in *e. Returns -1. */
+/* Call after a database error, outside a transaction. If the disk is full, says so in *e. If the file is damaged,
+ * renames it, starts a new one, and says so in *e. Returns -1. */
 int snaps_failed(struct snaps *, struct err *);
-/* Put a damaged file aside and continue with a new one. */
+/* Rename a damaged file and start a new one, or use the one that another process has started meanwhile. */
 int snaps_renew(struct snaps *, struct err *);
 /* Call before each operation. Clears the last error code. Reopens kv.db if another process has renamed the file. */
 void snaps_start(struct snaps *);
@@ -157,8 +158,8 @@ int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
  * budget. Not deleted: the snapshot with number `keep`, and the newest other one of session keep_session (0:
  * none). *dropped = 1 if something was deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs; of these, with all =
- * 0, only entries that were not used for a day. Call inside a transaction. */
+/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs; of these, with all = 0,
+ * only entries that were saved more than a day ago. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. If a crash interrupts it, the next start completes it. */
 int snaps_scrub(struct snaps *, struct err *);

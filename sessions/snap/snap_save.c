@@ -253,8 +253,8 @@ static int write_head(struct saving *w, struct err *e)
 		return -1;
 	if (db_run(d, e, "UPDATE head SET done = 1 WHERE id = ?", "i", w->head_number))
 		return -1;
-	/* Delete the older snapshot of the same message, and all but the newest HEADS_KEPT snapshots of the
-	 * session. */
+	/* Delete the older snapshot of the same message and fingerprint, and all but the newest HEADS_KEPT snapshots
+	 * of the session. */
 	st = db_query(
 		d, e,
 		"SELECT id FROM head WHERE session = ?2 AND id NOT IN (SELECT id FROM head WHERE session = ?2 AND "

@@ -202,7 +202,7 @@ int snaps_read_serial(struct snaps *s, struct err *e)
 }
 
 /* Finish what a crash interrupted: delete unfinished snapshots, delete KV entries that no snapshot needs and that
- * were unused for a day, overwrite free pages. */
+ * were saved more than a day ago, overwrite free pages. */
 static int finish_interrupted(struct snaps *s, struct err *e)
 {
 	int64_t work;
@@ -223,9 +223,9 @@ static int finish_interrupted(struct snaps *s, struct err *e)
 
 /* ---- putting aside ---- */
 
-/* Rename a useless kv.db, and set *where to the new name. Its journal is moved away, too, because SQLite would
- * play it back into the new file. A file that is not weir's gets an unused name. A damaged kv.db replaces the one
- * renamed before. */
+/* Rename a useless kv.db, and set *where to the new name. Its journal is renamed or deleted, too, because SQLite
+ * would play it back into the new file. A file that is not weir's gets an unused name. Any other file becomes
+ * kv.db.aside and replaces an earlier one. */
 static int put_aside(struct snaps *s, enum verdict v, struct str *where, struct err *e)
 {
 	static const char *const suffix[] = { "-journal", "-wal", "-shm" };

@@ -41,10 +41,12 @@ struct sessions_pane {
 
 	struct edit filter, rename;
 	struct str asked; /* words of the last UI_FIND */
-	int finding;      /* 1 = the list has search results, or will have them when it is posted next */
+	/* 1 = a search for the words after "/" was requested: the list has its results, or they are still to be
+	 * posted */
+	int finding;
 
-	int64_t deleted_id;
-	struct str deleted; /* last deletion while it can be undone; else NOBODY */
+	int64_t deleted_id; /* session that was deleted last, while that can be undone; else NOBODY */
+	struct str deleted; /* its name */
 
 	int preview; /* 1: the preview is shown */
 	int64_t preview_id, preview_asked;
