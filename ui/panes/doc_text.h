@@ -43,7 +43,7 @@ struct doc_text {
 	uint32_t n_line;
 	struct ui_span *span;
 	size_t n_span; /* the lens; ends ascend */
-	double kept;   /* share of bytes that some head keeps; < 0 = unknown */
+	double kept;   /* share of bytes whose tokens are kept by some KV head; < 0 = unknown */
 	uint32_t top;  /* first byte on the screen */
 };
 void doc_text_free(struct doc_text *);
@@ -55,8 +55,9 @@ void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
-size_t doc_text_head(const struct doc_text *, uint32_t at);   /* heading above it, from 1; 0 = none */
-int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: no head keeps its token */
+/* number, from 1, of the heading at or above it; 0 = none */
+size_t doc_text_head(const struct doc_text *, uint32_t at);
+int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: its token is evicted in all KV heads */
 uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* clean offset of a raw offset */
 /* Offset of the beginning of a line. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);

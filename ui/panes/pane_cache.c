@@ -90,7 +90,7 @@ static void take_columns(struct cache_pane *p, const struct ui_cache *c)
 		p->from = p->span < cache_tokens(p) ? cache_tokens(p) - p->span : 0;
 }
 
-/* Record the attention mass of each cache region (sinks, prefix, rings) in the history. If the regions have
+/* Record the share of attention of each cache region (sinks, prefix, rings) in the history. If the regions have
  * changed, the history begins again. */
 static void history_add(struct cache_pane *p, const struct ui_cache *was)
 {

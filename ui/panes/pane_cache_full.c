@@ -1,12 +1,12 @@
 /* ui/panes/pane_cache_full.c - the cache pane on the whole screen.
  *
- * Its parts, from top to bottom: the policy; figures (how full each region is, what was kept, read and evicted)
- * and attention over time; the strip (all token positions, how much of each is kept, and where documents begin); a
- * heat map of attention, layers x token positions; one layer, larger, with a cursor, and the words under the
- * cursor; the legend.
+ * Its parts, from top to bottom: the policy; figures (how full each region is, what was kept, read and evicted) and
+ * attention over time; the strip (all token positions, how much of each is kept, and where documents begin); a heat
+ * map of attention, layers x token positions; one layer, larger, with a cursor, and the words under the cursor; the
+ * legend.
  *
  * The table `wanted` says which parts get rows first; the heat map gets the remaining rows. If the legend does not
- * fit, `?` shows it instead of the heat map. */
+ * fit, `?` shows it instead of other parts, the heat map first. */
 #include "ui/panes/pane_cache.h"
 #include "ui/text/text.h"
 
@@ -261,7 +261,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 		rows[LEGEND] = legend_rows;
 	}
 	left -= rows[LEGEND];
-	/* Give the remaining rows to the picked layer, the heat map, and the list of recent events. */
+	/* Give the remaining rows to the picked layer, the heat map, the list of recent events, and attention over
+	 * time, in this order. */
 	if (rows[HEAT] && heat_known) {
 		int most = (p->c.n_layer + halves_per_row(p) - 1) / halves_per_row(p), more = most - rows[HEAT];
 

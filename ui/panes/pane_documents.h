@@ -34,7 +34,7 @@ struct documents_pane {
 
 	enum asking asking;
 	struct edit edit;
-	struct str words; /* the pattern; lower case if fold */
+	struct str words; /* the pattern; fold = 1: ignore case, because it has no capital letter */
 	int fold, back;
 	uint32_t found, found_n; /* current match; n = 0: none */
 	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing was

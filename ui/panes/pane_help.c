@@ -10,7 +10,7 @@
 
 enum { LEFT_MOST = 26, TWO_COLUMNS = 44 };
 
-/* bytes of text; name: length of the name at its beginning */
+/* A line of the help: n bytes from `from` on, which begin with `name` bytes of a key or command. */
 struct help_line {
 	uint32_t from, n, name;
 	int heading;
@@ -28,8 +28,8 @@ struct help_pane {
 	int asking;  /* 1: the search line is open */
 	size_t from; /* top row when it was opened */
 	struct edit pattern;
-	struct str words;
-	int fold; /* the pattern; lower case if fold */
+	struct str words; /* the pattern */
+	int fold;         /* 1: ignore case, because the pattern has no capital letter */
 };
 
 static struct pane *help_pane_create(const struct ui_options *o)
@@ -193,7 +193,7 @@ void ui_help_text(const struct ui_command *commands, struct str *out)
 	help_pane_release(&p->pane);
 }
 
-/* ---- search: upper and lower case differ only if the pattern has a capital letter ---- */
+/* ---- search; it ignores case, unless the pattern has a capital letter ---- */
 
 static void pattern_set(struct help_pane *p)
 {

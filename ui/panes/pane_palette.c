@@ -1,10 +1,10 @@
-/* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered
- * while typing.
+/* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered while
+ * typing.
  *
  * The first row is the filter. A word of it matches an entry if the name contains the word, or its letters in this
- * order, or if a word of the description or a synonym begins with it. Only the entries that match the most letters
- * are shown, so words that match nothing are ignored ("how do i quit"). Whole words rank before scattered letters,
- * names before descriptions.
+ * order, or if a word of the description or a synonym begins with it. Only the entries whose matching words are
+ * longest are shown, so words that match nothing are ignored ("how do i quit"). Whole words rank before scattered
+ * letters, names before descriptions.
  *
  * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
  * command. */
@@ -22,7 +22,7 @@ struct item {
 	const char *kind;
 	struct str name, does; /* clean, one line */
 	const char *words;     /* synonyms for the filter; not shown */
-	int score, fits;       /* last filter: quality of the match; letters matched */
+	int score, fits;       /* for the current filter, see score_item() */
 };
 struct items {
 	struct item *item;
@@ -31,7 +31,7 @@ struct items {
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y; /* rows of the list drawn last, and its first row */
+	int ascii, rows, y; /* of the list drawn last: number of rows, screen row of the first one */
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;
@@ -163,7 +163,7 @@ static size_t word_begins(const char *text, size_t n_text, const char *word, siz
 	return n_text ? at : SIZE_MAX;
 }
 
-/* Score of a word of the filter for a row; 0 = no match. */
+/* Return how well a word of the filter matches an entry; 0 = not at all. */
 static int word_score(const struct item *x, const char *word, size_t n)
 {
 	size_t len, at = x->name.n ? words_find(x->name.p, x->name.n, 0, word, n, 1, &len) : SIZE_MAX;
@@ -182,7 +182,7 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	return MAX(score, does);
 }
 
-/* Score a row.  fits: letters matched; long words count more. */
+/* Score an entry. fits: sum of the squared lengths of the words that match. */
 static void score_item(struct item *x, const char *words, size_t n)
 {
 	x->score = 1;

@@ -15,7 +15,8 @@ struct session_row {
 	struct str name, title, model, snippet; /* clean; snippet: FOUND_ON and FOUND_OFF around matches */
 };
 
-enum mode { PICK, RENAME, DELETE, TAKEN }; /* TAKEN: another process has the chosen session open */
+/* what the keys do. TAKEN: answer whether to read the chosen session, which another process has open, or to wait */
+enum mode { PICK, RENAME, DELETE, TAKEN };
 
 struct sessions_pane {
 	struct pane pane;
@@ -34,9 +35,9 @@ struct sessions_pane {
 	/* 0, or while a fork is requested: the newest session id before it. The session with a higher id is the
 	 * fork */
 	int64_t forked;
-	int opened; /* 1 = the pane was just opened: when the list is posted, choose the current session */
-	int rows;   /* rows of the list drawn last */
-	int item;
+	int opened;  /* 1 = the pane was just opened: when the list is posted, choose the current session */
+	int rows;    /* sessions that the list drawn last has room for */
+	int item;    /* screen rows of a session: 2 with the snippet of a search, else 1 */
 	int x, y, w; /* where the list was drawn, for the mouse */
 
 	struct edit filter, rename;

@@ -52,7 +52,7 @@ struct pane_ops {
 	 * that never asks */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode */
-	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands */
+	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands, settings */
 	void (*release)(struct pane *);
 	/* PANE_USED or PANE_ACTION; NULL: reopens as it was closed */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
@@ -72,7 +72,7 @@ PANES(PANE_OPS)
 #undef PANE_OPS
 extern const struct pane_ops *const pane_ops[N_PANES]; /* [NO_PANE] is NULL; in panes.c */
 
-/* ---- the table of keys (bindings.c): ui_keys.c runs its actions, help and manual print it ---- */
+/* ---- the table of keys (bindings.c): ui_acts.c runs its actions, help and manual print it ---- */
 
 /* What a key does: bindings.c assigns these actions to keys, ui_acts.c runs them. */
 enum act {
