@@ -1,5 +1,5 @@
 /* engine/cache/attn_mass.h (private to engine/) - attention mass: the sum of the attention that each KV entry of a
- * bounded cache has received. When the cache is full, entries with little mass are evicted.
+ * bounded cache has received. When the rings are full, entries with little mass are evicted.
  *
  * The backend stores the sums of all entries in an array, f32 [heads][slots], called a plane. There are several
  * planes. A step of the model reads the current plane and writes its new sums to another plane; a step of drafted

@@ -166,7 +166,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		kv_select(&c->kv, reads.part, reads.n_part); /* count as the policy's time, not attention's */
+		/* here, so that its time counts as the policy's and not as attention's */
+		kv_select(&c->kv, reads.part, reads.n_part);
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
 		probe = s->probe(&c->sel, st, layer, reads.n_slots);
@@ -191,7 +192,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 }
 
 /* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. It is 1 if a token's
- * attention changes what later tokens read, or if KV entries are on disk, or in host memory beside a GPU. */
+ * attention changes what later tokens read; if KV entries are on disk, or in host memory beside a GPU; if the
+ * backend's output rows depend on the other rows of a call; or if attention is timed. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
 	const struct retention_ops *r = c->policy.def->retention;

@@ -57,8 +57,8 @@ struct reading {
 	/* number of slots from which the selector selects (the region, slots 0 .. n_slots), tokens of this step
 	 * included */
 	int32_t n_slots;
-	/* the first n_region elements of part[] are slots of the region, later ones are not; 0: a single part covers
-	 * all slots */
+	/* the first n_region elements of part[] are slots of the region, later ones are not; 0: no part is of the
+	 * region, or one part covers all slots */
 	int n_region;
 	int32_t skip; /* slots of the region that are read */
 };
@@ -110,8 +110,9 @@ struct cache {
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles for original positions. Before the first eviction all tokens use them, later only the pinned
-	 * prefix. */
+	/* RoPE angles of the step's tokens. Before the first eviction they are for the positions in the sequence.
+	 * Later they are for the positions in the cache, and only queries that attend to the pinned prefix use
+	 * them. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
@@ -165,8 +166,8 @@ struct retention_ops {
 	 * failure the caller calls release(). */
 	int (*init)(struct cache *, struct err *);
 	void (*release)(struct cache *); /* also called after a failed init() */
-	/* Set c->marked, steps_matter, region and selecting. Called after the selector was opened, or if there is no
-	 * selector. */
+	/* Set c->marked, steps_matter, region, selecting and tail. Called after the selector was opened, or if there
+	 * is no selector. */
 	void (*selector_opened)(struct cache *);
 	/* Prepare RoPE tables and slots for a step. A rollback does not undo this, so the function must not change
 	 * anything that is committed. */

@@ -94,7 +94,7 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* Counts the tokens that the running step may still write. */
+/* The answer must hold until the running step ends, so assume that the step writes as many slots as a step can. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;

@@ -47,7 +47,7 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	int32_t written; /* slots written since kv_clear(), counted from slot 0 */
+	int32_t written; /* with a file: slots of full layers written since kv_clear(), counted from slot 0 */
 	double *clock;   /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
 
@@ -182,7 +182,7 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 /* ---- keys and values in a file (kv_disk.c); these functions do nothing if there is no file ---- */
 
 /* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call it after every
- * access to these. */
+ * access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
 /* Upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
@@ -222,7 +222,7 @@ struct kv_ahead {
 	int32_t generates; /* tokens that this step decodes or tries; 0: it prefills */
 	struct kv_list {
 		int32_t *slot, n, room;
-	} * list; /* [n_full][n_kv_head] last selected slots, ascending */
+	} * list; /* [n_layer][heads] slots that each layer selected last, ascending */
 	int32_t n_list, heads;
 	/* Sums since the last prefill. tokens: decoded tokens; fetched: bytes read from disks; selected: slots that
 	 * these tokens selected; again: slots among these that the previous token had selected in the same layer and
@@ -249,15 +249,15 @@ void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, i
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * kv_token_bytes() per token. Entries that a sliding-window layer lacks are bytes 0xff in the buffer, a NaN in every
- * type. */
+ * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy; if that lacks them,
+ * too, they are bytes 0xff in the buffer, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n, or if there is no such
  * layer. */
 int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
-/* Write slots of full layers from a buffer in the layout of kv_full_read(). Mark the entries of these slots as
- * absent in sliding-window layers. */
+/* Write slots of full layers from a buffer in the layout of kv_full_read(). In sliding-window layers, the entries of
+ * these and of earlier slots are absent then. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
  * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the layers must

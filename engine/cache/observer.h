@@ -17,10 +17,10 @@ struct step;
 /* The attention of one layer; valid during the call. */
 struct attention {
 	struct cache *c;
-	const struct step *st; /* VERIFY: the step of one token, st->index */
+	const struct step *st; /* in a VERIFY step, which checks drafted tokens: the step of one of them, st->index */
 	int32_t layer;
-	/* the parts (ranges or lists of slots) that were read; one with a predicate (attn_part.when) only if that is
-	 * true */
+	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
+	 * if the predicate is true */
 	const struct reading *r;
 	const struct qkv *x; /* q is unrotated; k and v are in the store */
 };

@@ -74,7 +74,7 @@ int32_t recurrent_rewind(struct recurrent *, int32_t n);
 
 /* Save or load the states after n tokens (serialize.h). */
 void recurrent_archive(struct recurrent *, struct serializer *, int32_t n);
-/* Save or load the newest copies: as many as fit SAVED_BYTES, but at least two (serialize.h). */
+/* Save or load the newest copies: as many as fit 32 MiB, but at least two (serialize.h). */
 void recurrent_copies_archive(struct recurrent *, struct serializer *, int32_t total);
 
 #endif

@@ -371,8 +371,8 @@ static void keep_inner_point(struct cascade *f, const struct step *st, const flo
 		                t - st->pos - 1);
 }
 
-/* Keep the attention sums as rollback points at the end of a step: after a prefill, and after tokens were inserted
- * into the rings. */
+/* Keep the attention sums as rollback points at the end of a step: after a prefill; after every LAG tokens while the
+ * rings are not full; later after each insertion of tokens into the rings. */
 static void keep_points(struct cascade *f, const struct step *st, int joined)
 {
 	const struct rings *r = &f->rings;

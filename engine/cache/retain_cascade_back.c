@@ -3,9 +3,10 @@
  *
  * A rollback needs the attention mass as it was at an earlier length of the sequence. It is kept for three lengths,
  * called points: the beginning of the last prefill (POINT_TURN, until an entry moves), the end of the last prefill
- * (POINT_READ), and the last insertion of tokens into the rings (POINT_JOIN). A rollback returns to a point, and
- * tokens that were decoded after it are decoded again. A rollback to before all points returns to a length at which
- * no mass had been summed yet; later tokens are prefilled again. */
+ * (POINT_READ), and the last insertion of tokens into full rings, or before the rings are full the last multiple of
+ * LAG tokens (POINT_JOIN). A rollback returns to a point, and tokens that were decoded after it are decoded again. A
+ * rollback to before all points returns to a length at which no mass had been summed yet; later tokens are prefilled
+ * again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>
@@ -132,8 +133,9 @@ int32_t cascade_take(struct cache *c, int32_t n)
 
 	cascade_set_shape(c, &s);
 	if (r->factor)
-		/* The attention mass of the first token behind the sinks is multiplied by a factor, which needs the
-		 * surprise at the two tokens before. So these two tokens are not accepted. */
+		/* The factor of the first token behind the sinks needs the surprise at this token and at the token
+		 * before. The surprise at a token needs the logits after the previous token, which come only with
+		 * computed tokens. So the last two sinks are not accepted. */
 		most = s.sinks - 2;
 	else if (r->mass)
 		most = MAX(f->probe_from, s.sinks);

@@ -42,7 +42,7 @@ struct rings {
 	int32_t cnt[RINGS_MOST];      /* slots that ring i has filled, at most w */
 	int32_t *id;                  /* [n_slots][heads] token in each slot */
 	int64_t *number;              /* [n_slots] position by which the keys of a slot are rotated */
-	/* Attention mass. NULL if tokens never compete. */
+	/* Attention mass; mass is NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
 	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
@@ -116,9 +116,9 @@ void rings_insert(struct rings *, int32_t n);
 /* Roll back to the first n tokens. Returns how many tokens remain: n; or, if entries have moved, at most the sinks
  * (first tokens, which are never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute all other fields from id[]. Call it after rings_reset() and after loading id[] for t tokens. t must
- * exceed the number of sinks and ring slots. Returns -1 if id[] is impossible after t tokens; the caller then resets
- * the rings. */
+/* Recompute all fields that follow from id[], so all but attention mass and factors. Call it after rings_reset() and
+ * after loading id[] for t tokens. t must exceed the number of sinks and ring slots. Returns -1 if id[] is impossible
+ * after t tokens; the caller then resets the rings. */
 int rings_restore(struct rings *, int32_t t);
 
 #endif

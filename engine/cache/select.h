@@ -10,7 +10,8 @@
  * select_refresh.c selects every few tokens, select_snapkv.c once after a prefill. select_h2o.c selects by attention
  * mass, select_recent.c by position.
  *
- * A new selection takes effect when the step's commit calls end(); a step that is rolled back leaves no trace. */
+ * The running step may use a new selection at once. Later steps use it only after the commit, which calls end(); a
+ * step that is rolled back leaves no trace. */
 #ifndef WEIR_SELECT_H
 #define WEIR_SELECT_H
 
