@@ -313,7 +313,8 @@ static int32_t h2o_rewind(struct selector *s, int32_t n)
 	f->selected = 0;
 	mass_window_clear(&f->window);
 	memset(f->sum, 0, (size_t)s->kv->n_layer * (size_t)s->kv->hp->n_kv_head * (size_t)s->kv->cap * sizeof *f->sum);
-	/* The sums include the removed tokens and cannot be corrected, so let everything be prefilled again. */
+	/* h2o: the sums include the removed tokens and cannot be corrected, so everything must be prefilled again.
+	 * h2o+: the sums cover the last tokens only, so these suffice. */
 	return !par_of(s)->rolling || n < s->tail ? 0 : n - s->tail;
 }
 

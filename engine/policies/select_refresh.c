@@ -1,10 +1,10 @@
 /* engine/policies/select_refresh.c - the policies `refresh` and `recycled`: a set of k entries per KV head serves
  * many decoded tokens, until a new set is selected from the whole cache.
  *
- * One token selects the entries with the largest attention probabilities: maximum or mean over the query heads that
- * share the KV head, max-pooled over neighbours. Later tokens read the set and all tokens since. For each later token
- * the set's entry with the lowest score is dropped. A set is stored best entry first, so that dropping shortens the
- * list.
+ * One token selects the entries with the largest attention probabilities, max-pooled over neighbours. Of the query
+ * heads that share the KV head, the maximum, the mean or the first head counts (setting group). Later tokens read the
+ * set and all tokens since. For each later token the set's entry with the lowest score is dropped. A set is stored
+ * best entry first, so that dropping shortens the list.
  *
  * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens
  * (setting qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their

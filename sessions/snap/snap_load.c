@@ -349,9 +349,10 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 	return rc;
 }
 
-/* ---- loading by tokens, without a snapshot of the session ---- KV entries of other kernels (CPU or GPU code) are
- * not used, although they are equal up to rounding: otherwise the session's later entries would be stored as
- * theirs, and other sessions could not share them. */
+/* ---- loading by tokens, without a snapshot of the session ----
+ *
+ * KV entries of other kernels (CPU or GPU code) are not used, although they are equal up to rounding: otherwise the
+ * session's later entries would be stored as theirs, and other sessions could not share them. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {
