@@ -53,11 +53,12 @@ enum dtype {
 	DT_IQ4_NL,
 	DT_IQ4_XS,
 	DT_MXFP4,
-	DT_COUNT, /* weight types come before this value */
-	DT_I32 = DT_COUNT,
-	DT_U8, /* lists of slots; key sketches, as bytes */
+	DT_COUNT,          /* weight types come before this value */
+	DT_I32 = DT_COUNT, /* lists of slots */
+	DT_U8,             /* bytes: key sketches, bit sets of blocks */
 	DT_TQ1_0,
-	DT_TQ2_0, /* occurs in model files only: the engine converts it to Q2_K (dtype_ternary()) */
+	/* DT_TQ1_0 and DT_TQ2_0 occur in model files only: the engine converts them to Q2_K (dtype_ternary()) */
+	DT_TQ2_0,
 	DT_ALL
 };
 struct dtype_info {

@@ -1,5 +1,6 @@
-/* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). The steps are those of the SIMD
- * code, with sums in sixteen lanes. */
+/* kernels/cpu/c_select.c - the selection of slots in plain C (fns.h: level "c"). For key sketches the steps are those
+ * of the SIMD code, with sums in sixteen lanes. Scores of the keys themselves and weights of blocks are summed in
+ * double. */
 #include <math.h>
 #include <string.h>
 

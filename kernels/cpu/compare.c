@@ -1,5 +1,6 @@
 /* kernels/cpu/compare.c - operations that only comparison policies use: pages of slots (quest), the drift of a query
- * (refresh). They ignore the cancel flag: they are short, and page bounds must always match their keys. */
+ * (refresh). Operations on pages ignore the cancel flag: they are short, and page bounds must always match their
+ * keys. */
 #include <math.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "kernels/cpu/attn.h"
 #include "kernels/cpu/select.h"
 
-/* number of multiply-adds of the scans up to which one thread is faster than two */
+/* multiply-adds up to which one thread is faster than two */
 enum { SMALL_SELECTION = 128 << 10 };
 
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };

@@ -572,8 +572,9 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* The same with sums of 16 bits. They hold the products of 32 values with four-bit codes (15 * 127 * 16 < 2^15), so
- * DOTS_MOST is lower here. An eight-bit code is split into two four-bit codes. */
+/* Dot products of codes and signed bytes as with AVX-512, but in sums of 16 bits. They hold the products of 32 values
+ * with four-bit codes (15 * 127 * 16 < 2^15), so DOTS_MOST is lower. An eight-bit code is split into two four-bit
+ * codes. */
 struct dots {
 	__m256i low, high;
 };

@@ -458,8 +458,7 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: 1 to FEW queries for each type of KV cache, RUN queries for floats; head_dim 64 and any other
- * ---- */
+/* ---- instances: for 1 to FEW queries and each type of KV cache, for RUN queries and floats ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
