@@ -10,7 +10,7 @@
  *     cuda_attn.cu         attn: divides a call into launches and chooses one of the three kernels
  *     cuda_attn_decode.cu  attention kernel for few queries; cuda_attn_prefill.cu: for many; cuda_attn_f32.cu: in f32
  *     cuda_probe.cu        attention mass and spread (struct attn_probe)
- *     cuda_key_sketch.cu   key sketches; cuda_scan.cu: scores of keys; cuda_topk.cu: the k highest scores
+ *     cuda_key_sketch.cu   key sketches; cuda_scan.cu: scores of keys; cuda_topk*.cu: the k highest scores
  *     cuda_kv_move.cu      kv_move
  *     cuda_fetch.cu        KV entries in host memory, fetched while other kernels compute
  *     cuda_compare.cu      operations that only the cache policies quest and refresh use
@@ -19,8 +19,8 @@
  *     gpu.h                interface to a GPU (gpu_cuda*.cu) or, for tests, to an emulator (tests/cuda/emulator/)
  *     language.cuh         the dialect of C++ that kernels are written in
  *
- * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The
- * device starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
+ * An operation of kernels/backend.h checks its operands (kernels/common/operands.h) and queues launches. The device
+ * starts when the queue is submitted (gpu.h). One thread at a time uses a backend. */
 #ifndef WEIR_CUDA_CUH
 #define WEIR_CUDA_CUH
 
@@ -200,7 +200,8 @@ static __device__ inline int predicate_holds(const struct cuda_predicate &w)
 	return !w.flag || *w.flag == w.is;
 }
 
-/* Do what key_scan() and then topk() do, in fewer launches. attn() selects slots with it (cuda_topk.cu). */
+/* Do what key_scan() and then topk() do, where possible in fewer launches. attn() selects slots with it
+ * (cuda_topk.cu). */
 void cuda_select(struct backend *, const struct attn_selection *);
 
 /* The plugin's only exported function, called by kernels/plugin.c. abi: the program's BACKEND_ABI; another one is

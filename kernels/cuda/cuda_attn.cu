@@ -1,17 +1,17 @@
 /* kernels/cuda/cuda_attn.cu - attn: divides a call into launches and chooses the kernel.
  *
- *     cuda_attn_decode.cu   up to 32 queries of a KV head (decode): tensor cores; K and V go from the cache to registers
+ *     cuda_attn_decode.cu   up to 32 queries of a KV head (decode): tensor cores; K and V go straight to registers
  *     cuda_attn_prefill.cu  more queries (prefill): tensor cores; tiles of K and V in shared memory
  *     cuda_attn_f32.cu      f32 planes, and every other head_dim; computed in f32
  *
  * Launches: one for every 16 parts of a call (struct attn_part), after those that select slots (cuda_topk.cu). With a
- * probe, which measures the attention of some tokens (struct attn_probe), each sequence of measured tokens has a
- * launch, followed by those of cuda_probe.cu.
+ * probe, which measures the attention of some tokens (struct attn_probe), consecutive tokens share a launch only if
+ * all are measured or none is; those of cuda_probe.cu follow after measured tokens.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
- * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely changes
- * from token to token; a block without a span returns at once. If parts have predicates, each block reads the flags and
- * computes the spans itself, without the skipped parts.
+ * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely
+ * changes from token to token; a block without a span returns at once. If parts have predicates, each block reads the
+ * flags and computes the spans itself, without the skipped parts.
  *
  * Lists of slots are in device memory, so the host cannot check them. A slot number outside of the plane is replaced
  * by the last slot. */
@@ -152,7 +152,7 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1; the caller has checked that one grid has room for them. The first pass
+/* Compute attention of tokens t0 .. t1 - 1; they are so few that there is a counter for each tile. The first pass
  * counts the partial results, for which memory is then allocated. The second pass launches. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)

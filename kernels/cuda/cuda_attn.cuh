@@ -4,9 +4,10 @@
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
  * - Column: the number of a slot within the call. The slots of all parts (struct attn_part) are numbered in order.
- * - Span: the consecutive columns that one thread block reads.
- * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the weighted
- *   sum of V.
+ * - Span: the consecutive columns that one thread block reads. For spans only the columns that some token of the
+ *   launch reads are numbered: not those before a window, of later tokens or of skipped parts.
+ * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the
+ *   weighted sum of V.
  *
  * With more than one span, each block writes its partial result to `state`. The last block of a tile to finish merges
  * them in the order of the spans, so that the bits of the result do not depend on which block is last.
@@ -48,12 +49,12 @@ struct attn_launch {
 	int32_t queries, n;  /* queries of a KV head; tokens */
 	int32_t tiles;       /* tiles of queries times chunks of head_dim */
 	int32_t dims;        /* dimensions of a chunk */
-	int32_t col0, cols;  /* first column and number of columns of this launch */
+	int32_t col0, cols;  /* first column and number of columns of this launch, numbered as for spans */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
 	 * tile, over all launches of the call */
 	int32_t partial0, partials;
-	int32_t step; /* the columns of a span are a multiple of this */
+	int32_t step; /* attn_shape.least_rows */
 	/* last 1: part[n_part - 1] ends with the slots of the call's own tokens; the causal mask applies to them */
 	int32_t n_part, last;
 	/* 1: some parts may be skipped (attn_part.when). Blocks then read the flags, and divide the columns of the
@@ -90,7 +91,7 @@ struct attn_plan {
 };
 
 /* How a kernel divides its work. queries: queries of a tile, 0 = the kernel cannot compute this call; dims:
- * dimensions of V that a block sums; least_rows: minimum number of columns of a span. */
+ * dimensions of V that a block sums; least_rows: minimum number of columns of a span, which has a multiple of it. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };
@@ -120,13 +121,13 @@ static __device__ inline int64_t attn_place(const struct attn_launch &a, int32_t
 	return (int64_t)(query / a.group) * a.n_head + kv * a.group + query % a.group;
 }
 
-/* Return how many slots of the launch's part p a query sees. */
+/* Return the index after the last slot of the launch's part p that a query sees. */
 static __device__ inline int32_t attn_limit(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.last && p == a.n_part - 1 ? a.part[p].n_slots - (a.n - 1 - query / a.group) : a.part[p].n_slots;
 }
 
-/* Return the first slot of the launch's part p that is in the query's window. */
+/* Return the index of the first slot of the launch's part p that is in the query's window. */
 static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t p, int32_t query)
 {
 	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
@@ -149,8 +150,8 @@ static __device__ inline float attn_sink(const struct attn_launch &a, int64_t at
 	return a.sinks ? power2(a.sinks[at % a.n_head] * LOG2_E - most) : 0;
 }
 
-/* The columns c0 .. c1 - 1 that a block reads, and the number of partial results of its tile. Skipped parts have no
- * columns here. */
+/* The columns c0 .. c1 - 1 that a block reads, numbered as for spans, and the number of partial results of its
+ * tile. */
 struct attn_split {
 	int32_t c0, c1, partials;
 };

@@ -127,8 +127,8 @@ static __device__ __forceinline__ void decode_scores(float (&c)[2][4], k_words<D
 	}
 }
 
-/* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. All
- * queries see the rows before `all`, so only a step that ends beyond `all` needs the mask. */
+/* Compute acc += e V, where e are exponentials of the scores of 16 rows. Rows from i1 on are outside of the span. The
+ * causal mask hides no row before `all`, so only a step that ends beyond `all` needs the mask. */
 template <class P, int DIM>
 static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v_words<decode_of<P, DIM>::PART> (&v)[4],
                                                      const float (&e)[2][2], const struct attn_launch &a, int64_t now,

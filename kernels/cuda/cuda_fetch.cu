@@ -2,9 +2,9 @@
  *
  * Kernels read host memory over the bus, so the host need not know which entries a token selects. fetch_slots keeps
  * entries in a small cache on the device (struct fetch_args) and takes 2 launches. fetch_find, with a block per KV
- * head, looks up the wanted slots there and assigns a row to each missing entry. fetch_copy, with a warp per missing
- * entry, copies its key and value. For a prefetch both run in the second stream (gpu_enqueue_beside()) while other
- * kernels compute. */
+ * head, looks up the wanted slots there and assigns rows to the missing entries (a prefetch: to as many as there are
+ * unused rows). fetch_copy, with a warp per assigned row, copies the key and the value. For a prefetch both run in
+ * the second stream (gpu_enqueue_beside()) while other kernels compute. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
@@ -36,9 +36,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Look up the wanted slots on the device. For each one that has a row there, write the row to the list. Collect the
- * others in order, as pairs (slot, its index in the list), and return their number. A slot number outside of the
- * plane gets row 0. */
+/* Look up the wanted slots on the device. For each one that has a row there, write the row to the list (not for a
+ * prefetch). Collect the others in order, as pairs (slot, its index in the list), and return their number. A slot
+ * number outside of the plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {

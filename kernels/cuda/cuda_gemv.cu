@@ -459,7 +459,7 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* One lane computes one output. It loads the old value before the products, so that the load overlaps
+		/* One lane stores one output. It loads the old value before the products, so that the load overlaps
 		 * with them. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;

@@ -69,8 +69,8 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 			                                                     : (u + 0x7fffu + (u >> 16 & 1u)) >> 16);
 		}
 	} else {
-		/* Quantise 32 values per pass, as kernels/common/quant.c does. A block with NaN or infinity becomes
-		 * NaN. */
+		/* Quantise 32 values per pass, as kernels/common/quant.c does. A block with NaN, infinity or a value
+		 * beyond the range of f16 becomes NaN. */
 		for (int b = 0; b < dim / 32; b++) {
 			struct block_q8_0 *block = (struct block_q8_0 *)to + b;
 			float x = row[32 * b + lane], top = warp_max(fabsf(x)), d, q;
@@ -292,8 +292,8 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* A group of up to NORM_HEAD values is normed by a warp of head_rows, a larger one by norm_rows, with a block of up
- * to NORM_THREADS threads. */
+/* A group of up to NORM_HEAD values is normed by a warp of head_rows. A larger one, or one of several groups with
+ * different weights, is normed by norm_rows, with a block of up to NORM_THREADS threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* group: number of values that are normed together. apart: after this many groups the weights repeat. */

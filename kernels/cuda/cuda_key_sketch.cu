@@ -3,8 +3,8 @@
  * A sketch has the same bits as one of the CPU backend: sums are added in the same order, and no multiplication is
  * fused with an addition.
  *
- * 1 launch. Each thread block codes 256 keys of a KV head. It reads the keys once, or twice if it computes their mean.
- * At 2 bits, the code of a key of 128 values takes 34 bytes. */
+ * 1 launch. Each thread block codes 256 keys of a KV head. It reads the keys once, or twice if it computes their
+ * mean. At 2 bits, the codes and the scale of a key of 128 values take 34 bytes. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };

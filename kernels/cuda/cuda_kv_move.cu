@@ -1,11 +1,11 @@
-/* kernels/cuda/cuda_kv_move.cu - kv_move: copies KV entries to other slots of the same plane; keys are rotated to their
- * new positions.
+/* kernels/cuda/cuda_kv_move.cu - kv_move: copies KV entries to other slots of the same plane; keys are rotated to
+ * their new positions.
  *
- * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry is read and written once.
- * Consecutive calls, for up to MOVE_PLANES planes, share a launch.
+ * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry of the plane is read and
+ * written once. Consecutive calls of the first kind, for up to MOVE_PLANES planes of the same shape, share a launch.
  *
- * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane is
- * skipped. */
+ * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane
+ * is skipped. */
 #include "kernels/cuda/cuda_select.cuh"
 
 enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
@@ -14,7 +14,7 @@ struct move_plane {
 	uint8_t *plane;
 	const int32_t *move;
 };
-enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch; more do not fit in 1 KiB of arguments */
+enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch: the arguments must fit 1 KiB */
 
 struct move_args {
 	uint8_t *stage;     /* room for copies of the moved entries, [n_kv_head][n], if shared memory is too small */
@@ -56,7 +56,8 @@ struct row_move {
 	int32_t from, to, shift;
 };
 
-/* Return move i; from = -1 if there is nothing to move or a slot is outside of the plane. */
+/* Return move i; from = -1 if there is nothing to move, or if a slot is outside of the plane or the shift outside of
+ * its table. */
 static __device__ inline struct row_move move_of(const struct move_view &a, int32_t i)
 {
 	struct row_move m = { a.list[3 * i], a.list[3 * i + 1], a.list[3 * i + 2] };

@@ -1,15 +1,16 @@
 /* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Products of up to eight tokens are computed by cuda_gemv.cu,
- * products of more tokens by cuBLAS.
+ * products of more tokens by cuBLAS (by cuda_gemv.cu too if the weight is a single row of floats).
  *
- * For cuBLAS, x is converted to f16; a token with values outside of the range of f16 is scaled by a power of two.
- * Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a time; a matrix outside of the
- * range of f16 is scaled by a power of two. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and
- * applies bias, accumulation and act(gate) * up.
+ * For cuBLAS, x is converted to f16; a token whose largest value is too large or too small for f16 is scaled by a
+ * power of two (half_exponent()). Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a
+ * time, and scaled in the same way. cuBLAS sums in f32. The kernel product_finish then undoes the scaling and applies
+ * bias, accumulation and act(gate) * up.
  *
  * Precision: f16 has 11 bits, so x and converted weights each have an error of about 2e-8 (NMSE).
  *
- * Launches for up to eight tokens: 1 or 2 for all products of a call. For more tokens: 1 for x; for each product 2 per
- * converted range of rows (conversion, cuBLAS) and 1 to finish. */
+ * Launches for up to eight tokens: 1 or 2 for all products of a call. For more tokens: 1 for x; for each product 1
+ * (cuBLAS), or 2 per converted range of rows (conversion, cuBLAS); then 1 to finish a product, or gate and up
+ * together. */
 #include "kernels/cuda/cuda_gemv.cuh"
 
 enum { THREADS = 256, FINISH_VALUES = 1024 };
@@ -234,7 +235,7 @@ void cuda_matmul(struct backend *be, const struct matmul *m, int32_t n_m, const 
 		}
 		if (few.n_parts) {
 			run_few(c, &few, xp, n);
-			begun = 0; /* run_few() has overwritten c->acts */
+			begun = 0; /* run_few() may have overwritten c->acts */
 		}
 	}
 }

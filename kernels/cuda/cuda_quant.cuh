@@ -1,16 +1,16 @@
-/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that
- * reads it.
+/* kernels/cuda/cuda_quant.cuh (private to kernels/cuda/) - the device layout of weights, and device code that reads
+ * it.
  *
- * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes.
- * So a row of a quantised weight is stored as planes, each aligned to 16 bytes:
+ * Blocks in model files have odd sizes (18, 34, 110, 210 bytes), but memory is read fastest in 16 aligned bytes. So a
+ * row of a quantised weight is stored as planes, each aligned to 16 bytes:
  *
  *     main      the low 8, 4 or 2 bits of every weight: 32, 16 or 8 bytes per block of 32 weights
  *     extra     the bits above these (types of 3, 5 and 6 bits): 4 or 8 bytes per block of 32
  *     head      scales and minimums: 2 or 4 bytes per block of 32; or 8 or 16 bytes per 256 weights, as in the file
  *     head2     factors that all scales of 256 weights share, unless they are in `head`
  *
- * Nothing is rounded. A row has the same size as in the file, with two exceptions: for 3 bits, the scales are
- * unpacked to bytes; for MXFP4, the scales, powers of two, are stored as upper halves of floats.
+ * Nothing is rounded. Apart from the alignment, a row has the same size as in the file, with two exceptions: for 3
+ * bits, the scales are unpacked to bytes; for MXFP4, the scales, powers of two, are stored as upper halves of floats.
  *
  * The integer stored for a weight is its level: weight = scale * (level - offset), or scale * level + minimum, with
  * one scale and minimum per 32 or per 16 weights. __dp4a() multiplies words of four levels. A block of 32 has eight
@@ -29,7 +29,7 @@
 #include "kernels/cuda/cuda.cuh"
 
 /* Values of tensor.layout. LAYOUT_PLAIN: rows as in the file. LAYOUT_WEIGHT: a struct weight_head, then rows of
- * planes. */
+ * planes or padded rows of floats. */
 enum { LAYOUT_PLAIN, LAYOUT_WEIGHT };
 
 /* Header in front of the rows of a weight. */
@@ -308,7 +308,7 @@ static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int
 /* ---- range of f16 ---- */
 
 /* Return e such that values up to `largest` (the bits of a float), multiplied by 2^e, are in the range of f16. e is 0
- * if they already are, and if `largest` is 0, infinity or NaN. */
+ * if `largest` is already between 2^-6 and 2^15, or if it is 0, infinity or NaN. */
 static __host__ __device__ inline int half_exponent(uint32_t largest)
 {
 	int e = (int)(largest >> 23) - 127;

@@ -9,7 +9,8 @@
  * and memory bandwidth limits the scan: 34 bytes for a key of 128 values at 2 bits, read once for 8 query heads.
  * Products are summed as integers, so raw scores have the same bits as on the CPU.
  *
- * Planes (the keys themselves): eight lanes read a row, 16 bytes each; a warp reads 16 rows at a time. Sums are floats.
+ * Planes (the keys themselves): eight lanes read a row, 8 values each at a time; a warp reads 16 rows at a time. Sums
+ * are floats.
  *
  * The number of blocks is computed from the number of keys, rounded up to a power of two. */
 #include "kernels/cuda/cuda_select.cuh"
@@ -609,7 +610,8 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* Launch as many blocks as the device can run at the same time, each with the same number of keys. */
+	/* Launch no more blocks than the device can run at the same time. All have the same number of keys, the last
+	 * one perhaps fewer. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()

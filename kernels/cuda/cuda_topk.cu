@@ -1,22 +1,24 @@
 /* kernels/cuda/cuda_topk.cu - topk: exactly the k highest of n scores per KV head; scan and topk in one call
  * (cuda_select).
  *
- * The scores are counted in bins. The counts tell the bin of the k-th highest score; all slots in higher bins are
- * selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by score
- * before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result does not
- * depend on the order of threads. Launches:
+ * Forced slots (struct topk_launch) are selected without a comparison; below, k is the number of the others to
+ * select. The scores are counted in bins. The counts tell the bin of the k-th highest score; all slots in higher bins
+ * are selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by
+ * score before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result
+ * does not depend on the order of threads. Launches:
  *
  *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
- *     more slots           3: clear, count, take. In `take` every block lists its slots in that bin or higher, in order.
+ *     more slots           3: clear, count, take. In `take` every block lists its slots in that bin or higher.
  *                          The last block of a KV head finds the lowest selected slot and writes the selected slots
  *     BEST_FIRST           1 more for up to COUNTED slots: every selected slot counts the slots that rank before it.
- *                          For more slots, 2 or more: blocks sort TILE slots each, and each launch merges pairs of
- *                          sorted runs
- *     wide pools           1 more for each doubling of the pooling window
+ *                          For more slots, 2 or more: in the first, blocks sort TILE slots each; each of the others
+ *                          merges pairs of sorted runs
+ *     wide pools           1 more for each doubling of the pooling window, and 1
+ *     a sample             1 more (cuda_topk_sample.cu)
  *
- * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also clears
- * the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole selection.
- * The third is `take`. */
+ * cuda_select() is for policies that select slots for every token: 2 or 3 launches. The scan's first launch also
+ * clears the counts. The second computes the scan's output and counts; for up to SMALL slots it makes the whole
+ * selection. The third is `take`. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 /* ---- few slots: one block per KV head ---- */

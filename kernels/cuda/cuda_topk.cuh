@@ -19,7 +19,7 @@ enum {
 	NEAR_POOL = 16, /* largest half width of a pooling window that needs no launch of its own */
 	CLOSE = 2048,   /* maximum number of slots of a bin that are compared in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
-	TILE = 2048,
+	TILE = 2048,    /* selected slots that a block sorts, if there are more than COUNTED */
 	COUNTED = TILE, /* maximum number of slots that are ordered by counting, which takes quadratic time */
 	/* COUNTS: words of a KV head. They are BINS counts of slots, then the number of finished blocks, the bin of
 	 * the k-th highest score, and the number of slots in higher bins. */

@@ -125,7 +125,7 @@ struct topk_sort_args {
 	int32_t run; /* number of consecutive slots that are already in order */
 };
 
-/* Sort TILE slots of a block in shared memory (bitonic sort). */
+/* A block sorts TILE slots in shared memory (bitonic sort). */
 static __global__ void __launch_bounds__(TAKE_THREADS) topk_sort(struct topk_sort_args args)
 {
 	SHARED(struct ranked, tile, [TILE]);

@@ -1,13 +1,15 @@
 /* kernels/cuda/cuda_weights.cu - weights on the device: load_weight, embed, conversion to f16 for cuBLAS.
  *
- * A weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it into
- * planes (cuda_quant.cuh). Another kernel stores its largest magnitude in front of it. A conversion to f16 derives its
- * scale from this value on the device, so the host need not wait for it.
+ * A quantised weight is copied to the device as it is in the file, some rows at a time, and a kernel rearranges it
+ * into planes (cuda_quant.cuh). Rows of floats are only padded. Another kernel stores the largest magnitude of the
+ * weight in front of it (not for f16). A conversion to f16 derives its scale from this value on the device, so the
+ * host need not wait for it.
  *
  * An embedding table that is also the output weight is loaded by two calls with the same host address. The device
  * stores it once.
  *
- * Launches: embed 1; load_weight 1 for every 32 MiB, and 1 for the largest magnitude; conversion to f16 1. */
+ * Launches: embed 1 for every 4096 tokens; load_weight 1 for every 32 MiB, and 1 for the largest magnitude;
+ * conversion to f16 1. */
 #include <stdlib.h>
 
 #include "kernels/cuda/cuda_quant.cuh"

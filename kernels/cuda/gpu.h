@@ -3,10 +3,10 @@
  * tests, tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
  * Calls take effect in the order in which they are made. Launches and small copies wait in a queue, until some dozens
- * are queued or the host waits (gpu_read, gpu_sync). If the same sequence of kernels, grids and blocks was submitted
- * before, even with other arguments, it is submitted as a CUDA graph. That costs the host little, and every decode
- * step can be such a sequence. To keep the sequence the same, round the numbers that a grid depends on up to a power
- * of two.
+ * are queued, the host waits (gpu_read, gpu_sync) or another call must come after them (a large copy, gpu_gemm). If
+ * the same sequence of kernels, grids and blocks was submitted before, even with other arguments, it is submitted as
+ * a CUDA graph. That costs the host little, and every decode step can be such a sequence. To keep the sequence the
+ * same, round the numbers that a grid depends on up to a power of two.
  *
  * After the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
