@@ -335,7 +335,8 @@ struct scan_args {
  * A wanted entry that is in the cache keeps its row. Any other wanted entry gets a row that is empty or that neither
  * this call nor the call before wanted (prefetches do not count as calls). If there is none, it gets any row that
  * this call does not want. The search begins after the last row that was filled (clock algorithm). A prefetch
- * (`ahead`) takes only rows of the first kind, so some of its entries may get no row. */
+ * (`ahead`) takes only rows that are empty or that neither itself nor the last two calls wanted, so some of its
+ * entries may get no row. */
 struct fetch_args {
 	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
 	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */

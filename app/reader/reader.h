@@ -11,7 +11,8 @@ void reader_join(struct conversation *);
 /* ---- the growing message (growing_message.c) ---- */
 
 /* State of the growing message: the user message whose text still arrives. It is the last message while
- * conversation.grows is 1. text[0 .. at) is tokenized; `at` is between two words. */
+ * conversation.grows is 1. text[0 .. at) is tokenized; `at` is between two words, except in a long text without
+ * blanks. */
 struct growing {
 	int known;             /* 1 = the timeline has the tokens of text[0 .. at), except pending */
 	size_t rendered;       /* bytes of the message in conversation.rendered */

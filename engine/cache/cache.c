@@ -166,7 +166,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		/* here, so that its time counts as the policy's and not as attention's */
+		/* Select before attention: then the time counts as the policy's, and the selected entries can be
+		 * prefetched or copied. */
 		kv_select(&c->kv, reads.part, reads.n_part);
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)

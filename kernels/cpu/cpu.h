@@ -10,8 +10,8 @@
  * in host memory, also for device backends), gemm.c (products of float matrices).
  *
  * These files decide which thread computes what; leaf functions (fns.h) do the arithmetic. Work is split by outputs
- * (rows, columns, or spans of keys, which are merged in ascending order), never inside a sum. So a result does not
- * depend on the number of threads or on the number of tokens in a call.
+ * (rows, columns), or into spans of keys of a fixed length, whose results are merged in ascending order. So a result
+ * does not depend on the number of threads or on the number of tokens in a call.
  *
  * Operations that cost less than waking a thread (norms, rotations, cache writes of one token) run on the calling
  * thread; products and long attention run in the thread pool. */

@@ -458,7 +458,7 @@ INLINE void run_finish(int nr, int ahead, enum dtype type, int32_t dim, const st
 		run_values(nr, 1, ahead, type, u, j, dim - j);
 }
 
-/* ---- instances: for 1 to FEW queries and each type of KV cache, for RUN queries and floats ---- */
+/* ---- instances: 1 to FEW queries with rows in place, one for each type; RUN queries with converted blocks ---- */
 
 INLINE void run_few(int nr, enum dtype type, int32_t dim, const struct block *b, const float *const *qs,
                     struct attn_state *st)
