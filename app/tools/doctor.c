@@ -177,7 +177,9 @@ static void doctor_encoder(const struct options *o, struct str *s)
 	else if (found < 0)
 		clean_line(e.msg, strlen(e.msg), s);
 	else
-		str_adds(s, "none: documents are searched by their words alone; 'make model' fetches one");
+		str_adds(
+			s,
+			"none: documents are searched by their words alone; 'make model' fetches one, 'weir pull' lists others");
 	str_adds(s, "\n");
 	str_free(&path);
 }

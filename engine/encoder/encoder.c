@@ -162,29 +162,31 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 {
 	int32_t dim = e->n_embd / e->n_head;
+	struct tensor q[ATTN_EACH_MOST], out[ATTN_EACH_MOST], distance[ATTN_EACH_MOST], slots = e->slots;
+	struct attn_part part[ATTN_EACH_MOST];
+	struct attn_args a[ATTN_EACH_MOST];
 
-	for (int32_t i = 0; i < n; i++) {
-		struct tensor q = tensor_rows(&e->q, row0 + i), out = tensor_rows(&e->attn, row0 + i);
-		struct tensor slots = e->slots, distance = e->distance;
-
-		slots.data = (int32_t *)slots.data + row0;
-		distance.data = (float *)distance.data + e->longest - 1 - i;
-		e->be->ops->attn(e->be,
-		                 &(struct attn_args){ .out = &out,
-		                                      .k = &e->k_plane,
-		                                      .v = &e->v_plane,
-		                                      .part = &(struct attn_part){ .q = &q,
-		                                                                   .slots = &slots,
-		                                                                   .bias = &distance,
-		                                                                   .n_slots = n },
-		                                      .n_part = 1,
-		                                      .n_head = e->n_head,
-		                                      .n_kv_head = e->n_head,
-		                                      .head_dim = dim,
-		                                      .cap = e->batch,
-		                                      .bidirectional = 1,
-		                                      .scale = 1 / sqrtf((float)dim) },
-		                 1);
+	slots.data = (int32_t *)slots.data + row0;
+	for (int32_t first = 0, k; first < n; first += k) {
+		for (k = 0; k < ATTN_EACH_MOST && first + k < n; k++) {
+			q[k] = tensor_rows(&e->q, row0 + first + k);
+			out[k] = tensor_rows(&e->attn, row0 + first + k);
+			distance[k] = e->distance;
+			distance[k].data = (float *)distance[k].data + e->longest - 1 - first - k;
+			part[k] = (struct attn_part){ .q = &q[k], .slots = &slots, .bias = &distance[k], .n_slots = n };
+			a[k] = (struct attn_args){ .out = &out[k],
+				                   .k = &e->k_plane,
+				                   .v = &e->v_plane,
+				                   .part = &part[k],
+				                   .n_part = 1,
+				                   .n_head = e->n_head,
+				                   .n_kv_head = e->n_head,
+				                   .head_dim = dim,
+				                   .cap = e->batch,
+				                   .bidirectional = 1,
+				                   .scale = 1 / sqrtf((float)dim) };
+		}
+		e->be->ops->attn_each(e->be, a, k);
 	}
 }
 
