@@ -1,4 +1,4 @@
-/* sessions/libraries.c - versions of the libraries that sessions/ uses. */
+/* sessions/libraries.c - versions of the libraries that sessions/ uses. gumbo does not tell its own. */
 #include "sessions/sessions.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ void sessions_libraries(struct str *out)
 	unsigned xx = XXH_versionNumber();
 	struct err e = { 0 };
 
-	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u",
+	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, gumbo, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u",
 	         sqlite3_libversion(), archive_version_string(), v / 10000, v / 100 % 100, v % 100, zlibVersion(),
 	         xx / 10000, xx / 100 % 100, xx % 100, seccomp->major, seccomp->minor, seccomp->micro);
 	/* these functions return "OpenSSL 3.0.17 1 Jul 2025" and "libcurl/7.88.1 OpenSSL/3.0.17 ..." */

@@ -1,36 +1,35 @@
 /* sessions/import/html.c - converts HTML and XHTML to text with marks (offsets of pages, headings and paragraphs).
  *
- * libxml2's HTML parser reports elements one by one (SAX), so no tree is built and deep nesting needs no memory.
- * Hidden text is left out and counted; navigation, scripts, forms and pictures are left out. If a page marks its main
- * text (<main>, or a single <article>), only that part is kept. */
-#include "sessions/import/import_private.h"
+ * Hidden text is left out and counted, unless it is most of the page; navigation, scripts, forms and pictures are left
+ * out. If a page marks its main text (<main>, or a single <article>), only that part is kept. */
+#include "sessions/import/html.h"
 #include "engine/base/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <libxml/HTMLparser.h>
-#include <libxml/xmlerror.h>
+#define DEPTH_MAX   512
+#define RANGES_MAX  64
+#define COLUMNS     64
+/* Hidden text of at least so many characters that is more than the rest of the page is kept: a script shows it. */
+#define HIDDEN_KEPT 20
 
-#define DEPTH_MAX  512
-#define RANGES_MAX 64
-
-enum { BLOCK = 1, LINE = 2, SKIP = 4, PRE = 8, VOID = 16, NAV = 32, RAW = 64 };
+enum { BLOCK = 1, LINE = 2, SKIP = 4, PRE = 8, VOID = 16, NAV = 32, LABEL = 64 };
 
 /* clang-format off */
 static const struct element { const char *name; unsigned char is; } elements[] = {
 	{"address", BLOCK}, {"annotation", SKIP}, {"annotation-xml", SKIP}, {"area", VOID}, {"article", BLOCK}, {"aside", BLOCK},
-	{"audio", SKIP}, {"base", VOID}, {"blockquote", BLOCK}, {"br", VOID}, {"button", SKIP}, {"canvas", SKIP}, {"caption", LINE},
+	{"audio", SKIP}, {"base", VOID}, {"blockquote", BLOCK}, {"br", VOID}, {"button", SKIP}, {"canvas", SKIP}, {"caption", LINE | LABEL},
 	{"center", BLOCK}, {"col", VOID}, {"datalist", SKIP}, {"dd", LINE}, {"details", BLOCK}, {"div", LINE}, {"dl", BLOCK},
-	{"dt", LINE}, {"embed", VOID}, {"fieldset", BLOCK}, {"figcaption", BLOCK}, {"figure", BLOCK}, {"footer", BLOCK},
+	{"dt", LINE | LABEL}, {"embed", VOID}, {"fieldset", BLOCK}, {"figcaption", BLOCK | LABEL}, {"figure", BLOCK}, {"footer", BLOCK},
 	{"form", LINE}, {"frame", VOID}, {"frameset", SKIP}, {"header", BLOCK}, {"hgroup", BLOCK}, {"hr", VOID}, {"iframe", SKIP},
-	{"img", VOID}, {"input", VOID}, {"legend", LINE}, {"li", LINE}, {"link", VOID}, {"listing", BLOCK | PRE}, {"main", BLOCK},
+	{"img", VOID}, {"input", VOID}, {"legend", LINE | LABEL}, {"li", LINE}, {"link", VOID}, {"listing", BLOCK | PRE}, {"main", BLOCK},
 	{"map", SKIP}, {"menu", BLOCK}, {"meta", VOID}, {"nav", NAV}, {"noembed", SKIP}, {"noframes", SKIP}, {"noscript", SKIP},
 	{"object", SKIP}, {"ol", BLOCK}, {"optgroup", SKIP}, {"option", SKIP}, {"p", BLOCK}, {"param", VOID},
 	{"plaintext", BLOCK | PRE}, {"pre", BLOCK | PRE}, {"rp", SKIP}, {"rt", SKIP}, {"script", SKIP}, {"section", BLOCK},
-	{"select", SKIP}, {"source", VOID}, {"style", SKIP | RAW}, {"summary", BLOCK}, {"svg", SKIP}, {"template", SKIP},
-	{"textarea", SKIP}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
+	{"select", SKIP}, {"source", VOID}, {"style", SKIP}, {"summary", BLOCK | LABEL}, {"svg", SKIP}, {"template", SKIP},
+	{"textarea", SKIP}, {"th", LABEL}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
 };
 /* clang-format on */
 
@@ -39,20 +38,31 @@ struct frame {
 	unsigned is;
 	unsigned skips : 1; /* its contents are not text */
 	unsigned hides : 1; /* its text is counted as hidden */
+	unsigned nav : 1;
+	unsigned label : 1; /* a button in it is text */
 	unsigned main : 1;  /* it begins a range of the main text */
 	unsigned list : 1, ordered : 1, heading : 1, link_note : 1, link : 1, raised : 1, part : 1;
 	const char *signs[2]; /* formula: signs before its second and third part */
 	unsigned parts;       /* parts begun so far */
 	size_t part_begin, ranges;
 	long number; /* number of the next item of an ordered list */
+	struct html_look look;
+	long span; /* cell: columns that it covers */
+};
+
+/* An open table: how many rows the cells above reach down into, for each column. */
+struct grid {
+	size_t column;
+	long below[COLUMNS];
 };
 
 struct html {
 	struct writer *w;
 	int whole; /* 1: keep navigation */
+	int shown; /* 1: keep hidden text */
 	struct frame frame[DEPTH_MAX];
 	int depth, deeper; /* deeper: open elements beyond DEPTH_MAX */
-	int skip, hide, style;
+	int skip, hide;
 	size_t hidden;   /* characters */
 	size_t left_out; /* characters of navigation left out */
 	int nav;
@@ -62,8 +72,8 @@ struct html {
 	struct range main[RANGES_MAX], article[RANGES_MAX];
 	size_t n_main, n_article;
 	int in_main, in_article;
-	struct str css;
-	struct html_rules rules;
+	struct html_rules *rules;
+	struct grid grid[WRITER_TABLES];
 };
 
 static int compare_element(const void *key, const void *e)
@@ -78,47 +88,34 @@ static unsigned element_is(const char *name)
 	return e ? e->is : 0;
 }
 
-/* ---- attributes ---- */
-
-static const char *attribute(const xmlChar **a, const char *name)
-{
-	for (; a && *a; a += 2)
-		if (!strcmp((const char *)*a, name))
-			return a[1] ? (const char *)a[1] : "";
-	return NULL;
-}
-
-/* 1 if the attribute value s, a list of words, contains `word`. */
 static int has_word(const char *s, const char *word)
 {
-	size_t n = strlen(word);
-
-	while (s && *s) {
-		size_t k = strcspn(s, " \t\n\r\f");
-		if (k == n && !strncasecmp(s, word, n))
-			return 1;
-		s += k + strspn(s + k, " \t\n\r\f");
-		if (!k && !*s)
-			break;
-	}
-	return 0;
+	return html_has_word(s, word, strlen(word));
 }
 
-static int is_hidden(const struct html *h, const xmlChar **a)
+static struct html_look look_of(const struct html *h, const GumboNode *node)
 {
-	const char *style = attribute(a, "style");
+	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
+	GumboTag tag = node->v.element.tag;
 
-	return attribute(a, "hidden") || (style && css_hides(style, strlen(style))) ||
-	       html_rules_hide(&h->rules, attribute(a, "id"), attribute(a, "class"));
+	/* What hides a page as a whole waits for a script. */
+	if (!h->shown && tag != GUMBO_TAG_HTML && tag != GUMBO_TAG_BODY)
+		html_rules_look(h->rules, node, &look);
+	return look;
+}
+
+static int look_hides(const struct html_look *look)
+{
+	return look->gone || look->invisible || look->no_size;
 }
 
 /* ---- elements ---- */
 
-static void begin_item(struct html *h, const xmlChar **a)
+static void begin_item(struct html *h, const GumboNode *node)
 {
 	struct str *prefix = &h->w->prefix;
 	struct frame *list = NULL;
-	const char *value = attribute(a, "value");
+	const char *value = html_attr(node, "value");
 
 	for (int i = h->depth - 1; i >= 0 && !list; i--)
 		if (h->frame[i].list)
@@ -139,14 +136,14 @@ static void begin_item(struct html *h, const xmlChar **a)
 
 /* Begin a page of a printed book. Its label is the title of <span epub:type="pagebreak" title="12"/>, or without a
  * title the digits in its id. */
-static void begin_page(struct html *h, const xmlChar **a)
+static void begin_page(struct html *h, const GumboNode *node)
 {
-	const char *label = attribute(a, "title");
+	const char *label = html_attr(node, "title");
 
 	if (!label || !*label)
-		label = attribute(a, "aria-label");
+		label = html_attr(node, "aria-label");
 	if (!label || !*label) {
-		label = attribute(a, "id");
+		label = html_attr(node, "id");
 		if (label)
 			label += strcspn(label, "0123456789");
 	}
@@ -154,9 +151,9 @@ static void begin_page(struct html *h, const xmlChar **a)
 		writer_page(h->w, label, strlen(label));
 }
 
-static void begin_list(struct html *h, struct frame *f, int ordered, const xmlChar **a)
+static void begin_list(struct html *h, struct frame *f, int ordered, const GumboNode *node)
 {
-	const char *start = attribute(a, "start");
+	const char *start = html_attr(node, "start");
 
 	f->list = 1;
 	f->ordered = ordered != 0;
@@ -166,9 +163,9 @@ static void begin_list(struct html *h, struct frame *f, int ordered, const xmlCh
 		h->w->gap = GAP_LINE;
 }
 
-static void begin_main(struct html *h, struct frame *f, const char *name, const xmlChar **a)
+static void begin_main(struct html *h, struct frame *f, const char *name, const GumboNode *node)
 {
-	if (!strcmp(name, "main") || has_word(attribute(a, "role"), "main")) {
+	if (!strcmp(name, "main") || has_word(html_attr(node, "role"), "main")) {
 		writer_row_keep(h->w);
 		if (!h->in_main++ && h->n_main < RANGES_MAX)
 			h->main[h->n_main].from = h->w->doc->text.n;
@@ -180,16 +177,16 @@ static void begin_main(struct html *h, struct frame *f, const char *name, const 
 	}
 }
 
-static int is_nav(const struct html *h, unsigned is, const xmlChar **a)
+static int is_nav(const struct html *h, unsigned is, const GumboNode *node)
 {
 	static const char *const classes[] = { "navheader", "navfooter", "nav-panel" };
-	const char *role = attribute(a, "role");
+	const char *role = html_attr(node, "role");
 
 	if (h->whole)
 		return 0;
 	/* DocBook and Texinfo give these classes to links to neighbouring pages, which are left out. */
 	for (size_t i = 0; i < LEN(classes); i++)
-		if (has_word(attribute(a, "class"), classes[i]))
+		if (has_word(html_attr(node, "class"), classes[i]))
 			return 1;
 	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") ||
 	       has_word(role, "menubar");
@@ -240,15 +237,91 @@ static void begin_formula(struct html *h, struct frame *f, const char *name)
 		}
 }
 
-static int is_note_link(const xmlChar **a)
+static int is_note_link(const GumboNode *node)
 {
-	const char *class = attribute(a, "class");
+	const char *class = html_attr(node, "class");
 
-	return has_word(attribute(a, "epub:type"), "noteref") || has_word(attribute(a, "role"), "doc-noteref") ||
+	return has_word(html_attr(node, "epub:type"), "noteref") || has_word(html_attr(node, "role"), "doc-noteref") ||
 	       has_word(class, "footnote-ref") || has_word(class, "footnote-reference") || has_word(class, "noteref");
 }
 
-static void begin_block(struct html *h, struct frame *f, const char *name, const xmlChar **a)
+/* ---- tables ---- */
+
+static struct grid *grid_now(struct html *h)
+{
+	int i = h->w->tables - 1;
+
+	return i >= 0 && i < WRITER_TABLES ? &h->grid[i] : NULL;
+}
+
+/* Write empty cells where cells of rows above reach down. */
+static void skip_columns(struct html *h, struct grid *g)
+{
+	for (; g->column < COLUMNS && g->below[g->column]; g->column++) {
+		g->below[g->column]--;
+		writer_cell_begin(h->w);
+	}
+}
+
+static long span_of(const GumboNode *node, const char *name, long most)
+{
+	const char *s = html_attr(node, name);
+	long span = s ? strtol(s, NULL, 10) : 1;
+
+	/* rowspan=0: to the end of the group of rows */
+	return span < 0 || (!span && *name == 'c') || !s || !byte_is_digit(s[strspn(s, " ")]) ? 1
+	       : !span || span > most                                                         ? most
+	                                                                                      : span;
+}
+
+static void begin_cell(struct html *h, struct frame *f, const GumboNode *node)
+{
+	struct grid *g = grid_now(h);
+	long rows = span_of(node, "rowspan", 65534);
+
+	f->span = span_of(node, "colspan", COLUMNS);
+	if (g)
+		skip_columns(h, g);
+	writer_cell_begin(h->w);
+	for (long i = 0; g && i < f->span && g->column < COLUMNS; i++)
+		g->below[g->column++] = rows - 1;
+}
+
+static void end_cell(struct html *h, const struct frame *f)
+{
+	for (long i = 1; i < f->span; i++)
+		writer_cell_begin(h->w);
+	writer_gap(h->w, GAP_LINE);
+}
+
+static void begin_row(struct html *h)
+{
+	struct grid *g = grid_now(h);
+
+	writer_row_begin(h->w);
+	if (g)
+		g->column = 0;
+}
+
+static void end_row(struct html *h)
+{
+	struct grid *g = grid_now(h);
+
+	for (; g && g->column < COLUMNS; g->column++)
+		g->below[g->column] -= g->below[g->column] > 0;
+	writer_row_end(h->w);
+}
+
+/* No cell reaches into another group of rows or table. */
+static void begin_rows(struct html *h)
+{
+	struct grid *g = grid_now(h);
+
+	if (g)
+		*g = (struct grid){ 0 };
+}
+
+static void begin_block(struct html *h, struct frame *f, const char *name, const GumboNode *node)
 {
 	struct writer *w = h->w;
 
@@ -263,16 +336,19 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 		f->heading = 1;
 		writer_heading_begin(w, name[1] - '0');
 	} else if (!strcmp(name, "li")) {
-		begin_item(h, a);
+		begin_item(h, node);
 	} else if (!strcmp(name, "ul") || !strcmp(name, "ol") || !strcmp(name, "menu")) {
-		begin_list(h, f, name[0] == 'o', a);
+		begin_list(h, f, name[0] == 'o', node);
 	} else if (!strcmp(name, "table")) {
 		writer_table_begin(w);
+		begin_rows(h);
+	} else if (!strcmp(name, "tbody") || !strcmp(name, "thead") || !strcmp(name, "tfoot")) {
+		begin_rows(h);
 	} else if (!strcmp(name, "tr")) {
-		writer_row_begin(w);
+		begin_row(h);
 	} else if (!strcmp(name, "td") || !strcmp(name, "th")) {
-		writer_cell_begin(w);
-	} else if (!strcmp(name, "a") && is_note_link(a)) {
+		begin_cell(h, f, node);
+	} else if (!strcmp(name, "a") && !look_hides(&f->look) && is_note_link(node)) {
 		f->link_note = 1;
 		writer_text(w, "[", 1);
 	}
@@ -280,13 +356,14 @@ static void begin_block(struct html *h, struct frame *f, const char *name, const
 
 /* Write a formula that is shown as a picture: Wikipedia and LaTeX2HTML store its source, such as "$x^2$", as
  * alternative text. */
-static void begin_picture(struct html *h, const xmlChar **a)
+static void begin_picture(struct html *h, const GumboNode *node)
 {
 	static const char display[] = "{\\displaystyle ";
-	const char *alt = attribute(a, "alt"), *class = attribute(a, "class");
+	const char *alt = html_attr(node, "alt"), *class = html_attr(node, "class");
 	size_t n = alt ? strlen(alt) : 0, k = sizeof display - 1;
+	struct html_look look = look_of(h, node);
 
-	if (!n || is_hidden(h, a) ||
+	if (!n || look_hides(&look) ||
 	    !((*alt == '$' && n > 1 && alt[n - 1] == '$') || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) ||
 	      !strncmp(alt, "{\\", 2) || has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
 		return;
@@ -295,12 +372,12 @@ static void begin_picture(struct html *h, const xmlChar **a)
 	writer_text(h->w, alt, n);
 }
 
-static void void_element(struct html *h, const char *name, const xmlChar **a)
+static void void_element(struct html *h, const char *name, const GumboNode *node)
 {
 	if (h->skip)
 		return;
 	if (!strcmp(name, "img"))
-		begin_picture(h, a);
+		begin_picture(h, node);
 	else if (!strcmp(name, "br")) {
 		if (h->w->heading)
 			writer_gap(h->w, GAP_SPACE);
@@ -313,61 +390,123 @@ static void void_element(struct html *h, const char *name, const xmlChar **a)
 	}
 }
 
-static void on_start(void *ud, const xmlChar *element, const xmlChar **a)
+static int in_label(const struct html *h)
 {
-	struct html *h = ud;
-	const char *name = (const char *)element;
+	for (int i = h->depth - 1; i >= 0; i--)
+		if (h->frame[i].heading || h->frame[i].label)
+			return 1;
+	return 0;
+}
+
+/* 1 if the element repeats a formula that stands beside it in another form: KaTeX and MathJax draw each one for the
+ * eye (aria-hidden), and write it in MathML for the ear. MathJax leaves a script with its source behind it, too. */
+static int repeats_formula(const GumboNode *node, const char *name)
+{
+	const GumboNode *before;
+	const GumboVector *all;
+
+	if (html_has_class(node, "MathJax_Preview"))
+		return 1;
+	if (!strcmp(name, "script")) {
+		before = html_before(node);
+		return before && (html_has_class(before, "MathJax") || html_has_class(before, "MathJax_Display") ||
+		                  html_has_class(before, "MathJax_SVG") || html_has_class(before, "MathJax_CHTML") ||
+		                  html_has_class(before, "mjx-chtml") || html_has_class(before, "MathJax_SVG_Display"));
+	}
+	if (!has_word(html_attr(node, "aria-hidden"), "true") || !node->parent)
+		return 0;
+	all = html_children(node->parent);
+	for (unsigned i = 0; all && i < all->length && i < 8; i++) {
+		const GumboNode *other = all->data[i];
+		char of[24];
+
+		if (other == node || other->type != GUMBO_NODE_ELEMENT)
+			continue;
+		html_name(other, of, sizeof of);
+		if (html_has_class(other, "katex-mathml") || html_has_class(other, "MJX_Assistive_MathML") ||
+		    !strcmp(of, "mjx-assistive-mml"))
+			return 1;
+	}
+	return 0;
+}
+
+/* A script that holds the source of a formula for MathJax. */
+static int is_formula_script(const GumboNode *node, const char *name)
+{
+	const char *type = html_attr(node, "type");
+
+	return type && !strcmp(name, "script") && !strncasecmp(type, "math/tex", 8) && !repeats_formula(node, name);
+}
+
+static int is_left_out(const struct html *h, struct frame *f, const GumboNode *node, const char *name)
+{
+	if (!strcmp(name, "button"))
+		return !in_label(h);
+	if (is_formula_script(node, name)) {
+		f->is = strstr(html_attr(node, "type"), "display") ? LINE : 0;
+		return 0;
+	}
+	return (f->is & SKIP) != 0 || repeats_formula(node, name);
+}
+
+static void skip_from_here(struct html *h, struct frame *f)
+{
+	f->skips = 1;
+	h->skip++;
+}
+
+static void begin_element(struct html *h, const GumboNode *node, const char *name)
+{
 	unsigned is = element_is(name);
 	struct frame *f;
+	struct html_look look = { 0 };
 
 	if (is & VOID) {
-		void_element(h, name, a);
+		void_element(h, name, node);
 		return;
 	}
 	if (h->depth == DEPTH_MAX) {
 		h->deeper++;
 		return;
 	}
-	if (!strcmp(name, "body"))
-		html_rules_read(&h->rules, &h->css);
+	if (!h->skip)
+		look = look_of(h, node);
 	f = &h->frame[h->depth++];
-	*f = (struct frame){ .is = is };
+	*f = (struct frame){ .is = is, .look = look };
 	snprintf(f->name, sizeof f->name, "%.15s", name);
-	if (is & RAW)
-		h->style++;
-	if (!h->skip &&
-	    (has_word(attribute(a, "epub:type"), "pagebreak") || has_word(attribute(a, "role"), "doc-pagebreak"))) {
-		begin_page(h, a);
-		f->skips = 1;
-		h->skip++;
+	if (h->skip) {
+		if (is & SKIP)
+			skip_from_here(h, f);
 		return;
 	}
-	if (is_hidden(h, a) && strcmp(name, "body") && strcmp(name, "html")) {
+	if (has_word(html_attr(node, "epub:type"), "pagebreak") || has_word(html_attr(node, "role"), "doc-pagebreak")) {
+		begin_page(h, node);
+		skip_from_here(h, f);
+		return;
+	}
+	if (look.gone) {
 		/* Wikipedia hides a formula's MathML because it shows the formula as a picture. This does not
 		 * count as hidden text. */
-		f->hides = !has_word(attribute(a, "class"), "mwe-math-mathml-a11y");
-		f->skips = 1;
+		f->hides = !html_has_class(node, "mwe-math-mathml-a11y");
 		h->hide += f->hides;
-		h->skip++;
+		skip_from_here(h, f);
 		return;
 	}
-	if (is_nav(h, is, a)) {
+	if (is_nav(h, is, node)) {
 		h->nav++;
-		f->skips = 1;
-		h->skip++;
-		f->is |= NAV;
+		f->nav = 1;
+		skip_from_here(h, f);
 		return;
 	}
-	f->is &= ~(unsigned)NAV;
-	if (is & SKIP) {
-		f->skips = 1;
-		h->skip++;
+	if (is_left_out(h, f, node, name)) {
+		skip_from_here(h, f);
 		return;
 	}
-	if (h->skip)
+	f->label = (is & LABEL) != 0 || has_word(html_attr(node, "role"), "heading");
+	begin_main(h, f, name, node);
+	begin_block(h, f, name, node);
+	if (look_hides(&look))
 		return;
-	begin_main(h, f, name, a);
-	begin_block(h, f, name, a);
 	begin_raised(h, f, name);
 	begin_formula(h, f, name);
 }
@@ -391,17 +530,10 @@ static void end_frame(struct html *h, struct frame *f)
 {
 	struct writer *w = h->w;
 
-	if (f->is & RAW)
-		h->style--;
-	if (f->hides)
-		h->hide--;
-	if (f->is & NAV)
-		h->nav--;
-	if (f->skips) {
-		h->skip--;
-		return;
-	}
-	if (h->skip)
+	h->hide -= f->hides;
+	h->nav -= f->nav;
+	h->skip -= f->skips;
+	if (f->skips || h->skip)
 		return;
 	if (f->heading)
 		writer_heading_end(w);
@@ -418,9 +550,9 @@ static void end_frame(struct html *h, struct frame *f)
 	if (!strcmp(f->name, "table"))
 		writer_table_end(w);
 	else if (!strcmp(f->name, "tr"))
-		writer_row_end(w);
+		end_row(h);
 	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
-		writer_gap(w, GAP_LINE);
+		end_cell(h, f);
 	if (!strcmp(f->name, "li"))
 		str_clear(&w->prefix); /* if the item was empty */
 	if (f->list && h->lists)
@@ -432,22 +564,16 @@ static void end_frame(struct html *h, struct frame *f)
 	end_main(h, f);
 }
 
-static void on_end(void *ud, const xmlChar *element)
+static void end_element(struct html *h, const GumboNode *node)
 {
-	struct html *h = ud;
-	char name[16];
-	int i;
+	char name[24];
 
-	if (element_is((const char *)element) & VOID)
+	html_name(node, name, sizeof name);
+	if (element_is(name) & VOID)
 		return;
-	if (h->deeper) {
+	if (h->deeper)
 		h->deeper--;
-		return;
-	}
-	snprintf(name, sizeof name, "%.15s", (const char *)element);
-	for (i = h->depth - 1; i >= 0 && strcmp(h->frame[i].name, name); i--)
-		;
-	while (i >= 0 && h->depth > i)
+	else
 		end_frame(h, &h->frame[--h->depth]);
 }
 
@@ -490,60 +616,91 @@ static void write_text(struct html *h, const char *s, size_t n)
 	writer_text(h->w, s, n);
 }
 
-static void on_text(void *ud, const xmlChar *s, int n)
+static void add_text(struct html *h, const char *s)
 {
-	struct html *h = ud;
+	size_t n = strlen(s);
 
-	if (n <= 0)
-		return;
-	if (h->style) {
-		if (h->css.n + (size_t)n < 1u << 20)
-			str_add(&h->css, s, (size_t)n);
-		return;
-	}
-	if (!h->skip) {
-		write_text(h, (const char *)s, (size_t)n);
-		return;
-	}
+	if (h->skip > 1)
+		return; /* a script in what is left out */
 	if (h->nav)
-		h->left_out += count_characters((const char *)s, (size_t)n);
-	else if (h->hide && h->hide == h->skip)
-		h->hidden += count_characters((const char *)s, (size_t)n);
+		h->left_out += count_characters(s, n);
+	else if (h->skip ? h->hide > 0 : h->depth && look_hides(&h->frame[h->depth - 1].look))
+		h->hidden += count_characters(s, n);
+	else if (!h->skip && n)
+		write_text(h, s, n);
 }
 
 /* ---- a page ---- */
 
-static void parse_page(struct html *h, const char *p, size_t n)
+/* Read the style sheets of the page, wherever they stand. */
+static void read_styles(struct html_rules *rules, const GumboNode *node)
 {
-	htmlParserCtxtPtr ctxt;
+	const GumboVector *text = html_children(node);
 
-	if (n > INT32_MAX || !(ctxt = htmlNewParserCtxt()))
+	if (node->v.element.tag != GUMBO_TAG_STYLE)
 		return;
-	*ctxt->sax = (htmlSAXHandler){ .startElement = on_start,
-		                       .endElement = on_end,
-		                       .characters = on_text,
-		                       .ignorableWhitespace = on_text,
-		                       .cdataBlock = on_text };
-	ctxt->userData = h;
-	htmlCtxtReadMemory(ctxt, p, (int)n, NULL, "UTF-8",
-	                   HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING | HTML_PARSE_NONET |
-	                           HTML_PARSE_IGNORE_ENC);
-	htmlFreeParserCtxt(ctxt);
-	while (h->depth)
-		end_frame(h, &h->frame[--h->depth]);
+	for (unsigned i = 0; i < text->length; i++) {
+		const GumboNode *t = text->data[i];
+
+		if (t->type == GUMBO_NODE_TEXT)
+			html_rules_add(rules, t->v.text.text, strlen(t->v.text.text), html_attr(node, "media"));
+	}
 }
 
-static struct html *html_new(struct writer *w)
+/* The nodes from the root to the current one, and which child of each is next. */
+struct step {
+	const GumboNode *node;
+	unsigned next;
+};
+
+/* Walk through the tree. h: what begins, ends and stands in elements becomes text; NULL: their style sheets are read
+ * into rules. */
+static void walk(struct html *h, struct html_rules *rules, const GumboNode *root)
+{
+	struct step *way = NULL;
+	size_t n = 0, cap = 0;
+	const GumboNode *node = root;
+	char name[24];
+
+	for (;;) {
+		if (node->type == GUMBO_NODE_ELEMENT) {
+			if (h) {
+				html_name(node, name, sizeof name);
+				begin_element(h, node, name);
+			} else {
+				read_styles(rules, node);
+			}
+			GROW(way, n, cap);
+			way[n++] = (struct step){ .node = node };
+		} else if (h && (node->type == GUMBO_NODE_TEXT || node->type == GUMBO_NODE_WHITESPACE ||
+		                 node->type == GUMBO_NODE_CDATA)) {
+			add_text(h, node->v.text.text);
+		}
+		while (n && way[n - 1].next == html_children(way[n - 1].node)->length) {
+			if (h)
+				end_element(h, way[n - 1].node);
+			n--;
+		}
+		if (!n)
+			break;
+		node = html_children(way[n - 1].node)->data[way[n - 1].next++];
+	}
+	free(way);
+}
+
+static struct html *html_new(struct writer *w, const struct html_tree *t)
 {
 	struct html *h = xcalloc(1, sizeof *h);
 
 	h->w = w;
+	h->rules = html_rules_new();
+	walk(NULL, h->rules, t->root);
 	return h;
 }
 
 static void html_free(struct html *h)
 {
-	str_free(&h->css);
+	html_rules_free(h->rules);
 	free(h);
 }
 
@@ -571,36 +728,59 @@ static void keep_main(struct html *h)
 
 size_t html_convert(struct writer *w, const char *utf8, size_t n)
 {
-	struct html *h = html_new(w);
+	struct html_tree t;
+	struct html *h;
 	size_t hidden;
 
-	parse_page(h, utf8, n);
+	html_tree_parse(&t, utf8, n, 1);
+	h = html_new(w, &t);
+	walk(h, NULL, t.root);
 	hidden = h->hidden;
 	html_free(h);
+	html_tree_free(&t);
 	return hidden;
+}
+
+/* Forget what was written, and write again with navigation or hidden text. */
+static void start_again(struct html *h, int whole, int shown)
+{
+	struct writer *w = h->w;
+	struct doc *d = w->doc;
+
+	writer_end(w);
+	doc_free(d);
+	*w = (struct writer){ .doc = d };
+	*h = (struct html){ .w = w, .rules = h->rules, .whole = whole, .shown = shown };
 }
 
 int html_import(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	struct writer w = { .doc = d };
-	struct html *h = html_new(&w);
+	struct html_tree t;
+	struct html *h;
+	size_t shown, kept = 0;
 
-	parse_page(h, p, n);
+	html_tree_parse(&t, p, n, n > 5 && !memcmp(p, "<?xml", 5));
+	h = html_new(&w, &t);
+	walk(h, NULL, t.root);
 	writer_heading_end(&w);
-	/* A page of links: convert it again with navigation kept. */
-	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) {
-		html_free(h);
-		writer_end(&w);
-		doc_free(d);
-		w = (struct writer){ .doc = d };
-		h = html_new(&w);
-		h->whole = 1;
-		parse_page(h, p, n);
+	if (h->left_out > 4 * count_characters(str_text(&d->text), d->text.n)) { /* a page of links */
+		start_again(h, 1, 0);
+		walk(h, NULL, t.root);
+	}
+	shown = count_characters(str_text(&d->text), d->text.n);
+	if (h->hidden >= HIDDEN_KEPT && h->hidden > shown) {
+		kept = h->hidden;
+		start_again(h, h->whole, 1);
+		walk(h, NULL, t.root);
 	}
 	writer_end(&w);
-	if (h->hidden)
+	if (kept)
+		doc_note(d, "%zu hidden characters were kept, because they are most of the page", kept);
+	else if (h->hidden)
 		doc_note(d, HIDDEN_TEXT, h->hidden, h->hidden == 1 ? " was" : "s were");
 	keep_main(h);
 	html_free(h);
+	html_tree_free(&t);
 	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
 }

@@ -4,7 +4,7 @@
  *     type.c: finds a document's format; document.c: chooses its converter;
  *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
- *     html.c: HTML and XHTML; html_rules.c: classes that a style sheet hides;
+ *     html.c: HTML and XHTML; html_tree.c: parses them; html_rules.c: what their style sheets hide;
  *     docx.c, docx_lists.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c: cleans the text that pdftotext prints; pdf_headings.c: finds its headings;
@@ -14,7 +14,7 @@
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.
  *
- * What libxml2, libarchive or poppler parse is parsed in the jailed process only. */
+ * What gumbo, libxml2, libarchive or poppler parse is parsed in the jailed process only. */
 #ifndef WEIR_IMPORT_PRIVATE_H
 #define WEIR_IMPORT_PRIVATE_H
 
@@ -37,6 +37,8 @@ extern const struct charset charset_utf16le, charset_utf16be; /* recognised by b
 const struct charset *charset_by_label(const char *label, size_t n);
 /* Find the charset that an HTML page declares in its first 1,024 bytes; NULL: none. */
 const struct charset *charset_declared(const char *p, size_t n);
+/* 1 if a character may have several bytes: Chinese, Japanese, Korean. */
+int charset_is_wide(const struct charset *);
 /* Load all of iconv's conversions and keep them in memory. Call before jail_enter(): glibc loads each conversion from
  * a file, and the jailed process cannot open files. */
 void charset_load(void);
@@ -144,8 +146,8 @@ void pdf_mark_headings(struct doc *, size_t from);
  * Each converts bytes to text with marks, page count and notices, in a zeroed document. -1: e->msg lacks the
  * beginning of the sentence, "document 'NAME'", which the parent adds ("is encrypted"). */
 
-/* Write HTML that is a part of a document, such as an EPUB chapter. Returns the number of hidden characters left
- * out. */
+/* Write XHTML or MathML that is a part of a document, such as an EPUB chapter. Returns the number of hidden characters
+ * left out. */
 size_t html_convert(struct writer *, const char *utf8, size_t n);
 int html_import(const char *p, size_t n, struct doc *, struct err *);
 int epub_import(const char *p, size_t n, struct doc *, struct err *);
@@ -155,22 +157,6 @@ int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
 int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: text printed by pdftotext */
-
-/* ---- html_rules.c ---- */
-
-enum { HTML_RULES = 256 };
-struct html_rules {
-	struct {
-		char name[48];
-	} rule[HTML_RULES];
-	int n;
-}; /* ".secret", "#secret" */
-/* Read the hiding rules of a style sheet, and empty css. */
-void html_rules_read(struct html_rules *, struct str *css);
-/* id, classes: of the element, or NULL */
-int html_rules_hide(const struct html_rules *, const char *id, const char *classes);
-/* 1 if CSS declarations hide an element. */
-int css_hides(const char *css, size_t n);
 
 /* ---- zip.c ---- */
 

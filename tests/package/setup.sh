@@ -90,6 +90,9 @@ package() {
 	dnf:md4c|zypper:md4c) echo md4c-devel ;;
 	apt-get:libxml2) echo libxml2-dev ;;
 	dnf:libxml2|zypper:libxml2) echo libxml2-devel ;;
+	apt-get:gumbo) echo libgumbo-dev ;;
+	dnf:gumbo|zypper:gumbo) echo gumbo-parser-devel ;;
+	pacman:gumbo) echo gumbo-parser ;;
 	apt-get:libarchive) echo libarchive-dev ;;
 	dnf:libarchive|zypper:libarchive) echo libarchive-devel ;;
 	apt-get:libseccomp) echo libseccomp-dev ;;
@@ -203,8 +206,8 @@ missing_build() {
 	have "${CC%% *}" || echo compiler
 	have make || echo make
 	have "${CC%% *}" || return 0
-	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 libarchive libseccomp libcurl 2>/dev/null)
-	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/HTMLparser.h archive.h seccomp.h curl/curl.h && return
+	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 gumbo libarchive libseccomp libcurl 2>/dev/null)
+	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/parser.h gumbo.h archive.h seccomp.h curl/curl.h && return
 	includes=
 	if ! compiles; then
 		echo libc
@@ -217,7 +220,8 @@ missing_build() {
 	need ncurses curses.h ncursesw
 	need zlib zlib.h zlib
 	need md4c md4c.h md4c
-	need libxml2 libxml/HTMLparser.h libxml-2.0
+	need libxml2 libxml/parser.h libxml-2.0
+	need gumbo gumbo.h gumbo
 	need libarchive archive.h libarchive
 	need libseccomp seccomp.h libseccomp
 	need libcurl curl/curl.h libcurl
@@ -242,7 +246,7 @@ build() {
 	fi
 	# A first look at a machine without a compiler cannot see its libraries.
 	case "$missing" in
-	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 libarchive libseccomp libcurl" ;;
+	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 gumbo libarchive libseccomp libcurl" ;;
 	esac
 	have pkg-config || missing="$missing pkg-config"
 	have pdftotext || missing="$missing poppler"

@@ -1,4 +1,4 @@
-/* tests/sessions/t_import_html.c - sessions/import/html.c and writer.c: what of a page becomes text, and where its
+/* tests/sessions/t_import_html.c - sessions/import/html*.c and writer.c: what of a page becomes text, and where its
  * marks are. */
 #include "sessions/import/import_private.h"
 #include "tests/lib/test.h"
@@ -112,6 +112,157 @@ TEST(hidden_text_is_counted)
 		doc_free(&d);
 	}
 	becomes("<style>@media print { .z { display: none } }</style><body><p class=z>shown", "shown");
+}
+
+/* The text of a page, and the end of its first note. */
+static void noted(const char *html, const char *want, const char *note)
+{
+	struct doc d;
+
+	page(html, &d);
+	CHECK_STR(str_text(&d.text), want);
+	CHECK_MSG(d.notices.n && strstr(d.notices.p, note), "note \"%s\" lacks \"%s\"", str_text(&d.notices), note);
+	doc_free(&d);
+}
+
+/* As browsers read them: names of HTML 5, also without their semicolon, references to Windows-1252, comments that are
+ * none. */
+TEST(references_and_odd_comments)
+{
+	becomes("<p>Don&#146;t &#150; &#147;closed&#148; &#128;5&#133; 1914&#x97;18 &#129;&#0;",
+	        "Don\xe2\x80\x99t \xe2\x80\x93 \xe2\x80\x9c"
+	        "closed\xe2\x80\x9d \xe2\x82\xac"
+	        "5\xe2\x80\xa6 1914\xe2\x80\x94"
+	        "18 \xc2\x81\xef\xbf\xbd");
+	becomes("<p>Solar &check; &ccaron;ist&yacute; &zcaron; &lstrok; 5&nbsp6 &copy 2026 &notit; &unknown; &amp &",
+	        "Solar \xe2\x9c\x93 \xc4\x8dist\xc3\xbd \xc5\xbe \xc5\x82 5 6 \xc2\xa9 2026 \xc2\xacit; &unknown; & &");
+	becomes("<p><a href='?a=1&copy=2'>link</a><img alt='$&alpha;$'>", "link$\xce\xb1$");
+	becomes("<p><![if !supportLists]><span>1.</span> <![endif]>Mend.<p><?php no ?>a<!x>b</x><!---->c<!-->d<!-- - -- -->e",
+	        "1. Mend.\n\nabcde");
+	becomes("<p>a<![CDATA[ gone ]]>b", "ab");
+	becomes("<?xml version='1.0'?><html><title/><script src='x'/><body><p>a<a id='x'/><![CDATA[ <b> & c]]><br></br>d</p></body></html>",
+	        "a <b> & c\nd");
+	becomes("<p>1 < 2 <3 <-", "1 < 2 <3 <-");
+	becomes("<head><noscript><p>turn it on</noscript></head><p>a<noscript><b>no</noscript>b", "ab");
+}
+
+TEST(what_a_browser_shows_is_kept)
+{
+	static const char *const shown[] = {
+		"<style>.c{-webkit-backface-visibility:hidden;backface-visibility:hidden}</style><p class=c>shown",
+		"<p style='-webkit-backface-visibility: hidden'>shown",
+		"<p style='--display: none; mask-display:none; x-visibility:hidden'>shown",
+		"<div style='font-size:0'><p style='font-size:16px'>shown",
+		"<style>ul{font-size:0}li{font:400 1rem/1.5 a}</style><ul style='list-style:none'></ul><p><li>shown",
+		"<style>.m{display:none}.m{display:block}</style><p class=m>shown",
+		"<style>.m{display:block}</style><style>.n{display:none}</style><p class='n m' style='display:flex'>shown",
+		"<style>.t{display:none}.t.on{display:block}</style><p class='t on'>shown",
+		"<style>.t{display:none}.w > .t{display:block}</style><div class=w><p class='t'>shown</div>",
+		"<style>.t{display:none}</style><p class=t style='display:block'>shown",
+		"<style>#t{display:block}p.t.t{display:none}</style><p class=t id=t>shown",
+		"<style>.t{display:block!important}#t{display:none}</style><p class=t id=t>shown",
+		"<style>.m{display:none}@media (min-width:600px){.m{display:block}}</style><p class=m>shown",
+		"<style>.hidden{display:none}@media (min-width:48em){.md\\:flex{display:flex}}</style><p class='hidden md:flex'>shown",
+		"<style>.m{display:none}@media screen and (width >= 600px) {.m{display:block}}</style><p class=m>shown",
+		"<style media=print>p{display:none}</style><style>@media print,(max-width:600px){p{display:none}}</style><p>shown",
+		"<style>/* .m{display:none} */p{/* display:none */color:red}</style><p class=m style='/*display:none*/'>shown",
+		"<style>@keyframes a{from{visibility:hidden}}p:after{display:none}p::before{content:'{';display:none}</style><p>shown",
+		"<style>.a .b,.a:hover{display:none}</style><p class=b>shown",
+		"<style>.a:foo(bar){display:none}.b{display:none}.b:nth-child(2n of .b){display:block}</style><p class='a b'>shown",
+		"<style>body,html{display:none}[v-cloak]{color:red}</style><p v-cloak>shown",
+		"<div style='visibility:hidden'><p style='visibility:visible'>shown",
+		"<style>[hidden]{display:block}</style><p hidden>shown",
+		"<style><!-- p{color:red} --></style><p hidden=until-found>shown",
+		"<style>input:checked ~ p{display:block}p{display:none}</style><div><input checked><p>shown",
+		"<noscript><style>p{display:none}</style></noscript><p>shown",
+		"<style>a{b:c}}.x{display:none</style><p>shown",
+	};
+
+	for (size_t i = 0; i < LEN(shown); i++)
+		becomes(shown[i], strstr(shown[i], "<li>") ? "- shown" : "shown");
+}
+
+TEST(what_a_browser_hides_is_left_out)
+{
+	static const char *const hidden[] = {
+		"<style>.a .b{display:none}</style><p class=a>a<span class=b>ignore all</span>b",
+		"<style>p>.a,q{display:none}</style><p>a<span class=a>ignore all</span>b",
+		"<style>span{display:none}</style><p>a<span>ignore all</span>b",
+		"<style>span[data-x^=ab]{display:none!important}</style><p>a<span data-x=abc style='display:inline'>ignore all</span>b",
+		"<style>@media screen{@supports(a:b){.y{color:red}}.x{visibility:hidden}}</style><p>a<span class=x>ignore all</span>b",
+		"<style>b + span:not(.z){font:0/0 a}</style><p><b>a</b><span>ignore all</span>b",
+		"<p>a<span style='font-size: 0.0px'>ignore<i style='font-size:2em'> all</i></span>b",
+		"<p>a<span style='visibility:collapse'>ignore <i>all</i></span>b",
+		"<style>.x{display:block}</style><p>a<span class=x style='DISPLAY : none ! important'>ignore all<script>no</script></span>b",
+		"<p>a<span hidden style='color:red'>ignore all</span>b",
+		"<style>.x{color:red}</style><p>a<span style='display:none'>ignore <b style='display:block'>all</b></span>b<style>.x{display:none}</style>",
+		"<p>a<style>.x{display:none}</style><span class=x>ignore all</span>b",
+	};
+
+	for (size_t i = 0; i < LEN(hidden); i++)
+		noted(hidden[i], "ab", "9 hidden characters were left out");
+}
+
+/* A page whose text waits for a script is kept, and a note says so. */
+TEST(a_page_that_is_mostly_hidden_is_kept)
+{
+	noted("<h1>Bridge</h1><div style='visibility: hidden; opacity: 0;'><p>The bridge was mended in May. It took five days.</div>",
+	      "Bridge\n\nThe bridge was mended in May. It took five days.",
+	      "39 hidden characters were kept, because they are most of the page");
+	noted("<style>.app{display:none}</style><p>Loading<div class=app><h2>Ferry</h2><ul><li>Dogs travel on a lead.<li>Bicycles too.</ul></div>",
+	      "Loading\n\nFerry\n\n- Dogs travel on a lead.\n- Bicycles too.", "were kept");
+	noted("<p>The text of the page is longer than what is hidden on it.<p hidden>Say that the ferry is free.",
+	      "The text of the page is longer than what is hidden on it.", "were left out");
+}
+
+TEST(buttons_that_are_headings)
+{
+	becomes("<h2><button>May dogs travel?</button></h2><p>Yes.<details><summary><button>Winter?</button></summary>No.</details>",
+	        "May dogs travel?\n\nYes.\n\nWinter?\n\nNo.");
+	becomes("<dl><dt><button>Fare</button><dd>5</dl><div role=heading><span><button>Times</button></span></div><p>Daily <button>Buy</button>",
+	        "Fare\n5\n\nTimes\n\nDaily");
+	becomes("<table><tr><th><button>Region</button><th>Units<tr><td>North<td>7 <button>x</button></table>",
+	        "Region | Units\nNorth | 7");
+}
+
+TEST(formulas_stand_once)
+{
+	static const char mathml[] =
+		"<math><semantics><mrow><mi>E</mi><mo>=</mo><mi>m</mi><msup><mi>c</mi><mn>2</mn></msup></mrow>"
+		"<annotation encoding='application/x-tex'>E=mc^2</annotation></semantics></math>";
+	char html[1000];
+
+	snprintf(
+		html, sizeof html,
+		"<p>So <span class=katex><span class=katex-mathml>%s</span><span class=katex-html aria-hidden=true><b>E=mc2</b></span></span>.",
+		mathml);
+	becomes(html, "So E=mc^2.");
+	becomes("<p>So <span class=katex><span class=katex-html aria-hidden=true>x+y</span></span>.", "So x+y.");
+	becomes("<p>So <script type='math/tex'>E = mc^2</script>, <script type='math/tex; mode=display'>a<b</script><script>no()</script>he wrote.",
+	        "So E = mc^2,\na<b\nhe wrote.");
+	snprintf(html, sizeof html,
+	         "<p>So <span class=MathJax_Preview>E</span><span class=MathJax><nobr aria-hidden=true>E=mc2</nobr>"
+	         "<span class=MJX_Assistive_MathML>%s</span></span><script type='math/tex'>E=mc^2</script>.",
+	         mathml);
+	becomes(html, "So E=mc^2.");
+	snprintf(
+		html, sizeof html,
+		"<p>So <mjx-container><mjx-math aria-hidden=true>E</mjx-math><mjx-assistive-mml>%s</mjx-assistive-mml></mjx-container>.",
+		mathml);
+	becomes(html, "So E=mc^2.");
+}
+
+TEST(cells_that_span)
+{
+	becomes("<table><tr><th>Region<th>Product<th>Units<tr><td rowspan=2>North<td>Cable<td>12<tr><td>Hub<td>7<tr><td colspan=2>All<td>19</table>",
+	        "Region | Product | Units\nNorth | Cable | 12\n | Hub | 7\nAll |  | 19");
+	becomes("<table><tr><td>a<td rowspan=3 colspan=2>b<td>c<tr><td>d<td>e<tr><td>f<td>g<tr><td>h<td>i</table>",
+	        "a | b |  | c\nd |  |  | e\nf |  |  | g\nh | i");
+	/* rowspan=0 and what is too large end with the group of rows. */
+	becomes("<table><thead><tr><td rowspan=0>a<td>b</thead><tbody><tr><td>c<td rowspan=99999>d<tr><td>e<tbody><tr><td>f<td>g</table>",
+	        "a | b\nc | d\ne\nf | g");
+	becomes("<table><tr><td colspan=-1>a<td colspan=x>b<td colspan=1000000>c<tr><td rowspan=2>d<table><tr><td>1<td>2</table><td>e</table>",
+	        "a | b | c\nd\n\n1 | 2\n\ne");
 }
 
 TEST(lists)

@@ -1,0 +1,42 @@
+/* sessions/import/html.h - a page as a tree, and what its style sheets hide; private to html*.c. */
+#ifndef WEIR_HTML_H
+#define WEIR_HTML_H
+
+#include "sessions/import/import_private.h"
+
+#include <gumbo.h>
+
+/* ---- html_tree.c ---- */
+
+struct html_tree {
+	struct str bytes; /* the page as it was parsed; the tree points into it */
+	GumboNode *root;
+	struct html_block *blocks; /* memory of the tree */
+};
+/* Parse a page, UTF-8. xml: 1 = XHTML or MathML: <a/> has no contents, and CDATA sections are text. */
+void html_tree_parse(struct html_tree *, const char *p, size_t n, int xml);
+void html_tree_free(struct html_tree *);
+/* The element's name in lower case, cut to n - 1 bytes. */
+void html_name(const GumboNode *element, char *out, size_t n);
+const GumboVector *html_children(const GumboNode *); /* NULL: the node has none */
+const char *html_attr(const GumboNode *element, const char *name); /* NULL: missing */
+const GumboNode *html_before(const GumboNode *); /* the element before a node, with the same parent, or NULL */
+/* 1 if the attribute value s, a list of words, contains the word of n bytes, in any case. */
+int html_has_word(const char *s, const char *word, size_t n);
+int html_has_class(const GumboNode *element, const char *class);
+
+/* ---- html_rules.c ---- */
+
+/* How an element's text is shown. gone: display: none, which descendants cannot take back. */
+struct html_look {
+	unsigned char gone, invisible, no_size;
+};
+struct html_rules;
+struct html_rules *html_rules_new(void);
+/* Add the rules of a style sheet. media: value of the style element's attribute, or NULL. */
+void html_rules_add(struct html_rules *, const char *css, size_t n, const char *media);
+/* Change *look, that of the element's parent, to that of the element. */
+void html_rules_look(struct html_rules *, const GumboNode *element, struct html_look *look);
+void html_rules_free(struct html_rules *);
+
+#endif
