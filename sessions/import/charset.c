@@ -78,6 +78,16 @@ const struct charset *charset_by_label(const char *label, size_t n)
 	return NULL;
 }
 
+int charset_is_wide(const struct charset *c)
+{
+	static const char *const wide[] = { "GB18030", "Big5", "Shift_JIS", "EUC-JP", "ISO-2022-JP", "EUC-KR" };
+
+	for (size_t i = 0; i < LEN(wide); i++)
+		if (!strcmp(c->name, wide[i]))
+			return 1;
+	return 0;
+}
+
 static const char *find_text(const char *p, size_t n, const char *what)
 {
 	size_t k = strlen(what);

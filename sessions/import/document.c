@@ -28,15 +28,12 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* 1 if the bytes are UTF-8 although the page declares a single-byte encoding, a common mistake. Text that is
- * really in such an encoding is almost never valid UTF-8. */
-static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
+/* How many characters of valid UTF-8 have several bytes; 0: none, or some bytes are not UTF-8. */
+static size_t utf8_multibyte(const char *p, size_t n)
 {
 	size_t multibyte = 0;
 	int32_t cp;
 
-	if (strncmp(c->name, "Windows-", 8) && strncmp(c->name, "ISO-8859-", 9))
-		return 0;
 	for (size_t i = 0; i < n;) {
 		size_t k = (size_t)utf8_decode(p + i, n - i, &cp);
 
@@ -45,18 +42,20 @@ static int is_misnamed_utf8(const struct charset *c, const char *p, size_t n)
 		multibyte += k > 1;
 		i += k;
 	}
-	return multibyte > 2;
+	return multibyte;
 }
 
-/* Decode the page to UTF-8. */
+/* Decode the page to UTF-8. Many pages are UTF-8 and declare another encoding. A text that is really in a single-byte
+ * encoding is almost never valid UTF-8; one in a Chinese, Japanese or Korean encoding may be, if it is short. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);
+	size_t multibyte = c ? utf8_multibyte(p, n) : 0, replaced = 0;
 	struct str utf8 = { 0 };
-	size_t replaced = 0;
 	int rc;
 
-	if (!c || !strcmp(c->name, "UTF-8") || is_misnamed_utf8(c, p, n) || charset_decode(c, p, n, &utf8, &replaced)) {
+	if (!c || !strcmp(c->name, "UTF-8") || multibyte > (charset_is_wide(c) ? 16 : 2) ||
+	    charset_decode(c, p, n, &utf8, &replaced) || (multibyte && replaced)) {
 		str_free(&utf8);
 		return text_decode(name, p, n, text, e);
 	}

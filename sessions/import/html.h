@@ -18,7 +18,7 @@ void html_tree_parse(struct html_tree *, const char *p, size_t n, int xml);
 void html_tree_free(struct html_tree *);
 /* The element's name in lower case, cut to n - 1 bytes. */
 void html_name(const GumboNode *element, char *out, size_t n);
-const GumboVector *html_children(const GumboNode *); /* NULL: the node has none */
+const GumboVector *html_children(const GumboNode *);               /* NULL: the node has none */
 const char *html_attr(const GumboNode *element, const char *name); /* NULL: missing */
 const GumboNode *html_before(const GumboNode *); /* the element before a node, with the same parent, or NULL */
 /* 1 if the attribute value s, a list of words, contains the word of n bytes, in any case. */
@@ -27,7 +27,7 @@ int html_has_class(const GumboNode *element, const char *class);
 
 /* ---- html_rules.c ---- */
 
-/* How an element's text is shown. gone: display: none, which descendants cannot take back. */
+/* How an element's text is shown. gone: display: none, which hides all descendants. */
 struct html_look {
 	unsigned char gone, invisible, no_size;
 };

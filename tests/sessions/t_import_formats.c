@@ -711,6 +711,13 @@ TEST(declared_encodings)
 	text("x.html", "<meta charset=ISO-8859-1><p>\xce\xb1\xce\xb2\xce\xb3", &d);
 	CHECK_STR(d.text.p, "\xce\xb1\xce\xb2\xce\xb3");
 	doc_free(&d);
+	text("x.html", "<meta charset=gb2312><p>\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5", &d); /* fails as GB 2312 */
+	CHECK_STR(d.text.p, "\xe6\xa1\xa5\xe6\xa2\x81\xe6\xa1\xa5");
+	CHECK_MSG(!d.notices.n, "unexpected note \"%s\"", d.notices.p);
+	doc_free(&d);
+	text("x.html", "<meta charset=big5><p>\xb4\xfa\xb8\xd5", &d);
+	CHECK_STR(d.text.p, "\xe6\xb8\xac\xe8\xa9\xa6");
+	doc_free(&d);
 	/* iconv() holds a letter back that a combining mark could follow. */
 	text("x.html", "<meta charset=windows-1255><p>\xf9\xec\xe5", &d);
 	CHECK_STR(d.text.p, "\xd7\xa9\xd7\x9c\xd7\x95");
