@@ -39,8 +39,9 @@ int32_t encoder_longest(const struct encoder *);
 int encoder_embed(struct encoder *, const struct encoder_text *text, int32_t n, float *out, const atomic_int *cancel,
                   struct err *);
 
-/* A text is a search query or a passage to be found. Many models expect a different prefix for each. */
-enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE };
+/* A text is a search query or a passage to be found. Many models expect a different prefix for each.
+ * ENCODER_QUERY_ADAPTED: a query, encoded with the reader file's adapter for queries, if it has one. */
+enum encoder_side { ENCODER_QUERY, ENCODER_PASSAGE, ENCODER_QUERY_ADAPTED, ENCODER_SIDES };
 struct encoder_string {
 	const char *p;
 	size_t n;

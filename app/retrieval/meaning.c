@@ -162,18 +162,18 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre to two mean vectors of usual[]: encoded as questions, and encoded as passages. Returns 0 or -1. */
+/* Set m->centre to the mean vectors of usual[], encoded in each way. Returns 0 or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];
 	size_t dims = (size_t)encoder_dims(m->encoder);
-	float *v = xcalloc(LEN(usual) * dims, sizeof *v), *centre = xcalloc(2 * dims, sizeof *centre);
+	float *v = xcalloc(LEN(usual) * dims, sizeof *v), *centre = xcalloc(ENCODER_SIDES * dims, sizeof *centre);
 	int rc = 0;
 
 	for (size_t i = 0; i < LEN(usual); i++)
 		text[i] = (struct encoder_string){ usual[i], strlen(usual[i]) };
-	for (int side = ENCODER_QUERY; side <= ENCODER_PASSAGE && !rc; side++) {
-		float *mean = centre + (side == ENCODER_PASSAGE ? dims : 0);
+	for (size_t side = 0; side < ENCODER_SIDES && !rc; side++) {
+		float *mean = centre + side * dims;
 
 		rc = encoder_texts(m->encoder, (enum encoder_side)side, text, LEN(usual), v, NULL, e);
 		for (size_t i = 0; i < LEN(usual) * dims && !rc; i++)
@@ -187,19 +187,19 @@ static int centre_compute(struct meaning *m, struct err *e)
 	return rc;
 }
 
-/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. Returns 0 or
- * -1. */
+/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. The reader's adapter
+ * for questions was trained on English ones, and finds less in other languages. Returns 0 or -1. */
 static int question_vector(struct meaning *m, const struct str *question, float *q, struct err *e)
 {
+	enum encoder_side side = question_is_english(question->p, question->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
 	size_t dims = (size_t)encoder_dims(m->encoder);
 	double squares = 0;
 
 	if ((!m->centre && centre_compute(m, e)) ||
-	    encoder_texts(m->encoder, ENCODER_QUERY, &(struct encoder_string){ question->p, question->n }, 1, q, NULL,
-	                  e))
+	    encoder_texts(m->encoder, side, &(struct encoder_string){ question->p, question->n }, 1, q, NULL, e))
 		return -1;
 	for (size_t k = 0; k < dims; k++) {
-		q[k] -= m->centre[k];
+		q[k] -= m->centre[side * dims + k];
 		squares += q[k] * q[k];
 	}
 	for (size_t k = 0; k < dims && squares > 0; k++)
@@ -277,7 +277,8 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 		rc = text_vectors(conv, index, &text[found[i].text], found + i, end - i, &all, e);
 	}
 	if (!rc)
-		cosines((const int8_t *)all.p, n, dims, m->question, m->centre + dims, m->question + dims, similar);
+		cosines((const int8_t *)all.p, n, dims, m->question, m->centre + ENCODER_PASSAGE * dims,
+		        m->question + dims, similar);
 	str_free(&all);
 	return rc ? without_meaning(conv, e) : 1;
 }

@@ -25,7 +25,7 @@ struct source_search {
 	struct meaning {
 		struct encoder *encoder;
 		const char *tried;
-		/* [2][dims]: mean vector of usual questions, encoded as questions; the same, encoded as passages */
+		/* [ENCODER_SIDES][dims]: mean vectors of usual questions, by the way in which they are encoded */
 		float *centre;
 		float *question; /* [2][dims] vector of the last question; mean vector of the passages */
 		struct str stored;

@@ -10,7 +10,7 @@
  * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
  * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {
-	const char *part, *prefix[2]; /* by enum encoder_side */
+	const char *part, *prefix[2]; /* of a query, of a passage */
 } prefixes[] = {
 	{ "e5-large-instruct",
 	  { "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", "" } },
@@ -38,7 +38,7 @@ static const char *prefix_of(const struct encoder *e, enum encoder_side side)
 	name[n] = 0;
 	for (size_t i = 0; i < LEN(prefixes); i++)
 		if (strstr(name, prefixes[i].part))
-			return prefixes[i].prefix[side];
+			return prefixes[i].prefix[side == ENCODER_PASSAGE];
 	return "";
 }
 
@@ -94,8 +94,8 @@ int encoder_texts(struct encoder *e, enum encoder_side side, const struct encode
 	for (int32_t i = 0, at = 0; i < n && !rc; at += ids[i++].n)
 		ids[i].id = all.id + at;
 	if (!rc)
-		rc = encoder_embed_adapted(e, ids, n, side == ENCODER_QUERY ? ADAPT_QUERY : ADAPT_NONE, out, cancel,
-		                           err);
+		rc = encoder_embed_adapted(e, ids, n, side == ENCODER_QUERY_ADAPTED ? ADAPT_QUERY : ADAPT_NONE, out,
+		                           cancel, err);
 	tokens_free(&all);
 	free(ids);
 	return rc;

@@ -474,8 +474,8 @@ TEST(vectors_of_queries_have_the_second_adapter)
 		setenv("WEIR_CPU", cpu_level_name[l], 1);
 		e = reading_encoder();
 		unsetenv("WEIR_CPU");
-		CHECK_MSG(!encoder_texts(e, ENCODER_QUERY, w.question, w.n, got, NULL, &err), "%s", err.msg);
-		CHECK(!encoder_texts(plain, ENCODER_QUERY, w.question, w.n, before, NULL, &err));
+		CHECK_MSG(!encoder_texts(e, ENCODER_QUERY_ADAPTED, w.question, w.n, got, NULL, &err), "%s", err.msg);
+		CHECK(!encoder_texts(plain, ENCODER_QUERY_ADAPTED, w.question, w.n, before, NULL, &err));
 		for (int i = 0; i < w.n; i++) {
 			CHECK_MSG(cosine(got + i * DIMS, want + i * DIMS, DIMS) > 0.99999, "level %s, question %d",
 			          cpu_level_name[l], i);

@@ -42,7 +42,7 @@ class Document:
     def __init__(self, text):
         self.text = text
 
-    def cut(self, path):
+    def cut(self, path, centred=True):
         with tempfile.NamedTemporaryFile() as f:
             f.write(self.text)
             f.flush()
@@ -51,7 +51,8 @@ class Document:
         texts = b''.join((self.text[a:b].replace(b'\0', b' ') or b' ') + b'\0' for a, b in self.passages)
         out = subprocess.run(['build/tests/measure/embed', path, '2'], input=texts, stdout=subprocess.PIPE, check=True).stdout
         vectors = np.frombuffer(out, np.float32).reshape(-1, 384)
-        vectors = vectors - vectors.mean(0)
+        if centred:
+            vectors = vectors - vectors.mean(0)
         self.vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def meeting(self, first, last):
@@ -150,6 +151,14 @@ def squad_questions(path, origin, articles, step):
     return out
 
 
+def approximated(a, b, rank):
+    """Return matrices of this rank whose product is nearest to b a."""
+    (q1, r1), (q2, r2) = torch.linalg.qr(b.detach()), torch.linalg.qr(a.detach().T)
+    u, s, v = torch.linalg.svd(r1 @ r2.T)
+    root = s[:rank].sqrt()
+    return (root[:, None] * v[:rank]) @ q2.T, q1 @ u[:, :rank] * root
+
+
 class Reader(encoder_train.Encoder):
     """The encoder with an adapter for all layers, and the head."""
 
@@ -196,10 +205,7 @@ class Reader(encoder_train.Encoder):
         out.add_string('adapter.type', 'lora')
         out.add_float32('reader.bias', float(self.bias.detach()))
         for name, (a, b) in self.adapter.items():
-            (q1, r1), (q2, r2) = torch.linalg.qr(b.detach()), torch.linalg.qr(a.detach().T)
-            u, s, v = torch.linalg.svd(r1 @ r2.T)
-            root = s[:RANK_KEPT].sqrt()
-            a, b = (root[:, None] * v[:RANK_KEPT]) @ q2.T, q1 @ u[:, :RANK_KEPT] * root
+            a, b = approximated(a, b, RANK_KEPT)
             out.add_tensor(name + '.weight.lora_a', a.numpy().astype(np.float16))
             out.add_tensor(name + '.weight.lora_b', b.numpy().astype(np.float16))
         head = torch.stack([self.answers * self.scale, self.place[:, 0], self.place[:, 1]])

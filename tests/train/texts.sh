@@ -5,7 +5,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 out=$1
 mkdir -p "$out/deb"
 cd "$out"
-packages='bash-doc debian-faq debian-handbook git-doc jargon-text mutt postgresql-doc-15 r-cran-janeaustenr'
+packages='apache2-doc bash-doc crawl-common debian-faq debian-handbook debian-reference-en gimp-help-en git-doc jargon-text
+	libpython3.11-minimal mutt postgresql-doc-15 r-cran-janeaustenr vim-doc zlib1g-dev'
 (cd deb && apt-get download $packages && for deb in *.deb; do dpkg-deb -x "$deb" .; done)
 doc=deb/usr/share/doc
 
@@ -24,13 +25,40 @@ for page in mvcc indexes-types runtime-config-wal backup-file wal-intro auth-pg-
 	plain "$doc/postgresql-doc-15/html/$page.html"
 done >m_postgres.txt
 
+cp deb/usr/share/crawl/docs/crawl_manual.txt m_crawl.txt
+zcat deb/usr/share/debian-reference/debian-reference.en.txt.gz | head -c 500000 >m_debian-reference.txt
+for page in $doc/vim/html/usr_*.html; do
+	plain "$page"
+done >m_vim.txt
+for page in getting-started caching content-negotiation custom-error dns-caveats filter handler logs new_features_2_4 stopping suexec urlmapping \
+	vhosts/name-based ssl/ssl_howto howto/htaccess howto/auth; do
+	plain "$doc/apache2-doc/manual/en/$page.html" || :
+done >m_apache.txt
+for page in $(find deb -path '*en/gimp-*.html' | sort | awk 'NR % 6 == 0'); do
+	plain "$page"
+done >m_gimp.txt
+cp deb/usr/lib/python3.11/argparse.py s_argparse.txt
+cp deb/usr/include/zlib.h s_zlib.txt
+
 # gutenberg REPOSITORY FILE NAME
-gutenberg() {
-	git clone -q --depth 1 "https://github.com/GITenberg/$1" "git/$3"
+gutenberg() { book "GITenberg/$1" "$2" "$3"; }
+book() {
+	git clone -q --depth 1 "https://github.com/$1" "git/$3"
 	iconv -f utf8 -t utf8 "git/$3/$2" >"$3.txt" 2>/dev/null || iconv -f latin1 -t utf8 "git/$3/$2" >"$3.txt"
 	sed -i 's/\r$//' "$3.txt"
 }
 gutenberg Jack-Sheppard--A-Romance_16215 16215-8.txt n_Jack-Sheppard
+gutenberg The-Complete-Angler-1653_9198 9198-8.txt n_Complete-Angler
+gutenberg American-AdventuresA-Second-Trip-Abroad-at-home-_18304 18304-8.txt n_American-Adventures
+truncate -s 600000 n_American-Adventures.txt
+gutenberg Charles-Dickens-and-Music_16595 16595-8.txt e_Dickens-Music
+gutenberg Modern-Icelandic-PlaysEyvind-of-the-Hills--The-Hraun-Farm_21937 21937-8.txt n_Icelandic-Plays
+gutenberg The-Mind-the-Paint-Girl--13-A-Comedy-in-Four-Acts_21849 21849-8.txt n_Paint-Girl
+gutenberg Legend-Land-Vol.-1Railway._20170 20170-8.txt e_Legend-Land
+gutenberg Critical-and-Historical-Essays--13-Lectures-delivered-at-Columbia-University_16351 16351-8.txt e_Music-Essays
+book Dironiil/frankenstein-plain-text frankenstein.txt n_Frankenstein
+book WilliamHoltam/Dracula-NLP dracula.txt n_Dracula
+book charhart/spark-dev-u data/sherlock.txt n_Sherlock
 gutenberg Katrine--A-Novel_14263 14263-8.txt n_Katrine
 gutenberg News-from-Nowhere--Or-An-Epoch-of-Rest--13-Being-Some-Chapters-from-a-Utopian-Romance_3261 3261.txt n_News-from-Nowhere
 gutenberg The-Little-Colonel-s-Hero_15122 15122-8.txt n_Little-Colonel
