@@ -53,6 +53,19 @@ static void add_notes(const struct doc *d, struct str *s)
 	json_close(s, ']');
 }
 
+static void add_left_out(const struct doc *d, struct str *s)
+{
+	json_open(s, "left_out", '[');
+	for (const char *p = str_text(&d->left_out), *tab, *end; (tab = strchr(p, '\t')) && (end = strchr(tab, '\n'));
+	     p = end + 1) {
+		json_open(s, NULL, '{');
+		json_text(s, "page", p, (size_t)(tab - p));
+		json_text(s, "text", tab + 1, (size_t)(end - tab) - 1);
+		json_close(s, '}');
+	}
+	json_close(s, ']');
+}
+
 static void document_json(const struct options *o, const struct doc *d, struct str *s)
 {
 	int64_t tokens = count_tokens(o, d);
@@ -70,6 +83,7 @@ static void document_json(const struct options *o, const struct doc *d, struct s
 	json_text(s, "text", d->text.p, d->text.n);
 	add_marks(d, s);
 	add_notes(d, s);
+	add_left_out(d, s);
 	json_close(s, '}');
 	str_adds(s, "\n");
 }

@@ -2,11 +2,11 @@
  *
  * The child is this program, started a second time. It reads the document from standard input and writes records
  * to a pipe. A record is a letter, four bytes of length, and that many bytes. Letters: T text; M mark (kind,
- * level, 8 bytes of offset, label); P number of pages; N notices for the user; E why the parser failed; Z end of
- * the output.
+ * level, 8 bytes of offset, label); P number of pages; N notices for the user; L lines left out; E why the parser
+ * failed; Z end of the output.
  *
  * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much
- * is killed. pdftotext runs in such a child, too; a second child parses the text that it prints. */
+ * is killed. pdftotext and pdftohtml run in such children, too; another child parses what they print, through a pipe. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -23,15 +23,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE        "probe" /* a type that parses nothing and reports the jail */
-#define WALL_SECONDS 50.0
-#define OUTPUT_MAX   (160u << 20) /* largest output of the child in bytes: text, marks and notices */
-#define MARKS_MAX    2000000u
-#define STDERR_MAX   4096
+#define PROBE           "probe" /* a type that parses nothing and reports the jail */
+#define WALL_SECONDS    50.0
+#define OUTLINE_SECONDS 10.0         /* for a PDF's outline, which is not needed */
+#define OUTPUT_MAX      (160u << 20) /* largest output of the child in bytes: text, marks and notices */
+#define MARKS_MAX       2000000u
+#define STDERR_MAX      4096
 
 struct child {
 	pid_t pid;
-	int out, err;       /* pipes */
+	int out, err;       /* pipes; -1: closed, or another child reads it */
 	struct str message; /* standard error so far */
 	int no_tables;      /* 1: pdftotext has reported that it lacks tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
@@ -102,23 +103,34 @@ static void close_all(int *fd, int n)
 			close(fd[i]);
 }
 
-static int start_child(struct child *c, const char *type, const char *program, const char *p, size_t n)
+/* Start a child that reads `in`. out: the end of a pipe that it writes, or -1 for one that is read here. */
+static int start_reader(struct child *c, const char *type, const char *program, int in, int out)
 {
-	int fd[5] = { -1, -1, -1, -1, -1 }; /* document, two pipes */
+	int fd[4] = { -1, -1, -1, -1 }; /* two pipes */
 
-	if ((fd[0] = document_file(p, n)) < 0 || pipe2(fd + 1, O_CLOEXEC) || pipe2(fd + 3, O_CLOEXEC) ||
-	    spawn_helper(c, type, program, fd[0], fd[2], fd[4])) {
+	*c = (struct child){ .pid = -1, .out = -1, .err = -1 };
+	if (in < 0 || (out < 0 && pipe2(fd, O_CLOEXEC)) || pipe2(fd + 2, O_CLOEXEC) ||
+	    spawn_helper(c, type, program, in, out < 0 ? fd[1] : out, fd[3])) {
 		int why = errno;
-		close_all(fd, 5);
+		c->pid = -1;
+		close_all(fd, 4);
 		errno = why;
 		return -1;
 	}
-	c->out = fd[1];
-	c->err = fd[3];
-	close(fd[0]);
-	close(fd[2]);
-	close(fd[4]);
+	c->out = fd[0];
+	c->err = fd[2];
+	close_all(fd + 1, 1);
+	close(fd[3]);
 	return 0;
+}
+
+static int start_child(struct child *c, const char *type, const char *program, const char *p, size_t n)
+{
+	int in = document_file(p, n), rc = start_reader(c, type, program, in, -1), why = errno;
+
+	close_all(&in, 1);
+	errno = why;
+	return rc;
 }
 
 static void kill_child(struct child *c, const char *why)
@@ -163,36 +175,65 @@ static int take_message(struct child *c)
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* Read both pipes to their ends and wait for the child. Kill it if it takes longer than WALL_SECONDS. */
-static void listen_to(struct child *c)
+static void close_pipe(int *fd)
 {
-	double until = now_seconds() + WALL_SECONDS;
-	int out = 1, err = 1;
+	close_all(fd, 1);
+	*fd = -1;
+}
 
-	while ((out || err) && !c->why) {
-		struct pollfd fd[2] = { { .fd = out ? c->out : -1, .events = POLLIN },
-			                { .fd = err ? c->err : -1, .events = POLLIN } };
-		double left = until - now_seconds();
-		if (left <= 0) {
-			kill_child(c, "parsing took longer than 50 seconds");
-			break;
-		}
-		if (import_stopped()) {
-			c->stopped = 1;
-			kill_child(c, "stopped");
-			break;
-		}
-		if (poll(fd, 2, left * 1000 < STOP_EVERY_MS ? (int)(left * 1000) + 1 : STOP_EVERY_MS) <= 0)
-			continue;
-		if (fd[0].revents)
-			out = take_output(c);
-		if (fd[1].revents)
-			err = take_message(c);
-	}
-	close(c->out);
-	close(c->err);
+static void wait_for(struct child *c)
+{
+	close_pipe(&c->out);
+	close_pipe(&c->err);
 	while (waitpid(c->pid, &c->status, 0) < 0 && errno == EINTR)
 		;
+	c->pid = -1;
+}
+
+/* Read the pipes of one or two children to their ends and wait for them. When the time is over, kill the first that
+ * still runs, and do not wait for the second. */
+static void listen_to(struct child *c, struct child *second, double seconds)
+{
+	struct child *all[] = { c, second };
+	double until = now_seconds() + seconds;
+
+	for (;;) {
+		struct pollfd fd[4];
+		int n = 0;
+		double left = until - now_seconds();
+		for (int i = 0; i < 2; i++) {
+			struct child *one = all[i];
+			if (one && one->pid > 0 && (one->why || (one->out < 0 && one->err < 0)))
+				wait_for(one);
+			fd[2 * i] = (struct pollfd){ .fd = one ? one->out : -1, .events = POLLIN };
+			fd[2 * i + 1] = (struct pollfd){ .fd = one ? one->err : -1, .events = POLLIN };
+			n += one && one->pid > 0;
+		}
+		if (!n)
+			return;
+		if (left <= 0) {
+			struct child *late = c->pid > 0 ? c : second;
+			kill_child(late, "parsing took longer than 50 seconds");
+			wait_for(late);
+			return;
+		}
+		if (import_stopped()) {
+			for (int i = 0; i < 2; i++)
+				if (all[i] && all[i]->pid > 0) {
+					all[i]->stopped = 1;
+					kill_child(all[i], "stopped");
+				}
+			continue;
+		}
+		if (poll(fd, 4, left * 1000 < STOP_EVERY_MS ? (int)(left * 1000) + 1 : STOP_EVERY_MS) <= 0)
+			continue;
+		for (int i = 0; i < 2; i++) {
+			if (fd[2 * i].fd >= 0 && fd[2 * i].revents && !take_output(all[i]))
+				close_pipe(&all[i]->out);
+			if (fd[2 * i + 1].fd >= 0 && fd[2 * i + 1].revents && !take_message(all[i]))
+				close_pipe(&all[i]->err);
+		}
+	}
 }
 
 /* Write why the child ended without a complete output, as a clause for an error message. */
@@ -263,6 +304,11 @@ static int take_record(struct records *r, char tag, const char *p, size_t n, int
 		if (n > 65536 || !valid_text(p, n))
 			return -1;
 		str_add(&d->notices, p, n);
+		return 0;
+	case 'L':
+		if (n > DOC_BYTES_MAX || !valid_text(p, n))
+			return -1;
+		str_add(&d->left_out, p, n);
 		return 0;
 	case 'E':
 		if (n > sizeof((struct err *)0)->msg || !valid_text(p, n) || r->error.n)
@@ -360,67 +406,93 @@ static int failed_to_start(const char *name, struct err *e)
 	return err_set(e, ERR_DOCUMENT, "document '%s' cannot be read: no second process (%s)", name, strerror(errno));
 }
 
-/* Parse the text that pdftotext printed, in a second jailed child. */
-static int parse_printed(const struct child *printed, const char *name, struct doc *d, struct err *e)
+static void free_child(struct child *c)
 {
-	struct child c = { .pid = -1 };
-	int rc;
-
-	if (start_child(&c, doc_type_name[DOC_PDF], NULL, printed->p ? printed->p : "", printed->n))
-		return failed_to_start(name, e);
-	listen_to(&c);
-	rc = c.stopped ? import_refuse_stopped(name, e) : finish_child(&c, name, 0, d, e);
-	free(c.p);
-	str_free(&c.message);
-	return rc;
+	free(c->p);
+	str_free(&c->message);
 }
 
-static int finish_pdf(struct child *c, const char *name, struct doc *d, struct err *e)
+/* The text child has ended, and the parser of what it printed. */
+static int finish_pdf(struct child *text, struct child *parser, const char *name, struct doc *d, struct err *e)
 {
-	int complete = !c->why && WIFEXITED(c->status) && WEXITSTATUS(c->status) == 0;
+	int complete = !text->why && WIFEXITED(text->status) && WEXITSTATUS(text->status) == 0;
+	/* pdftotext cannot write on if the parser ends early. */
+	int parser_failed = WIFSIGNALED(text->status) && WTERMSIG(text->status) == SIGPIPE;
 
-	/* The child did not start pdftotext; its output says why. */
-	if (WIFEXITED(c->status) && WEXITSTATUS(c->status) == EXIT_NO_JAIL)
-		return finish_child(c, name, 0, d, e);
-	if (!complete && !c->n)
-		return pdf_refused(c, name, e);
-	if (parse_printed(c, name, d, e))
-		return -1;
-	if (c->no_tables)
+	if (WIFEXITED(text->status) && WEXITSTATUS(text->status) == EXIT_NO_JAIL)
+		return err_set(e, ERR_DOCUMENT, "document '%s' %s", name, str_text(&text->message));
+	if (finish_child(parser, name, 0, d, e))
+		return complete || parser_failed || d->pages ? -1 : pdf_refused(text, name, e);
+	if (text->no_tables)
 		doc_note(
 			d,
 			"text in Chinese, Japanese or Korean fonts is missing: install poppler-data and read it again");
 	if (!complete) {
 		char reason[160];
-		describe_ending(c, reason, sizeof reason);
+		describe_ending(text, reason, sizeof reason);
 		doc_note(d, "the text ends on page %d: %s", d->pages, reason);
 	}
 	return 0;
 }
 
+/* Three jailed children: pdftohtml prints the outline and pdftotext the words, one after the other, into one pipe, which
+ * the parser reads. */
+static int convert_pdf(const char *name, const char *p, size_t n, struct doc *d, struct err *e)
+{
+	char *program = find_program("pdftotext"), *outliner = find_program("pdftohtml");
+	const char *type = doc_type_name[DOC_PDF];
+	struct child text = { .pid = -1 }, outline = { .pid = -1 }, parser = { .pid = -1 };
+	int file = -1, way[2] = { -1, -1 }, rc;
+
+	if (!program) {
+		rc = err_set(e, ERR_DOCUMENT,
+		             "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
+	} else if ((file = document_file(p, n)) < 0 || pipe2(way, O_CLOEXEC) ||
+	           start_reader(&parser, type, NULL, way[0], -1)) {
+		rc = failed_to_start(name, e);
+	} else {
+		close_pipe(&way[0]);
+		if (outliner && !start_reader(&outline, type, outliner, file, way[1]))
+			listen_to(&outline, NULL, OUTLINE_SECONDS);
+		lseek(file, 0, SEEK_SET); /* the children share its offset */
+		rc = start_reader(&text, type, program, file, way[1]) ? failed_to_start(name, e) : 0;
+		close_pipe(&way[1]);
+		if (!rc)
+			listen_to(&text, &parser, WALL_SECONDS);
+		if (parser.pid > 0)
+			listen_to(&parser, NULL, WALL_SECONDS);
+		if (text.stopped || parser.stopped)
+			rc = import_refuse_stopped(name, e);
+		else if (!rc)
+			rc = finish_pdf(&text, &parser, name, d, e);
+	}
+	close_all(way, 2);
+	close_all(&file, 1);
+	free_child(&text);
+	free_child(&outline);
+	free_child(&parser);
+	free(program);
+	free(outliner);
+	return rc;
+}
+
 int helper_convert(enum doc_type type, const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	struct child c = { .pid = -1 };
-	char *program = type == DOC_PDF ? find_program("pdftotext") : NULL;
 	int rc;
 
 	*d = (struct doc){ .type = type };
-	if (type == DOC_PDF && !program)
-		return err_set(e, ERR_DOCUMENT,
-		               "document '%s' is a PDF: install pdftotext (package poppler-utils) to read it", name);
-	if (start_child(&c, doc_type_name[type], program, p, n)) {
+	if (type == DOC_PDF) {
+		rc = convert_pdf(name, p, n, d, e);
+	} else if (start_child(&c, doc_type_name[type], NULL, p, n)) {
 		rc = failed_to_start(name, e);
 	} else {
-		listen_to(&c);
-		rc = c.stopped         ? import_refuse_stopped(name, e)
-		     : type == DOC_PDF ? finish_pdf(&c, name, d, e)
-		                       : finish_child(&c, name, type == DOC_GZIP, d, e);
+		listen_to(&c, NULL, WALL_SECONDS);
+		rc = c.stopped ? import_refuse_stopped(name, e) : finish_child(&c, name, type == DOC_GZIP, d, e);
 	}
 	if (rc)
 		doc_free(d);
-	free(program);
-	free(c.p);
-	str_free(&c.message);
+	free_child(&c);
 	return rc;
 }
 
@@ -432,13 +504,12 @@ int doc_jail(struct str *out, struct err *e)
 
 	if (start_child(&c, PROBE, NULL, "", 0))
 		return err_set(e, ERR_DOCUMENT, "documents cannot be parsed: no second process (%s)", strerror(errno));
-	listen_to(&c);
+	listen_to(&c, NULL, WALL_SECONDS);
 	rc = finish_child(&c, "", 0, &d, e);
 	if (!rc)
 		str_add(out, str_text(&d.text), d.text.n);
 	doc_free(&d);
-	free(c.p);
-	str_free(&c.message);
+	free_child(&c);
 	return rc;
 }
 
@@ -451,7 +522,7 @@ int helper_model(const char *path, struct err *e)
 	int rc = 1;
 
 	if (!start_child(&c, helper_model_type, path, "", 0)) {
-		listen_to(&c);
+		listen_to(&c, NULL, WALL_SECONDS);
 		rc = 0;
 		if (c.stopped) {
 			rc = err_set(e, ERR_CANCELLED, "stopped");
@@ -466,7 +537,6 @@ int helper_model(const char *path, struct err *e)
 		}
 	}
 	str_free(&r.error);
-	free(c.p);
-	str_free(&c.message);
+	free_child(&c);
 	return rc;
 }

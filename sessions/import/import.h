@@ -56,6 +56,8 @@ struct doc {
 	size_t n_mark;
 	int32_t pages;      /* 0: the format has no pages */
 	struct str notices; /* notices for the user, one sentence a line; may be empty */
+	/* running heads, feet and page numbers of a PDF, which are not in the text: each "PAGE\tLINE\n" */
+	struct str left_out;
 	struct doc_origin origin;
 };
 

@@ -7,7 +7,7 @@
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_rules.c: what their style sheets hide;
  *     docx.c, docx_lists.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
- *     pdf.c: cleans the text that pdftotext prints; pdf_headings.c: finds its headings;
+ *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
  *     marks.c: marks: offsets of pages, headings and paragraphs;
  *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
@@ -135,8 +135,6 @@ int heading_level(const char *line, size_t n);
  * only a number ("3.1", "Chapter 4"), or 0. heading_title(): 1 if the line looks like a title without a number. */
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
-/* Mark the headings of the page that begins at byte `from`, and put blank lines around them. */
-void pdf_mark_headings(struct doc *, size_t from);
 
 /* Format of a notice: count, plural ending with verb. */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
@@ -156,7 +154,7 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
-int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: text printed by pdftotext */
+int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: what pdf.h says */
 
 /* ---- zip.c ---- */
 

@@ -1,10 +1,10 @@
 /* sessions/import/jailed.c - the jailed process: converts a document and writes records to its parent (helper.c), or
- * reads a model file, or executes pdftotext.
+ * reads a model file, or executes pdftotext or pdftohtml.
  *
  * helper.c starts this program a second time; main() calls doc_helper() first. A model file is read by the program's
  * own reader: header, keys, tensors, vocabulary, chat template. A file that crashes the reader or takes too long ends
  * only this process. */
-#include "sessions/import/import_private.h"
+#include "sessions/import/pdf.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -71,6 +71,8 @@ static int send_doc(const struct doc *d)
 			return 1;
 	if (d->notices.n && send_record('N', d->notices.p, d->notices.n))
 		return 1;
+	if (d->left_out.n && send_record('L', d->left_out.p, d->left_out.n))
+		return 1;
 	return send_record('Z', "", 0) ? 1 : 0;
 }
 
@@ -100,18 +102,34 @@ static char *take_document(size_t *n)
 	return p;
 }
 
+/* The words of a PDF come through a pipe, about twenty bytes for each of its text, and are parsed as they come. */
+static int convert_pdf(void)
+{
+	struct pdf f = { 0 };
+	struct doc d = { .type = DOC_PDF };
+	struct err e = { 0 };
+	char buf[65536];
+	ssize_t got;
+
+	while ((got = read(STDIN_FILENO, buf, sizeof buf)) > 0 || (got < 0 && errno == EINTR))
+		pdf_feed(&f, buf, got > 0 ? (size_t)got : 0);
+	return pdf_end(&f, &d, &e) ? send_error(&e) : send_doc(&d);
+}
+
 static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
-		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import, [DOC_GZIP] = gzip_import,
-		[DOC_ODF] = odf_import,   [DOC_RTF] = rtf_import,   [DOC_PDF] = pdf_import,
+		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import,
+		[DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,   [DOC_RTF] = rtf_import,
 	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };
 	size_t n = 0;
-	char *p = take_document(&n);
+	char *p;
 
-	if (!p)
+	if (type == DOC_PDF)
+		return convert_pdf();
+	if (!(p = take_document(&n)))
 		return 1;
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);
 }
@@ -151,6 +169,18 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
+/* Execute pdftotext for the words, or pdftohtml for the outline, which it prints whatever pages are asked for. */
+static int execute(const char *program)
+{
+	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
+	const char *const words[] = { "pdftotext", "-bbox-layout", "-enc", "UTF-8", "-eol", "unix",
+		                      "-l",        PAGES_MAX,      "-",    "-",     NULL };
+	const char *const outline[] = { "pdftohtml", "-xml", "-i", "-q", "-stdout", "-l", "1", "-", NULL };
+
+	execve(program, (char *const *)(uintptr_t)(strstr(program, outline[0]) ? outline : words), env);
+	return 127;
+}
+
 int doc_helper(int argc, char **argv)
 {
 	struct jail_level level = { 0 };
@@ -168,13 +198,10 @@ int doc_helper(int argc, char **argv)
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
-		rc = send_error(&e) ? 1 : EXIT_NO_JAIL;
+		/* A program's standard output goes to the parser. */
+		rc = (program ? write(STDERR_FILENO, e.msg, strlen(e.msg)) < 0 : send_error(&e)) ? 1 : EXIT_NO_JAIL;
 	} else if (program) {
-		static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
-		const char *const args[] = { "pdftotext", "-enc",    "UTF-8", "-eol", "unix",
-			                     "-l",        PAGES_MAX, "-",     "-",    NULL };
-		execve(argv[3], (char *const *)(uintptr_t)args, env);
-		rc = 127;
+		rc = execute(argv[3]);
 	} else if (model) {
 		rc = read_model(argv[3]);
 	} else if (type < 0) {

@@ -15,6 +15,7 @@ void doc_free(struct doc *d)
 	origin_free(&d->origin);
 	str_free(&d->text);
 	str_free(&d->notices);
+	str_free(&d->left_out);
 	*d = (struct doc){ 0 };
 }
 

@@ -1,5 +1,6 @@
 /* sessions/import/type.c - finds the format of a document by its first bytes, then by its name. */
 #include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
 
 #include <string.h>
 
@@ -129,14 +130,34 @@ static enum doc_type zip_type(const char *p, size_t n)
 	return memmem(p, n, "META-INF/container.xml", 22) ? DOC_EPUB : DOC_TEXT;
 }
 
-/* 1 for a PDF, also after a byte order mark or white space. */
-static int is_pdf(const char *p, size_t n)
+/* 1 if an object of a PDF begins: "1 0 obj <<". */
+static int has_object(const char *p, size_t n)
 {
-	size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+	for (const char *end = p + n; (p = memmem(p, (size_t)(end - p), " obj", 4)) && p + 4 < end; p += 4)
+		if (byte_is_blank(p[4]) || p[4] == '<')
+			return 1;
+	return 0;
+}
 
+/* 1 for a PDF, also after a byte order mark or white space. Other bytes may stand before it, such as the header of a
+ * mail or of a printer's job, in the first 1,024 bytes: then it is a PDF if an object follows, or by its name, but no
+ * text that has an example of one. */
+static int is_pdf(const char *name, const char *p, size_t n)
+{
+	static const char *const endings[] = { "pdf", NULL };
+	size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+	const char *head = memmem(p, MIN(n, 1024), "%PDF-", 5);
+
+	if (!head)
+		return 0;
 	while (i < n && i < 64 && p[i] && strchr(" \t\r\n", p[i]))
 		i++;
-	return n - i >= 5 && !memcmp(p + i, "%PDF-", 5);
+	if (head == p + i || ends_in(name, endings))
+		return 1;
+	n -= (size_t)(head - p);
+	return !ends_in(name, text_endings) && !ends_in(name, markdown_endings) && !ends_in(name, source_endings) &&
+	       !ends_in(name, html_endings) && n > 8 && byte_is_digit(head[5]) && head[6] == '.' &&
+	       byte_is_digit(head[7]) && has_object(head, MIN(n, 2048));
 }
 
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n)
@@ -145,7 +166,7 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 	size_t k;
 	int utf16 = n >= 2 && (!memcmp(p, "\xff\xfe", 2) || !memcmp(p, "\xfe\xff", 2));
 
-	if (is_pdf(p, n))
+	if (is_pdf(name, p, n))
 		return DOC_PDF;
 	if (n >= 2 && !memcmp(p, "\x1f\x8b", 2))
 		return DOC_GZIP;

@@ -1,5 +1,5 @@
 /* tests/sessions/t_import_formats.c - DOCX, PDF text, marks of plain text, encodings and types. */
-#include "sessions/import/import_private.h"
+#include "sessions/import/pdf.h"
 #include "tests/lib/test.h"
 #include "tests/lib/zip.h"
 
@@ -314,46 +314,205 @@ TEST(epub_chapter_of_five_byte_forms)
 	doc_free(&d);
 }
 
-/* ---- PDF: what pdftotext prints ---- */
+/* ---- PDF: what pdftotext -bbox-layout prints ---- */
 
-static void pdf(const char *printed, struct doc *d)
+/* Lay lines out as pdftotext prints them: letters 10 points high and 5 wide, lines 12 points apart, pages of 400 x 600
+ * points. An empty line begins a block, \f a page, "\v300\v" goes to that place below the page's top, "\t200\t" begins a
+ * piece at that place from its left; "\b16\b" makes the letters of the line so high. */
+static char *laid_out(const char *text)
+{
+	struct str s = { 0 };
+	double y = 100, x = 50, size = 10;
+	int in_page = 0, in_block = 0;
+
+	str_adds(&s, "<doc>\n");
+	for (const char *p = text; *p;) {
+		size_t n = strcspn(p, "\n\f\v\t\b");
+		if (!in_page) {
+			str_adds(&s, "  <page width=\"400.000000\" height=\"600.000000\">\n");
+			in_page = 1;
+			y = 100;
+		}
+		if (n) {
+			if (!in_block)
+				str_addf(&s, "<flow><block xMin=\"%f\" yMin=\"0\" xMax=\"0\" yMax=\"0\">\n", x);
+			in_block = 1;
+			str_addf(&s, "<line xMin=\"%f\" yMin=\"%f\" xMax=\"%f\" yMax=\"%f\">\n", x, y, x, y + size);
+			for (size_t i = 0, k; i < n; i += k + 1) {
+				k = 0;
+				while (i + k < n && p[i + k] != ' ')
+					k++;
+				str_addf(&s, "<word xMin=\"%f\" yMin=\"%f\" xMax=\"%f\" yMax=\"%f\">%.*s</word>\n",
+				         x + 5 * (double)i, y, x + 5 * (double)(i + k), y + size, (int)k, p + i);
+			}
+			str_adds(&s, "</line>\n");
+		}
+		p += n;
+		if (*p == '\n') {
+			y += 1.2 * size;
+			x = 50;
+			size = 10;
+		}
+		if (in_block && (*p == '\f' || *p == '\t' || *p == '\v' || (*p == '\n' && p[1] == '\n'))) {
+			str_adds(&s, "</block></flow>\n");
+			in_block = 0;
+		}
+		if (*p == '\f') {
+			str_adds(&s, "  </page>\n");
+			in_page = 0;
+		} else if (*p && *p != '\n') {
+			char *end;
+			*(*p == '\v' ? &y : *p == '\t' ? &x : &size) = strtod(p + 1, &end);
+			p = end;
+		}
+		p += *p != 0;
+	}
+	str_adds(&s, "</doc>\n");
+	return s.p;
+}
+
+static void pdf(const char *text, struct doc *d)
 {
 	struct err e = { 0 };
+	char *printed = laid_out(text);
 
 	*d = (struct doc){ 0 };
 	CHECK_MSG(!pdf_import(printed, strlen(printed), d, &e), "%s", e.msg);
+	free(printed);
 }
 
+static void check_headings(const struct doc *d, const char *expected)
+{
+	struct str s = { 0 };
+
+	for (size_t i = 0; i < d->n_mark; i++)
+		if (d->mark[i].kind == MARK_HEADING)
+			str_addf(&s, "%d %s|", d->mark[i].level, d->mark[i].text);
+	CHECK_STR(str_text(&s), expected);
+	str_free(&s);
+}
+
+#define HEAD "\v20\v"
+#define BODY "\v100\v"
+#define FOOT "\v570\v"
+
+/* What recurs at one place stays once; numbers that count the pages go. */
 TEST(pdf_pages_heads_and_feet)
 {
 	struct doc d;
 
-	pdf("Report\n\none\n\n- 1 -\n\f"
-	    "Report\n\ntwo\n\n- 2 -\n\f"
-	    "\f"
-	    "Report\n\nthree\n\n- 3 -\n\f"
-	    "Report\n\nReport\nfour\n\n- 4 -\n\f",
+	pdf(HEAD "Report\n" BODY "one\n" FOOT "- 1 -\n\f" HEAD "Report\n" BODY "two\n" FOOT "- 2 -\n\f"
+	         "\f" HEAD "Report\n" BODY "three\n" FOOT "- 4 -\n\f" HEAD "Report\n" BODY "Report\nfour\n" FOOT
+	         "- 5 -\n\f",
 	    &d);
 	CHECK_STR(d.text.p, "one\n\ntwo\n\nthree\n\nReport\nfour");
 	CHECK_INT(d.pages, 5);
-	CHECK_STR(d.notices.p, "1 of 5 pages holds no text (scanned?): 3\n");
+	CHECK_STR(d.notices.p, "8 lines of running heads, feet and page numbers left out\n"
+	                       "1 of 5 pages holds no text (scanned?): 3\n");
+	CHECK_STR(d.left_out.p, "1\tReport\n1\t- 1 -\n2\tReport\n2\t- 2 -\n4\tReport\n4\t- 4 -\n5\tReport\n5\t- 5 -\n");
 	doc_mark_paragraphs(&d);
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 6)->text, "2");
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 10)->text, "4");
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 25)->text, "5");
 	doc_free(&d);
-	pdf("Slide\n\n1\n\f"
-	    "Slide\n\n2\n\f"
-	    "Slide\n\n3\n\f",
-	    &d);
-	CHECK_STR(str_text(&d.text), "Slide\n\n1\n\nSlide\n\n2\n\nSlide\n\n3");
+	/* The first stays where the text does not say it. */
+	pdf(HEAD "Report\n" BODY "one\n\f" HEAD "Report\n" BODY "two\n\f" HEAD "Report\n" BODY "three\n\f", &d);
+	CHECK_STR(d.text.p, "Report\n\none\n\ntwo\n\nthree");
+	doc_free(&d);
+	/* Pages of nothing else keep it. */
+	pdf(HEAD "Slide\n\n1\n\f" HEAD "Slide\n\n2\n\f" HEAD "Slide\n\n3\n\f", &d);
+	CHECK_STR(str_text(&d.text), "Slide\n\nSlide\n\nSlide");
 	doc_free(&d);
 	/* Two pages tell nothing about what recurs. */
-	pdf("Head\n\na\n\f"
-	    "Head\n\nb\n\f",
-	    &d);
+	pdf(HEAD "Head\n" BODY "a\n\f" HEAD "Head\n" BODY "b\n\f", &d);
 	CHECK_STR(d.text.p, "Head\n\na\n\nHead\n\nb");
 	doc_free(&d);
+}
+
+/* Numbers at the edge of a page that do not count the pages, and numbers behind another word than "page", are text. */
+TEST(pdf_numbers_at_the_edges)
+{
+	static const char *const kept[][4] = {
+		{ "Invoice No. 4711", "Invoice No. 4712", "Invoice No. 4713", "Invoice No. 4714" },
+		{ "Order number\t200\t101", "Order number\t200\t102", "Order number\t200\t103",
+		  "Order number\t200\t104" },
+		{ "Total due: 88.20 EUR", "Total due: 104.75 EUR", "Total due: 61.10 EUR", "Total due: 233.40 EUR" },
+		{ "71.8", "64.2", "73.2", "70.0" },
+		{ "888,476.92", "14,038.38", "5,120.00", "73,001.15" },
+		{ "Question 1 (10 points)", "Question 2 (5 points)", "Question 3 (5 points)",
+		  "Question 4 (20 points)" },
+		{ "Question 1 of 4", "Question 2 of 4", "Question 3 of 4", "Question 4 of 4" },
+		{ "0\t100\t50 100\t300\t1", "0\t100\t50 100\t300\t2", "0\t100\t50 100\t300\t3",
+		  "0\t100\t50 100\t300\t4" },
+		{ "Chapter 1", "Chapter 2", "Chapter 3", "Chapter 4" },
+		{ "1801", "1804", "1809", "1815" },
+		{ "1987", "1988", "1989", "1990" },
+		{ "mill", "civil", "vivid", "mild" },
+		{ "Answer: yes", "Answer: yes", "Answer: yes", "Answer: no" },
+		{ "Answer: no", "Answer: yes", "Answer: yes", "Answer: yes" },
+	};
+	static const char *const gone[][4] = {
+		{ "1", "2", "3", "4" },
+		{ "ii", "iii", "iv", "v" },
+		{ "Page 7 of 11", "Page 8 of 11", "Page 9 of 11", "Page 10 of 11" },
+		{ "3/9", "4/9", "5/9", "6/9" },
+		{ "Seite 101", "Seite 102", "Seite 103", "Seite 104" },
+		{ "[ 12 ]", "[ 13 ]", "[ 14 ]", "[ 15 ]" },
+	};
+
+	for (size_t i = 0; i < LEN(kept) + LEN(gone); i++)
+		for (int foot = 0; foot < 2; foot++) {
+			const char *const *line = i < LEN(kept) ? kept[i] : gone[i - LEN(kept)];
+			struct str s = { 0 };
+			struct doc d;
+			for (int k = 0; k < 4; k++)
+				str_addf(&s, BODY "The text of this page is number %c.\n%s%s\n\f", "abcd"[k],
+				         foot ? FOOT : HEAD, line[k]);
+			pdf(s.p, &d);
+			for (int k = 0; k < 4; k++) {
+				const char *last = strrchr(line[k], '\t');
+				const char *found = strstr(d.text.p, last ? last + 1 : line[k]);
+				CHECK_MSG((found != NULL) == (i < LEN(kept)), "\"%s\" at the %s: \"%s\"", line[k],
+				          foot ? "foot" : "head", d.text.p);
+			}
+			if (i < LEN(kept))
+				CHECK_STR(str_text(&d.left_out), "");
+			doc_free(&d);
+			str_free(&s);
+		}
+}
+
+/* "1987" on the title page is no page number, the numbers of the pages behind it are. */
+TEST(pdf_year_on_a_title_page)
+{
+	struct doc d;
+
+	pdf("The bridges\n" FOOT "1987\n\f" BODY "One.\n" FOOT "2\n\f" BODY "Two.\n" FOOT "3\n\f" BODY "Three.\n" FOOT
+	    "4\n\f",
+	    &d);
+	CHECK_STR(d.text.p, "The bridges\n\n1987\n\nOne.\n\nTwo.\n\nThree.");
+	doc_free(&d);
+}
+
+/* Heads that change from section to section, as in books, and a page number beside them. */
+TEST(pdf_heads_of_sections)
+{
+	struct str s = { 0 };
+	struct doc d;
+
+	for (int k = 1; k <= 16; k++) {
+		if (k % 4 == 1)
+			str_addf(&s, BODY "\b16\b%d Part %c of it\n\nIt begins.\n" FOOT "%d\n\f", k / 4 + 1,
+			         'A' + k / 4, k);
+		else
+			str_addf(&s, HEAD "%s%c OF IT\t340\t%d\n" BODY "More of %c%c.\n\f",
+			         k % 4 == 3 ? "1. PART " : "PART ", 'A' + (k - 1) / 4, k, 'A' + k / 4, 'a' + k % 4);
+	}
+	pdf(s.p, &d);
+	CHECK_MSG(!strstr(d.text.p, "OF IT") && !strstr(d.text.p, "12"), "%s", d.text.p);
+	check_headings(&d, "1 1 Part A of it|1 2 Part B of it|1 3 Part C of it|1 4 Part D of it|");
+	doc_free(&d);
+	str_free(&s);
 }
 
 TEST(pdf_words_and_ligatures)
@@ -361,10 +520,45 @@ TEST(pdf_words_and_ligatures)
 	struct doc d;
 
 	pdf("an exam-\nple of o\xef\xac\x83"
-	    "ce\nhyphen\xc2\xad\nated, a well-known and well-\nknown word,\nby Smith-\nJones, 3-\n4\n\f",
+	    "ce\nhyphen\xc2\xad\nated, a well-known and well-\nknown word,\nby Smith-\nJones, 3-\n4, COVID-\n19, the Haupt-\nund Nebenkosten,\n"
+	    "a state-\nof-the-art mill, https://example.org/long-\nterm, or - as\nit seems -\nnot\x02so.\n\f",
 	    &d);
-	CHECK_STR(d.text.p,
-	          "an example of office\nhyphenated, a well-known and well-known word,\nby Smith-Jones, 3-\n4");
+	CHECK_STR(
+		d.text.p,
+		"an example of office\nhyphenated, a well-known and well-known word,\nby Smith-Jones, 3-4, COVID-19, the Haupt- und Nebenkosten,\n"
+		"a state-of-the-art mill, https://example.org/long-term, or - as\nit seems -\nnot so.");
+	doc_free(&d);
+}
+
+/* Rows are lines; a number or bullet stands with its text; columns of text are read one after the other. */
+TEST(pdf_tables_and_columns)
+{
+	struct doc d;
+
+	/* as pdftotext takes it: three columns */
+	pdf(BODY
+	    "Item\nOak board\nPine post\n\n\v100\v\t150\tKind\n\t150\thard\n\t150\tsoft\n\n\v100\v\t250\tPrice\n\t250\t48.20\n\t250\t12.75\n\nThat is all.\n\f",
+	    &d);
+	CHECK_STR(d.text.p, "Item | Kind | Price\nOak board | hard | 48.20\nPine post | soft | 12.75\n\nThat is all.");
+	doc_free(&d);
+	pdf(BODY "1.1\t80\tFirst things\n\n\n\xe2\x80\xa2\t70\tan item of a list\n\f", &d);
+	CHECK_STR(d.text.p, "1.1 First things\n\n\xe2\x80\xa2 an item of a list");
+	doc_free(&d);
+	pdf(BODY
+	    "The left column of the page has\nfive lines of text, and each of\nthem is about as long as those of\nthe right column beside it, word\nby word.\n\n"
+	    "\v100\v\t230\tThe right column of the page\n\t230\thas as many lines, and so it\n\t230\tmust not be taken for a table\n\t230\twith two cells in each of its\n\t230\trows.\n\f",
+	    &d);
+	CHECK_MSG(!strstr(d.text.p, " | ") && strstr(d.text.p, "by word.\n\nThe right column"), "%s", d.text.p);
+	doc_free(&d);
+}
+
+TEST(pdf_right_to_left)
+{
+	struct doc d;
+
+	/* Printed as it stands on the page: "12 sahar, shalom" in Hebrew, from left to right. */
+	pdf("\xd7\xa8\xd7\x94\xd7\xa1 12 \xd7\x9d\xd7\x95\xd7\x9c\xd7\xa9\n\f", &d);
+	CHECK_STR(d.text.p, "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d 12 \xd7\xa1\xd7\x94\xd7\xa8");
 	doc_free(&d);
 }
 
@@ -372,143 +566,64 @@ TEST(pdf_headings)
 {
 	struct doc d;
 
-	pdf("Abstract\nWe did it.\n\n1 Introduction\n\nIt is so.\n\n3.1 Long Methods\n\nHow.\n\n2 July 2011\n\nNo heading, that.\n\n4.\n\nResults\n\nYes.\n\f",
+	pdf("\b20\bThe Mill\n\nAbstract\n\nWe did it.\n\n1 Introduction\n\nIt is so.\n\n3.1\t80\tLong Methods\n\nHow.\n\n2 July 2011\n\nNo heading, that.\n\n"
+	    "\b16\bThings of Two\n\b16\bLines\n\nYes.\nIt goes on and on, and it is text.\n3.2 Next in Turn\nMore text.\n3.4 Not Next\nThe end of it.\n\f",
 	    &d);
-	CHECK_INT(d.n_mark, 5);
-	CHECK_STR(d.mark[1].text, "Abstract");
-	CHECK_STR(d.mark[2].text, "1 Introduction");
-	CHECK_STR(d.mark[3].text, "3.1 Long Methods");
-	CHECK_INT(d.mark[3].level, 2);
-	CHECK_STR(d.mark[4].text, "4. Results");
+	check_headings(&d, "1 The Mill|1 Abstract|1 1 Introduction|2 3.1 Long Methods|2 Things of Two Lines|");
 	doc_free(&d);
 }
 
-/* A title of several lines, with and without a gap behind it; a sentence behind a title is none of it. */
-/* As pdftotext prints a paper whose numbers stand apart from the titles: with empty lines between, at the end of a
- * paragraph, and not those of a list or of program lines. */
-TEST(pdf_headings_apart_from_their_numbers)
+/* The document's own outline, which pdftohtml prints, says what is a heading, and of which level. */
+TEST(pdf_outline)
 {
-	static const char text[] =
-		"1.\n\nIntroduction\n\nAs programs grow, so do traces.\n2.\n\nNested Trace Tree Formation\n\nFigure 7 shows it.\n2.1\n\nTraces\n\n"
-		"A trace is a path.\n\n1.\n\nApples\n\n2.\n\nPears\n\n3.\n\nof the same kind\n\n2\nif (x)\n3\ncontinue;\n\n10.\n\nIt ends like a sentence.\n\nEnd.\n";
-	static const struct {
-		int level;
-		const char *text;
-	} want[] = {
-		{ 1, "1. Introduction" },
-		{ 1, "2. Nested Trace Tree Formation" },
-		{ 2, "2.1 Traces" },
-	};
-	struct doc d = { 0 };
-	size_t n = 0;
-
-	str_add(&d.text, text, sizeof text - 1);
-	pdf_mark_headings(&d, 0);
-	for (size_t i = 0; i < d.n_mark; i++)
-		if (d.mark[i].kind == MARK_HEADING && n < 3) {
-			CHECK_STR(d.mark[i].text, want[n].text);
-			CHECK_INT(d.mark[i].level, want[n].level);
-			n++;
-		} else if (d.mark[i].kind == MARK_HEADING) {
-			CHECK_STR(d.mark[i].text, "no more");
-		}
-	CHECK_INT(n, 3);
-	doc_free(&d);
-}
-
-/* A number that is the next one: its title in a line of a paragraph, or elsewhere on the page; not those of a sentence,
- * of no title. */
-TEST(pdf_headings_by_the_order_of_their_numbers)
-{
-	static const char text[] =
-		"4. Nested Trees\n\nLoops are nested, and a system needs a way\nto cover them.\n4.1 Nesting Algorithm\nThe key is that each loop has a tree.\n"
-		"As Figure 7 and Section\n4.2 The Loop show, that holds.\n4.4 Not Next\nThis is out of order.\n4.2 the loop\nThis is no title.\n"
-		"4.2 Blacklisting with Nesting\nNo more is said.\n4.3\n\nThe other column comes first, with this paragraph of some length.\n\nx\n\n"
-		"Trace Recording\n\nThe job of the trace recorder is to emit instructions with the same meaning.\n\n4.4\n\nPreemption\n\nThe main reasons are these.\n\n"
-		"4.5\n\nThis number has no title at all, and none is found behind it either.\n";
-	static const struct {
-		int level;
-		const char *text;
-	} want[] = {
-		{ 1, "4. Nested Trees" },     { 2, "4.1 Nesting Algorithm" }, { 2, "4.2 Blacklisting with Nesting" },
-		{ 2, "4.3 Trace Recording" }, { 2, "4.4 Preemption" },
-	};
-	struct doc d = { 0 };
-	size_t n = 0;
-
-	str_add(&d.text, text, sizeof text - 1);
-	pdf_mark_headings(&d, 0);
-	for (size_t i = 0; i < d.n_mark; i++)
-		if (d.mark[i].kind == MARK_HEADING) {
-			CHECK_STR(d.mark[i].text, n < 5 ? want[n].text : "no more");
-			CHECK_INT(d.mark[i].level, n < 5 ? want[n].level : 0);
-			n++;
-		}
-	CHECK_INT(n, 5);
-	/* Each is a block of its own. */
-	CHECK(strstr(d.text.p, "cover them.\n\n4.1 Nesting Algorithm\n\nThe key") &&
-	      strstr(d.text.p, "said.\n\n4.3\n\nThe other"));
-	doc_free(&d);
-}
-
-TEST(pdf_headings_of_several_lines)
-{
-	struct doc d;
-
-	pdf("Chapter 1: The Iron Gate and\nthe Winter\nThe household went to bed, and\nthat was that.\n\nChapter 2: The Brass\nTelescope and the Storm\n\nIt rained.\n\n"
-	    "Chapter 3: The End\nof It\nIt Ended.\n\n1. Things\n1.1. Parts\n\nText.\n\nMAJOR_VERSION 1\nMINOR_VERSION 2\n\nTable\n\f",
-	    &d);
-	CHECK_INT(d.n_mark, 7);
-	CHECK_STR(d.mark[1].text, "Chapter 1: The Iron Gate and the Winter");
-	CHECK_STR(d.mark[2].text, "Chapter 2: The Brass Telescope and the Storm");
-	CHECK_STR(d.mark[3].text, "Chapter 3: The End of It");
-	CHECK_STR(d.mark[4].text, "1. Things");
-	CHECK_STR(d.mark[5].text, "1.1. Parts");
-	CHECK_STR(d.mark[6].text, "MAJOR_VERSION 1");
-	/* what follows is a block of its own */
-	CHECK(strstr(d.text.p, "and\nthe Winter\n\nThe household") && strstr(d.text.p, "of It\n\nIt Ended."));
-	doc_free(&d);
-}
-
-/* Books of LaTeX: the number of a heading in a block of its own, heads that change from section to section, a table of
- * contents. */
-TEST(pdf_headings_of_a_book)
-{
-	struct doc d;
-
-	pdf("Contents\n\n1.1\n\nFirst things . . . . . . . . . . 3\n\n1.2 Second things . . . . . 4\n\f"
-	    "Chapter 1\n\nThe beginning\nIt begins.\n\n1.1\n\nFirst things\n\nText.\n\n2\n\f"
-	    "1.1. FIRST THINGS\n\nMore text one.\n\n1.2\n\nSecond things\nText.\n\n3\n\f"
-	    "CHAPTER 1. THE BEGINNING\n\n1.2.1\n\n1.2. SECOND THINGS\n\nParts of them\n\nText two.\n\n4\n\f"
-	    "1.2. SECOND THINGS\n\nText three.\n\n5\n\f"
-	    "CHAPTER 1. THE BEGINNING\n\nText four.\n\n6\n\f"
-	    "CHAPTER 1. THE BEGINNING\n\nText five.\n\n7\n\f"
-	    "\xd0\x93\xd0\xbb\xd0\xb0\xd0\xb2\xd0\xb0 2\n\n\xd0\x94\xd0\xb0\n\nText.\n\n8\n\f"
-	    "\xe7\xac\xac"
-	    "3\xe7\xab\xa0 \xe6\x97\xa5\n\nText.\n\n9\n\f",
-	    &d);
-	doc_mark_paragraphs(&d);
+	static const char outline[] =
+		"<pdf2xml><page number=\"1\" position=\"absolute\"><text>no text</text></page>\n<outline>\n<item page=\"1\">Begin &amp; end</item>\n"
+		"<outline>\n<item page=\"2\">Middle</item>\n</outline>\n<item page=\"9\">None</item></outline></pdf2xml>\n";
 	struct str s = { 0 };
-	for (size_t i = 0; i < d.n_mark; i++)
-		if (d.mark[i].kind == MARK_HEADING)
-			str_addf(&s, "%s|", d.mark[i].text);
-	CHECK_STR(s.p, "Contents|Chapter 1 The beginning|1.1 First things|1.2 Second things|1.2.1 Parts of them|"
-	               "\xd0\x93\xd0\xbb\xd0\xb0\xd0\xb2\xd0\xb0 2 \xd0\x94\xd0\xb0|\xe7\xac\xac"
-	               "3\xe7\xab\xa0 \xe6\x97\xa5|");
-	CHECK(!strstr(d.text.p, "FIRST") && !strstr(d.text.p, "SECOND") && !strstr(d.text.p, "BEGINNING"));
-	CHECK_STR(strstr(d.text.p, "1.2.1"), strstr(d.text.p, "1.2.1\n\nParts of them\n\nText two."));
+	struct err e = { 0 };
+	struct doc d = { 0 };
+	char *printed = laid_out("2 Begin & end\nThis is text.\nMiddle\n\f" BODY "of the\nMiddle\nbegins here.\n\f");
+
+	str_adds(&s, outline);
+	/* as pdftotext writes it */
+	for (const char *p = printed; *p; p++)
+		if (*p == '&')
+			str_adds(&s, "&amp;");
+		else
+			str_add(&s, p, 1);
+	CHECK_MSG(!pdf_import(s.p, s.n, &d, &e), "%s", e.msg);
+	check_headings(&d, "1 2 Begin & end|2 Middle|");
+	CHECK_STR(d.text.p, "2 Begin & end\n\nThis is text.\nMiddle\n\nof the\n\nMiddle\n\nbegins here.");
+	CHECK_INT(d.pages, 2);
+	doc_free(&d);
 	str_free(&s);
-	doc_free(&d);
-	/* Signs that recur at the top of pages are text. */
-	pdf("}\n\na\n\f"
-	    "}\n\nb\n\f"
-	    "x\n\nc\n\f"
-	    "y\n\nd\n\f"
-	    "z\n\ne\n\f"
-	    "w\n\nf\n\f",
-	    &d);
-	CHECK(strstr(d.text.p, "}\n\na"));
-	doc_free(&d);
+	free(printed);
+}
+
+/* The pipe gives the text in pieces of any size; its end may be missing. */
+TEST(pdf_in_pieces)
+{
+	char *printed = laid_out("One line\nand another\n\f\fThird page\n\f");
+	size_t n = strlen(printed);
+
+	for (size_t size = 1; size <= n; size = 2 * size + 1) {
+		struct pdf f = { 0 };
+		struct doc d = { 0 };
+		struct err e = { 0 };
+		for (size_t at = 0; at < n; at += size)
+			pdf_feed(&f, printed + at, MIN(size, n - at));
+		CHECK(!pdf_end(&f, &d, &e));
+		CHECK_STR(str_text(&d.text), "One line\nand another\n\nThird page");
+		CHECK_INT(d.pages, 3);
+		doc_free(&d);
+	}
+	for (size_t cut = 0; cut < n; cut++) {
+		struct doc d = { 0 };
+		struct err e = { 0 };
+		CHECK(!pdf_import(printed, cut, &d, &e) == (d.text.n > 0));
+		doc_free(&d);
+	}
+	free(printed);
 }
 
 TEST(pdf_without_text)
@@ -516,7 +631,9 @@ TEST(pdf_without_text)
 	struct doc d = { 0 };
 	struct err e = { 0 };
 
-	CHECK(pdf_import("\f\n\f \f", 5, &d, &e) < 0);
+	static const char pages[] = "<page width=\"1\" height=\"1\"></page><page></page><page>";
+
+	CHECK(pdf_import(pages, sizeof pages - 1, &d, &e) < 0);
 	CHECK_STR(e.msg, "holds no text on its 3 pages: they are pictures (scanned?); ocrmypdf makes text of them");
 	doc_free(&d);
 }
@@ -673,7 +790,8 @@ TEST(types)
 		{"a", NULL, "<!DOCTYPE html><p>", DOC_HTML}, {"a", NULL, "\n<!-- x --><HTML>", DOC_HTML}, {"a.md", NULL, "<html>", DOC_MARKDOWN},
 		{"a.htm", NULL, "<p>x", DOC_HTML}, {"a.htm", NULL, "no tags", DOC_TEXT}, {"a", "text/html", "<p>x", DOC_HTML}, {"a", NULL, "<p>x", DOC_TEXT},
 		{"a.xml", NULL, "<?xml version='1.0'?><html>", DOC_SOURCE}, {"a", NULL, "%PDF-1.4", DOC_PDF}, {"a.txt", NULL, "\n%PDF-1.4", DOC_PDF},
-		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
+		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "about %PDF-1.4\n1 0 objects", DOC_TEXT}, {"a.md", NULL, "x\n%PDF-1.4\n1 0 obj", DOC_MARKDOWN},
+		{"a", NULL, "@PJL JOB\n%PDF-1.4\n%x\n1 0 obj <<", DOC_PDF}, {"a.PDF", NULL, "x%PDF-", DOC_PDF}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
 	};
 	/* clang-format on */
 

@@ -3,7 +3,8 @@
 #include "engine/gguf/gguf.h"
 #include "engine/token/token.h"
 #include "sessions/fetch/curl.h"
-#include "sessions/import/import_private.h"
+#include "engine/base/utf8.h"
+#include "sessions/import/pdf.h"
 #include "sessions/store/passages.h"
 #include "tests/lib/patterns.h"
 
@@ -182,6 +183,54 @@ static void pass_pdf(const char *p, size_t n)
 	import(pdf_import, p, n);
 }
 
+/* As pages of words: the text's lines, at places that recur; each word is a line of its own after a tab. */
+static void pass_pdf_pages(const char *p, size_t n)
+{
+	static struct str s;
+	size_t y = 0, x = 0;
+
+	str_clear(&s);
+	str_adds(&s, "<page width=\"600\" height=\"800\"><flow><block><line>");
+	for (size_t i = 0, k; i < n; i += k + 1) {
+		for (k = 0; i + k < n && !byte_is_blank(p[i + k]) && p[i + k] != '<'; k++)
+			;
+		str_addf(&s, "<word xMin=\"%zu\" yMin=\"%zu\" xMax=\"%zu\" yMax=\"%zu\">", x, y, x + 5 * MIN(k, 100),
+		         y + 10);
+		str_add(&s, p + i, k);
+		str_adds(&s, "</word>\n");
+		x = (x + 5 * MIN(k, 100) + 5) % 600;
+		if (i + k < n && p[i + k] != ' ') {
+			str_adds(&s, i % 7 ? "</line><line>" : "</line></block></flow><flow><block><line>");
+			x = p[i + k] == '\t' ? x : 0;
+			y += p[i + k] == '\t' ? 0 : 12;
+			if (y > 700) {
+				str_adds(
+					&s,
+					"</line></block></flow></page><page width=\"600\" height=\"800\"><flow><block><line>");
+				y = 0;
+			}
+		}
+	}
+	str_adds(&s, "</line></block></flow></page>");
+	import(pdf_import, s.p, s.n);
+}
+
+/* As one page, all on one line or all in one place. */
+static void pass_pdf_line(const char *p, size_t n)
+{
+	static struct str s;
+
+	str_clear(&s);
+	str_adds(&s, "<page width=\"600\" height=\"800\">");
+	for (size_t i = 0; i < n; i++)
+		str_addf(
+			&s,
+			"<flow><block><line><word xMin=\"%zu\" yMin=\"1\" xMax=\"%zu\" yMax=\"9\">%c</word></line></block></flow>",
+			p[i] & 1 ? i : 7, p[i] & 1 ? i + 1 : 8, p[i] == '<' ? '1' : p[i]);
+	str_adds(&s, "</page><page/><page/>");
+	import(pdf_import, s.p, s.n);
+}
+
 static void pass_html(const char *p, size_t n)
 {
 	struct doc text;
@@ -283,6 +332,8 @@ static const struct pass passes[] = {
 	{ "import of OpenDocument: elements", pass_odf_elements, 2 },
 	{ "import of EPUB", pass_epub, 4 },
 	{ "text of a PDF", pass_pdf, 2 },
+	{ "pages of a PDF", pass_pdf_pages, 2 },
+	{ "a line of a PDF", pass_pdf_line, 2 },
 	{ "sentences", pass_sentences, 2 },
 	{ "index and search of passages", pass_index, 8 },
 	{ "a question that is searched", pass_question, 4 },

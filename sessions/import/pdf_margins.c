@@ -1,0 +1,487 @@
+/* sessions/import/pdf_margins.c - finds running heads and feet, and page numbers.
+ *
+ * A page number is a number alone, or beside a running head, that counts the pages: on three pages near each other, at
+ * the same place of the page, it is n, n + 1, ... A running head or foot is a line that recurs at the same place. Both
+ * stand in the margin, and their letters are not larger than those of the text. A number that does not count the pages
+ * is text, and so is one behind a word that is not "page": "Invoice No. 4711". What recurs stays once. */
+#include "sessions/import/pdf.h"
+#include "engine/base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARGIN 0.15f /* of a page's height: the zones at its top and bottom that hold heads and feet */
+#define LARGE  1.25f /* letters of this many times the usual size are no margin's */
+#define SAME   3.0f  /* points that a place may differ from page to page */
+
+/* lines in a zone, and pieces of them; pages before and after; pages of a short document; the most that a page's number
+ * differs from its place in the file: invoices have larger ones, and years are none */
+enum { EDGE = 3, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
+
+/* A line in the margin of a page. */
+struct candidate {
+	uint32_t page, line;
+	int bottom;
+	uint64_t text, letters; /* hashes: of the text with its page number as '#'; of its letters */
+	size_t n_letters;
+	/* the number at its end and the one at its beginning, which may be the page's; -1 = none */
+	long number[2];
+	int bare[2];   /* 1: there is nothing else but a word for "page" */
+	int counts;    /* 1: one of them counts the pages */
+	int is_number; /* 1: and it is bare */
+	int recurs;    /* 1: the line recurs at this place */
+	int first;     /* 1: it is the first that recurs */
+};
+
+struct margins {
+	struct pdf *f;
+	struct candidate *c;
+	size_t n, cap;
+	size_t *page;      /* [n_page + 1] index of each page's first candidate */
+	uint64_t *letters; /* [n_letters] sorted hashes of all other lines */
+	size_t n_letters;
+};
+
+/* ---- numbers ---- */
+
+/* Return the value of a number: decimal, or Roman as one writes it (so not "mill"). -1: it is none. */
+static long number_value(const char *p, size_t n)
+{
+	static const struct {
+		const char *sign;
+		int value;
+	} roman[] = { { "c", 100 }, { "xc", 90 }, { "l", 50 }, { "xl", 40 }, { "x", 10 }, { "ix", 9 }, { "v", 5 }, { "iv", 4 }, { "i", 1 } };
+	long v = 0;
+	size_t at = 0;
+	int times = 0;
+
+	if (n && byte_is_digit(*p)) {
+		for (; at < n && at < 5 && byte_is_digit(p[at]); at++)
+			v = 10 * v + (p[at] - '0');
+		return at == n ? v : -1;
+	}
+	for (size_t i = 0; i < LEN(roman) && at < n;) {
+		size_t k = strlen(roman[i].sign);
+		if (n - at >= k && !strncasecmp(p + at, roman[i].sign, k) && times < (k == 1 && i % 4 == 0 ? 3 : 1)) {
+			v += roman[i].value;
+			at += k;
+			times++;
+		} else {
+			i++;
+			times = 0;
+		}
+	}
+	return n && at == n ? v : -1;
+}
+
+/* 1 for a word that stands before a page number, or between it and the number of pages. */
+static int is_page_word(const char *p, size_t n)
+{
+	static const char words[] = " page pages pg p pp seite s página pagina pág pag strana strona sida side str стр страница sayfa "
+				    "第 页 頁 ページ of von de di sur av af od из z / ";
+	char word[20];
+
+	if (!n || n > 16)
+		return 0;
+	word[0] = ' ';
+	for (size_t i = 0; i < n; i++)
+		word[i + 1] = byte_is_upper(p[i]) ? p[i] + 32 : p[i];
+	word[n + 1] = ' ';
+	word[n + 2] = 0;
+	return strstr(words, word) != NULL;
+}
+
+/* Return the bytes of a sign that may stand around a page number: "-", "|", "·", "–", brackets. 0: no such sign. */
+static size_t ornament(const char *p, size_t n)
+{
+	static const char *const signs[] = { "-", "|", "/", "[", "]", "(", ")", ".", ":", ",", "~", "*", "\xc2\xb7", "\xe2\x80\x93", "\xe2\x80\x94",
+		                             "\xe2\x80\xa2", "\xe2\x88\x92", "\xe2\x80\x90" };
+
+	for (size_t i = 0; i < LEN(signs); i++)
+		if (n >= strlen(signs[i]) && !memcmp(p, signs[i], strlen(signs[i])))
+			return strlen(signs[i]);
+	return 0;
+}
+
+/* One part of a line: a word, a number or a sign. */
+struct token {
+	const char *p;
+	size_t n;
+	long value; /* -1: no number */
+	int sign;
+};
+
+static size_t next_token(const char *p, size_t n, struct token *t)
+{
+	size_t at = 0, from;
+
+	while (at < n && p[at] == ' ')
+		at++;
+	from = at;
+	*t = (struct token){ .p = p + from, .value = -1 };
+	if (at < n && (at += ornament(p + at, n - at)) > from)
+		t->sign = 1;
+	else
+		while (at < n && p[at] != ' ' && !(ornament(p + at, n - at) && (at + 1 == n || p[at + 1] == ' ' || p[at] == '/' || (unsigned char)p[at] >= 0x80)))
+			at++;
+	t->n = p + at - t->p;
+	if (!t->sign)
+		t->value = number_value(t->p, t->n);
+	return at;
+}
+
+enum { TOKENS = 64 };
+
+/* 1 for a sign that parts a running head from its page number. A wide gap is a '|' by now. */
+static int parts_number(const struct token *t)
+{
+	return t->sign && !strchr(".:,-()[]", *t->p);
+}
+
+/* 1 for a number that a page may have, the page-th of the file. */
+static int may_be_page(long v, uint32_t page)
+{
+	return v >= 0 && v < (long)page + OFFSET_MOST && (v < YEAR_FIRST || v > YEAR_LAST || page > YEAR_FIRST / 2);
+}
+
+/* Find the numbers at the line's end and beginning that may be page numbers: alone, beside a page word, or parted from
+ * the rest by a sign, but not as "No. | 12". place[]: which tokens they are. */
+static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
+{
+	size_t words = 0, numbers = 0;
+
+	c->number[0] = c->number[1] = -1;
+	for (size_t i = 0; i < n; i++) {
+		words += !t[i].sign && t[i].value < 0 && !is_page_word(t[i].p, t[i].n);
+		numbers += t[i].value >= 0;
+	}
+	for (int side = 0; side < 2; side++) {
+		int of = 0, bare;
+		for (size_t k = 0; k < n; k++) {
+			size_t i = side ? k : n - 1 - k, inner = side ? i + 1 : i - 1;
+			int has_inner = side ? i + 1 < n : i > 0;
+			if (t[i].sign)
+				continue;
+			if (is_page_word(t[i].p, t[i].n) && t[i].value < 0)
+				continue;
+			if (t[i].value < 0)
+				break;
+			/* "page 3 of 9", "3/9": the 3; "9" is equal on all pages */
+			if (!side && i > 1 && t[i - 2].value >= 0 && (is_page_word(t[i - 1].p, t[i - 1].n) || *t[i - 1].p == '/')) {
+				of = 1;
+				continue;
+			}
+			bare = !words && numbers == 1 + (size_t)of;
+			if (may_be_page(t[i].value, c->page) &&
+			    (bare || (i > 0 && is_page_word(t[i - 1].p, t[i - 1].n)) ||
+			     (has_inner && parts_number(&t[inner]) &&
+			      (side || i < 2 || !strchr(".:#", t[i - 2].p[t[i - 2].n - 1]))))) {
+				c->number[side] = t[i].value;
+				c->bare[side] = bare;
+				place[side] = i;
+			}
+			break;
+		}
+	}
+}
+
+static uint64_t hash_bytes(uint64_t h, const char *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)p[i]) * 1099511628211u;
+	return (h ^ ' ') * 1099511628211u;
+}
+
+uint64_t pdf_letters_hash(const char *p, size_t n, size_t *letters)
+{
+	uint64_t h = 1469598103934665603u;
+	size_t i = 0, digits = 0, most = 0;
+
+	*letters = 0;
+	while (i < n && (byte_is_digit(p[i]) || strchr(". |", p[i])))
+		digits = byte_is_digit(p[i++]) ? digits + 1 : 0, most = MAX(most, digits);
+	for (i = most > 3 ? 0 : i; i < n; i++) {
+		char c = byte_is_upper(p[i]) ? p[i] + 32 : p[i];
+		if (!byte_is_word(c))
+			continue;
+		*letters += byte_is_letter(c) && !utf8_continues(c);
+		h = (h ^ (unsigned char)c) * 1099511628211u;
+	}
+	return h;
+}
+
+/* ---- lines in the margins ---- */
+
+static const struct pdf_line *line_of(const struct margins *m, const struct candidate *c)
+{
+	return &m->f->line[c->line];
+}
+
+/* Hash the line's text; side: 0 or 1 = with that number as '#', and the letters without it; -1 = as it is. */
+static void hash_text(const struct margins *m, struct candidate *c, int side)
+{
+	const struct pdf_line *l = line_of(m, c);
+	const char *p = m->f->text.p + l->at, *end = p + l->n;
+	struct token t[TOKENS];
+	size_t n = 0, place[2] = { SIZE_MAX, SIZE_MAX };
+
+	for (size_t at = 0; at < l->n && n < TOKENS; n++)
+		at += next_token(p + at, l->n - at, &t[n]);
+	find_numbers(c, t, n, place);
+	c->text = 1469598103934665603u;
+	for (size_t i = 0; i < n; i++)
+		c->text = side >= 0 && i == place[side] ? hash_bytes(c->text, "#", 1)
+		                                        : hash_bytes(c->text, t[i].p, t[i].n);
+	if (side == 0)
+		end = t[place[0]].p;
+	else if (side == 1)
+		p = t[place[1]].p + t[place[1]].n;
+	c->letters = pdf_letters_hash(p, (size_t)(end - p), &c->n_letters);
+}
+
+struct place {
+	float y;
+	uint32_t line;
+};
+
+static int by_y(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
+}
+
+/* Add the lines of a page that stand in its margins, from the edge inwards. */
+static void add_candidates(struct margins *m, uint32_t page, struct place *s)
+{
+	const struct pdf_page *pg = &m->f->page[page];
+
+	for (int bottom = 0; bottom < 2; bottom++) {
+		size_t n = 0, rows = 0;
+		float base = 0;
+		for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
+			const struct pdf_line *l = &m->f->line[i];
+			if (l->upright && (bottom ? l->box.y1 > (1 - MARGIN) * pg->height : l->box.y0 < MARGIN * pg->height))
+				s[n++] = (struct place){ bottom ? -l->box.y1 : l->box.y1, (uint32_t)i };
+		}
+		qsort(s, n, sizeof *s, by_y);
+		for (size_t i = 0; i < n; i++) {
+			const struct pdf_line *l = &m->f->line[s[i].line];
+			if (!i || s[i].y - base > 0.5f * l->size) {
+				base = s[i].y;
+				if (rows++ == EDGE)
+					break;
+			}
+			if (l->size > LARGE * m->f->body || l->n > 300 || i >= PIECES)
+				continue;
+			GROW(m->c, m->n, m->cap);
+			m->c[m->n] = (struct candidate){ .page = page, .line = s[i].line, .bottom = bottom };
+			hash_text(m, &m->c[m->n], -1);
+			m->n++;
+		}
+	}
+}
+
+/* 1 if two lines of different pages stand at the same place: the same height, and the same left or right end, centre,
+ * or distance from the other side (of a book's left and right pages). */
+static int same_place(const struct margins *m, const struct candidate *a, const struct candidate *b)
+{
+	const struct pdf_box *x = &line_of(m, a)->box, *y = &line_of(m, b)->box;
+	float width = m->f->page[b->page].width, other = m->f->page[a->page].width;
+
+	if (a->bottom != b->bottom || x->y1 - y->y1 > SAME || y->y1 - x->y1 > SAME)
+		return 0;
+	return (x->x0 - y->x0 < SAME && y->x0 - x->x0 < SAME) || (x->x1 - y->x1 < SAME && y->x1 - x->x1 < SAME) ||
+	       (x->x0 + x->x1 - y->x0 - y->x1 < 2 * SAME && y->x0 + y->x1 - x->x0 - x->x1 < 2 * SAME) ||
+	       (other - x->x1 - y->x0 < SAME && y->x0 - other + x->x1 < SAME) ||
+	       (width - y->x1 - x->x0 < SAME && x->x0 - width + y->x1 < SAME);
+}
+
+/* Find numbers that count the pages. */
+static void find_page_numbers(struct margins *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		struct candidate *c = &m->c[i];
+		uint32_t from = c->page > NEAR ? c->page - NEAR : 0, to = MIN(c->page + NEAR + 1, (uint32_t)m->f->n_page);
+		for (int side = 0; side < 2 && !c->counts; side++) {
+			int found = 0;
+			for (uint32_t p = from; p < to && c->number[side] >= 0; p++)
+				for (size_t k = m->page[p]; k < m->page[p + 1] && p != c->page; k++) {
+					const struct candidate *o = &m->c[k];
+					long want = c->number[side] + (long)p - (long)c->page;
+					if ((o->number[0] == want || o->number[1] == want) &&
+					    ((c->bare[side] && (o->bare[0] || o->bare[1])) || same_place(m, c, o))) {
+						found++;
+						break;
+					}
+				}
+			/* Beside a head a number counts for less: it may be that of an invoice. */
+			if (found < (c->bare[side] ? 2 : 4))
+				continue;
+			c->counts = 1;
+			c->is_number = c->bare[side];
+			hash_text(m, c, side);
+		}
+	}
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const struct candidate *const *x = a, *const *y = b;
+
+	return (*x)->text != (*y)->text ? ((*x)->text > (*y)->text) - ((*x)->text < (*y)->text)
+	       : (*x)->bottom != (*y)->bottom ? (*x)->bottom - (*y)->bottom
+	                                      : (*x > *y) - (*x < *y);
+}
+
+/* Count the pages where another line stands at c's place. */
+static size_t count_others(const struct margins *m, const struct candidate *c)
+{
+	size_t others = 0;
+
+	for (uint32_t p = 0; p < m->f->n_page; p++)
+		for (size_t k = m->page[p]; k < m->page[p + 1]; k++)
+			if (m->c[k].text != c->text && same_place(m, c, &m->c[k])) {
+				others++;
+				break;
+			}
+	return others;
+}
+
+/* Equal lines at one place, in the order of pages: 1 if they are a running head or foot. */
+static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
+{
+	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;
+
+	if (n < 3)
+		return 0;
+	if (pages < FEW_PAGES)
+		return n * 2 >= pages && !count_others(m, c[0]);
+	return n * 5 >= span * 2 || n * 5 >= pages;
+}
+
+static void find_recurring(struct margins *m)
+{
+	struct candidate **s = xmalloc((m->n + 1) * sizeof(struct candidate *));
+
+	for (size_t i = 0; i < m->n; i++)
+		s[i] = &m->c[i];
+	qsort(s, m->n, sizeof(struct candidate *), by_text);
+	for (size_t i = 0, to; i < m->n; i = to) {
+		/* A run ends where the place differs, or where many pages lie between. */
+		for (to = i + 1; to < m->n && s[to]->text == s[i]->text && s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
+		                 same_place(m, s[to - 1], s[to]);
+		     to++)
+			;
+		if (!is_running(m, s + i, to - i))
+			continue;
+		for (size_t k = i; k < to; k++)
+			s[k]->recurs = 1;
+		s[i]->first = 1;
+	}
+	free(s);
+}
+
+/* ---- titles of sections as heads ---- */
+
+static int by_hash(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Collect the letters of all lines, and of two lines in a row, that are not in a margin. */
+static void collect_letters(struct margins *m)
+{
+	const struct pdf *f = m->f;
+	unsigned char *margin = xcalloc(f->n_line + 1, 1);
+	size_t letters;
+
+	for (size_t i = 0; i < m->n; i++)
+		margin[m->c[i].line] = m->c[i].recurs || m->c[i].counts;
+	m->letters = xmalloc((f->n_line + 1) * sizeof *m->letters);
+	for (size_t i = 0; i < f->n_line; i++)
+		if (!margin[i] && f->line[i].n < 300)
+			m->letters[m->n_letters++] = pdf_letters_hash(f->text.p + f->line[i].at, f->line[i].n, &letters);
+	qsort(m->letters, m->n_letters, sizeof *m->letters, by_hash);
+	free(margin);
+}
+
+/* 1 if a line outside the margins has the same letters: the title that this head repeats. */
+static int stands_elsewhere(const struct margins *m, const struct candidate *c)
+{
+	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);
+}
+
+/* A head beside a page number, or on the line of other heads, that repeats the title of a section on a page or two. */
+static void find_section_heads(struct margins *m)
+{
+	for (size_t i = 0; i < m->n; i++) {
+		struct candidate *c = &m->c[i];
+		size_t heads = 0, pages = 0;
+		if (c->recurs || c->is_number || c->n_letters < 4 || !stands_elsewhere(m, c))
+			continue;
+		for (uint32_t p = c->page > NEAR ? c->page - NEAR : 0; p < m->f->n_page && p <= c->page + NEAR; p++) {
+			int head = 0;
+			for (size_t k = m->page[p]; k < m->page[p + 1]; k++) {
+				const struct pdf_box *a = &line_of(m, c)->box, *b = &line_of(m, &m->c[k])->box;
+				head |= m->c[k].bottom == c->bottom && (m->c[k].recurs || m->c[k].counts) && a->y1 - b->y1 < SAME &&
+				        b->y1 - a->y1 < SAME;
+			}
+			heads += head != 0;
+			pages++;
+		}
+		c->recurs = c->counts || (heads >= 3 && heads * 2 >= pages);
+	}
+}
+
+/* ---- */
+
+/* No page loses all its text: then its heads are what it says. A page that has but its number may. */
+static void leave_out(struct margins *m)
+{
+	for (uint32_t p = 0; p < m->f->n_page; p++) {
+		const struct pdf_page *pg = &m->f->page[p];
+		size_t left = pg->n_line, numbers = 0;
+		for (size_t k = m->page[p]; k < m->page[p + 1]; k++) {
+			struct candidate *c = &m->c[k];
+			int out = c->is_number || (c->recurs && (!c->first || stands_elsewhere(m, c)));
+			if (!out || m->f->line[c->line].left_out)
+				continue;
+			m->f->line[c->line].left_out = 1;
+			numbers += c->is_number;
+			left--;
+		}
+		for (size_t k = m->page[p]; k < m->page[p + 1] && !left && numbers < pg->n_line; k++)
+			m->f->line[m->c[k].line].left_out &= m->c[k].is_number;
+	}
+}
+
+void pdf_leave_out_margins(struct pdf *f)
+{
+	struct margins m = { .f = f };
+	struct place *s;
+	size_t most = 0;
+
+	if (f->n_page < 3)
+		return;
+	for (size_t i = 0; i < f->n_page; i++)
+		most = MAX(most, f->page[i].n_line);
+	s = xmalloc((most + 1) * sizeof *s);
+	m.page = xcalloc(f->n_page + 1, sizeof *m.page);
+	for (uint32_t i = 0; i < f->n_page; i++) {
+		m.page[i] = m.n;
+		add_candidates(&m, i, s);
+	}
+	m.page[f->n_page] = m.n;
+	find_page_numbers(&m);
+	find_recurring(&m);
+	collect_letters(&m);
+	find_section_heads(&m);
+	leave_out(&m);
+	free(s);
+	free(m.page);
+	free(m.c);
+	free(m.letters);
+}

@@ -1,0 +1,337 @@
+/* sessions/import/pdf_rows.c - makes lines of a page's pieces, in reading order.
+ *
+ * The order is that of pdftotext, which reads columns one after the other. It takes the columns of a table for columns
+ * of text, too, and what stands far from its number or bullet. So pieces on one baseline are joined to one line: a
+ * number and its title, and the cells of a row. Pieces of two columns of text are not joined. Text is wide, cells are
+ * narrow, or most lines of a wide column have a narrow neighbour. */
+#include "sessions/import/pdf.h"
+#include "engine/base/utf8.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* in heights of letters */
+#define WIDE      11.0f /* average width of the lines in a column of text */
+#define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
+#define WORD_GAP  1.3f  /* most space between two words of a line */
+#define ROW_GAP   2.5f  /* most space between two rows of a table */
+
+enum { LONG = 4, TABLES = 8 }; /* lines of a column that is long; the tables to which a row may belong */
+
+struct flow {
+	float width; /* sum of its lines' widths, in heights of letters */
+	uint32_t lines, beside; /* its lines; those that have a narrow piece (a wide flow) or any (a narrow one) beside them */
+};
+
+struct part {
+	uint32_t piece; /* index: order of pdftotext */
+	float base;
+	uint32_t join;  /* JOIN_... to the part before it on this baseline */
+	uint32_t table; /* index of its table + 1; 0 = none */
+};
+enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
+
+struct grid {
+	struct pdf_box box;
+	uint32_t first; /* least index of its pieces */
+};
+
+struct out {
+	uint32_t key, table; /* where it is written: index of a piece; order of parts */
+	uint32_t part, n;    /* range of parts */
+};
+
+struct rows {
+	struct pdf *f;
+	struct flow *flow;
+	struct part *part;
+	size_t n;
+	struct grid *table;
+	size_t n_table, cap_table;
+	struct out *out;
+	size_t n_out;
+};
+
+static struct pdf_piece *piece_of(const struct rows *r, size_t part)
+{
+	return &r->f->piece[r->part[part].piece];
+}
+
+static struct flow *flow_of(const struct rows *r, size_t part)
+{
+	return &r->flow[piece_of(r, part)->flow];
+}
+
+static int is_wide(const struct flow *w)
+{
+	return w->width >= WIDE * (float)w->lines;
+}
+
+static int by_base(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	return x->base != y->base ? (x->base > y->base) - (x->base < y->base) : (x->piece > y->piece) - (x->piece < y->piece);
+}
+
+/* Sort the parts of one baseline from left to right. */
+static void sort_row(struct rows *r, size_t from, size_t to)
+{
+	for (size_t i = from + 1; i < to; i++) /* mostly in order */
+		for (size_t k = i; k > from && piece_of(r, k)->box.x0 < piece_of(r, k - 1)->box.x0 && i - k < 64; k--) {
+			struct part p = r->part[k];
+			r->part[k] = r->part[k - 1];
+			r->part[k - 1] = p;
+		}
+}
+
+/* 1 for a bullet, or a number as of a list, a section or an equation: "2.1", "(a)", "iv.", "[12]". */
+static int is_label(const char *p, size_t n)
+{
+	size_t i = 0, from;
+
+	if (!n || n > 10)
+		return 0;
+	if (n <= 3 && ((unsigned char)*p >= 0x80 || strchr("*-+o", *p)))
+		return utf8_complete(p, n) == n && ((unsigned char)*p < 0x80 ? n == 1 : n == 3 || n == 2);
+	i += strchr("([", p[i]) != NULL;
+	from = i;
+	while (i < n && (byte_is_digit(p[i]) || (i > from && p[i] == '.')))
+		i++;
+	if (i == from)
+		while (i < n && i - from < 4 && byte_is_alnum(p[i]))
+			i++;
+	if (i == from)
+		return 0;
+	if (i == n) /* without a bracket or dot it must be a number */
+		return byte_is_digit(p[from]);
+	return i + 1 == n && strchr(".):]", p[i]) != NULL;
+}
+
+static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
+{
+	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
+}
+
+/* Count for each flow how many of its lines have a neighbour that makes a cell of them. */
+static void count_neighbours(struct rows *r, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++) {
+		struct flow *w = flow_of(r, i);
+		int beside = 0;
+		if (i > from)
+			beside |= !is_wide(w) || !is_wide(flow_of(r, i - 1));
+		if (i + 1 < to)
+			beside |= !is_wide(w) || !is_wide(flow_of(r, i + 1));
+		w->beside += (uint32_t)beside;
+	}
+}
+
+/* 1 if a line of this flow may be the cell of a row. */
+static int has_cells(const struct flow *w)
+{
+	return w->lines < LONG || (is_wide(w) ? w->beside * 10 >= w->lines * 3 : w->beside * 2 >= w->lines);
+}
+
+static void join_row(struct rows *r, size_t from, size_t to)
+{
+	for (size_t i = from + 1; i < to; i++) {
+		const struct pdf_piece *a = piece_of(r, i - 1), *b = piece_of(r, i);
+		const struct flow *w = flow_of(r, i - 1), *v = flow_of(r, i);
+		float gap = gap_between(a, b);
+		int cells = !(is_wide(w) && is_wide(v)) && has_cells(w) && has_cells(v);
+
+		if (gap < -0.5f || a->block == b->block)
+			continue;
+		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
+		    (a->right_to_left ? is_label(r->f->text.p + b->at, b->n) : is_label(r->f->text.p + a->at, a->n)))
+			r->part[i].join = JOIN_WORD;
+		else if (cells)
+			r->part[i].join = gap <= WORD_GAP ? JOIN_WORD : JOIN_CELL;
+	}
+}
+
+/* ---- tables ---- */
+
+static struct pdf_box box_of(const struct rows *r, size_t from, size_t to)
+{
+	struct pdf_box b = piece_of(r, from)->box;
+
+	for (size_t i = from + 1; i < to; i++) {
+		struct pdf_box c = piece_of(r, i)->box;
+		b = (struct pdf_box){ MIN(b.x0, c.x0), MIN(b.y0, c.y0), MAX(b.x1, c.x1), MAX(b.y1, c.y1) };
+	}
+	return b;
+}
+
+/* The table that the row continues, of the last TABLES; NULL: it begins one. */
+static struct grid *table_above(struct rows *r, const struct pdf_box *b, float size)
+{
+	for (size_t k = 0; k < TABLES && k < r->n_table; k++) {
+		struct grid *t = &r->table[r->n_table - 1 - k];
+		if (t->box.x0 < b->x1 && b->x0 < t->box.x1 && b->y0 - t->box.y1 <= ROW_GAP * size)
+			return t;
+	}
+	return NULL;
+}
+
+/* Add the row of parts [from, to) to a table. `cells`: it has several. A single one belongs to a table only if it is
+ * narrow and a row follows: then the row takes it. */
+static void place_row(struct rows *r, size_t from, size_t to)
+{
+	struct pdf_box b = box_of(r, from, to);
+	struct grid *t = table_above(r, &b, piece_of(r, from)->size);
+
+	if (!t) {
+		GROW(r->table, r->n_table, r->cap_table);
+		t = &r->table[r->n_table++];
+		*t = (struct grid){ .box = b, .first = UINT32_MAX };
+	}
+	t->box = (struct pdf_box){ MIN(b.x0, t->box.x0), MIN(b.y0, t->box.y0), MAX(b.x1, t->box.x1), MAX(b.y1, t->box.y1) };
+	for (size_t i = from; i < to; i++) {
+		t->first = MIN(t->first, r->part[i].piece);
+		r->part[i].table = (uint32_t)(t - r->table) + 1;
+	}
+}
+
+/* A line with one cell stands in a table if rows of it are above and below. */
+static void place_single_cells(struct rows *r)
+{
+	for (size_t i = 0; i < r->n; i++) {
+		const struct pdf_box *b = &piece_of(r, i)->box;
+		if (r->part[i].table || (i + 1 < r->n && r->part[i + 1].join) || !piece_of(r, i)->upright)
+			continue;
+		for (size_t k = i; k-- && i - k < 16;) {
+			struct grid *t = r->part[k].table ? &r->table[r->part[k].table - 1] : NULL;
+			if (t && b->x0 >= t->box.x0 - 1 && b->x1 <= t->box.x1 + 1 && b->y1 < t->box.y1) {
+				r->part[i].table = r->part[k].table;
+				t->first = MIN(t->first, r->part[i].piece);
+				break;
+			}
+		}
+	}
+}
+
+/* ---- lines ---- */
+
+static int by_key(const void *a, const void *b)
+{
+	const struct out *x = a, *y = b;
+
+	return x->key != y->key       ? (x->key > y->key) - (x->key < y->key)
+	       : x->table != y->table ? (x->table > y->table) - (x->table < y->table)
+	                              : (x->part > y->part) - (x->part < y->part);
+}
+
+static void make_outputs(struct rows *r)
+{
+	r->out = xmalloc((r->n + 1) * sizeof *r->out);
+	for (size_t i = 0, to; i < r->n; i = to) {
+		struct out *o = &r->out[r->n_out++];
+		uint32_t table = r->part[i].table;
+
+		for (to = i + 1; to < r->n && r->part[to].join; to++)
+			;
+		/* A label goes to the place of its text. */
+		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
+			           .table = table,
+			           .part = (uint32_t)i,
+			           .n = (uint32_t)(to - i) };
+	}
+	qsort(r->out, r->n_out, sizeof *r->out, by_key);
+}
+
+/* Append the text of joined parts behind all text; return its place. */
+static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
+{
+	struct str *t = &r->f->text, s = { 0 };
+	int rtl = 0;
+
+	for (size_t i = 0; i < o->n; i++)
+		rtl += piece_of(r, o->part + i)->right_to_left ? 1 : -1;
+	for (size_t i = 0; i < o->n; i++) {
+		size_t part = o->part + (rtl > 0 ? o->n - 1 - i : i);
+		const struct pdf_piece *p = piece_of(r, part);
+		uint32_t join = rtl > 0 ? i ? r->part[part + 1].join : 0 : r->part[part].join;
+		if (i)
+			str_adds(&s, join == JOIN_CELL ? " | " : " ");
+		str_add(&s, t->p + p->at, p->n);
+		l->row |= join == JOIN_CELL;
+	}
+	l->at = t->n;
+	l->n = s.n;
+	str_add(t, s.p, s.n);
+	str_free(&s);
+}
+
+/* 1 if a blank line stands between two lines: of one block none, else if there is space between them. */
+static int blank_between(const struct pdf_piece *a, const struct pdf_piece *b, int same_table)
+{
+	float space = (b->box.y0 - a->box.y1) / b->size;
+
+	if (same_table)
+		return space > 1.2f;
+	if (a->block == b->block)
+		return 0;
+	return a->flow != b->flow || space > 0.5f || space < -1 || a->size > 1.1f * b->size || b->size > 1.1f * a->size;
+}
+
+void pdf_add_lines(struct pdf *f)
+{
+	struct pdf_page *pg = &f->page[f->n_page - 1];
+	struct rows r = { .f = f, .n = f->n_piece };
+	const struct pdf_piece *before = NULL;
+	uint32_t table = 0;
+
+	r.flow = xcalloc(f->n_piece ? f->piece[f->n_piece - 1].flow + 1 : 1, sizeof *r.flow);
+	r.part = xcalloc(f->n_piece + 1, sizeof *r.part);
+	for (size_t i = 0; i < f->n_piece; i++) {
+		const struct pdf_piece *p = &f->piece[i];
+		r.part[i] = (struct part){ .piece = (uint32_t)i, .base = p->box.y1 - 0.22f * (p->box.y1 - p->box.y0) };
+		r.flow[p->flow].lines++;
+		r.flow[p->flow].width += (p->box.x1 - p->box.x0) / p->size;
+	}
+	qsort(r.part, r.n, sizeof *r.part, by_base);
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t from = 0, to; from < r.n; from = to) {
+			for (to = from + 1; to < r.n && piece_of(&r, from)->upright && piece_of(&r, to)->upright &&
+			                    r.part[to].base - r.part[from].base <= 0.3f * MIN(piece_of(&r, from)->size, piece_of(&r, to)->size);
+			     to++)
+				;
+			if (!pass) {
+				sort_row(&r, from, to);
+				count_neighbours(&r, from, to);
+				continue;
+			}
+			join_row(&r, from, to);
+			for (size_t i = from, end; i < to; i = end) {
+				int cells = 0;
+				for (end = i + 1; end < to && r.part[end].join; end++)
+					cells |= r.part[end].join == JOIN_CELL;
+				if (cells)
+					place_row(&r, i, end);
+			}
+		}
+	place_single_cells(&r);
+	make_outputs(&r);
+	for (size_t i = 0; i < r.n_out; i++) {
+		const struct out *o = &r.out[i];
+		const struct pdf_piece *p = piece_of(&r, o->part + o->n - 1);
+		struct pdf_line l = { .box = box_of(&r, o->part, o->part + o->n), .size = p->size, .at = p->at, .n = p->n, .upright = p->upright != 0 };
+
+		if (o->n > 1)
+			join_text(&r, o, &l);
+		l.row |= o->table != 0;
+		l.gap = !before || blank_between(before, p, o->table && o->table == table);
+		before = p;
+		table = o->table;
+		GROW(f->line, f->n_line, f->cap_line);
+		f->line[f->n_line++] = l;
+	}
+	pg->n_line = f->n_line - pg->line;
+	f->n_piece = 0;
+	free(r.flow);
+	free(r.part);
+	free(r.table);
+	free(r.out);
+}
