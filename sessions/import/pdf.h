@@ -31,6 +31,7 @@ struct pdf_line {
 	unsigned char row;      /* 1: row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
 	unsigned char left_out; /* 1: a running head or foot, or a page number */
+	unsigned char running;  /* 1: a running head or foot that stays, because it is the first */
 };
 
 struct pdf_page {
@@ -55,7 +56,7 @@ struct pdf {
 	size_t n_page, cap_page;
 	struct pdf_entry *entry;
 	size_t n_entry, cap_entry;
-	int depth; /* of the outline, while it is read */
+	int depth;               /* of the outline, while it is read */
 	struct pdf_piece *piece; /* of the page that is being read */
 	size_t n_piece, cap_piece;
 	size_t replaced; /* byte sequences that were no UTF-8 */

@@ -198,7 +198,7 @@ size_t pdf_heading(struct pdf_headings *h, const struct pdf_page *pg, size_t i, 
 	size_t n, end = pg->line + pg->n_line, number;
 	int by_number;
 
-	if (l->row && !l->gap)
+	if (l->running || (l->row && !l->gap))
 		return 0;
 	by_number = heading_level(p, l->n);
 	if (!(n = outline_lines(h, pg, i, level))) {

@@ -16,7 +16,7 @@
 
 /* lines in a zone, and pieces of them; pages before and after; pages of a short document; the most that a page's number
  * differs from its place in the file: invoices have larger ones, and years are none */
-enum { EDGE = 3, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
+enum { EDGE = 6, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
 
 /* A line in the margin of a page. */
 struct candidate {
@@ -50,7 +50,8 @@ static long number_value(const char *p, size_t n)
 	static const struct {
 		const char *sign;
 		int value;
-	} roman[] = { { "c", 100 }, { "xc", 90 }, { "l", 50 }, { "xl", 40 }, { "x", 10 }, { "ix", 9 }, { "v", 5 }, { "iv", 4 }, { "i", 1 } };
+	} roman[] = { { "c", 100 }, { "xc", 90 }, { "l", 50 }, { "xl", 40 }, { "x", 10 },
+		      { "ix", 9 },  { "v", 5 },   { "iv", 4 }, { "i", 1 } };
 	long v = 0;
 	size_t at = 0;
 	int times = 0;
@@ -77,8 +78,9 @@ static long number_value(const char *p, size_t n)
 /* 1 for a word that stands before a page number, or between it and the number of pages. */
 static int is_page_word(const char *p, size_t n)
 {
-	static const char words[] = " page pages pg p pp seite s página pagina pág pag strana strona sida side str стр страница sayfa "
-				    "第 页 頁 ページ of von de di sur av af od из z / ";
+	static const char words[] =
+		" page pages pg p pp seite s página pagina pág pag strana strona sida side str стр страница sayfa "
+		"第 页 頁 ページ of von de di sur av af od из z / ";
 	char word[20];
 
 	if (!n || n > 16)
@@ -94,8 +96,24 @@ static int is_page_word(const char *p, size_t n)
 /* Return the bytes of a sign that may stand around a page number: "-", "|", "·", "–", brackets. 0: no such sign. */
 static size_t ornament(const char *p, size_t n)
 {
-	static const char *const signs[] = { "-", "|", "/", "[", "]", "(", ")", ".", ":", ",", "~", "*", "\xc2\xb7", "\xe2\x80\x93", "\xe2\x80\x94",
-		                             "\xe2\x80\xa2", "\xe2\x88\x92", "\xe2\x80\x90" };
+	static const char *const signs[] = { "-",
+		                             "|",
+		                             "/",
+		                             "[",
+		                             "]",
+		                             "(",
+		                             ")",
+		                             ".",
+		                             ":",
+		                             ",",
+		                             "~",
+		                             "*",
+		                             "\xc2\xb7",
+		                             "\xe2\x80\x93",
+		                             "\xe2\x80\x94",
+		                             "\xe2\x80\xa2",
+		                             "\xe2\x88\x92",
+		                             "\xe2\x80\x90" };
 
 	for (size_t i = 0; i < LEN(signs); i++)
 		if (n >= strlen(signs[i]) && !memcmp(p, signs[i], strlen(signs[i])))
@@ -122,7 +140,9 @@ static size_t next_token(const char *p, size_t n, struct token *t)
 	if (at < n && (at += ornament(p + at, n - at)) > from)
 		t->sign = 1;
 	else
-		while (at < n && p[at] != ' ' && !(ornament(p + at, n - at) && (at + 1 == n || p[at + 1] == ' ' || p[at] == '/' || (unsigned char)p[at] >= 0x80)))
+		while (at < n && p[at] != ' ' &&
+		       !(ornament(p + at, n - at) &&
+		         (at + 1 == n || p[at + 1] == ' ' || p[at] == '/' || (unsigned char)p[at] >= 0x80)))
 			at++;
 	t->n = p + at - t->p;
 	if (!t->sign)
@@ -167,7 +187,8 @@ static void find_numbers(struct candidate *c, const struct token *t, size_t n, s
 			if (t[i].value < 0)
 				break;
 			/* "page 3 of 9", "3/9": the 3; "9" is equal on all pages */
-			if (!side && i > 1 && t[i - 2].value >= 0 && (is_page_word(t[i - 1].p, t[i - 1].n) || *t[i - 1].p == '/')) {
+			if (!side && i > 1 && t[i - 2].value >= 0 &&
+			    (is_page_word(t[i - 1].p, t[i - 1].n) || *t[i - 1].p == '/')) {
 				of = 1;
 				continue;
 			}
@@ -261,7 +282,8 @@ static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 		float base = 0;
 		for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
 			const struct pdf_line *l = &m->f->line[i];
-			if (l->upright && (bottom ? l->box.y1 > (1 - MARGIN) * pg->height : l->box.y0 < MARGIN * pg->height))
+			if (l->upright &&
+			    (bottom ? l->box.y1 > (1 - MARGIN) * pg->height : l->box.y0 < MARGIN * pg->height))
 				s[n++] = (struct place){ bottom ? -l->box.y1 : l->box.y1, (uint32_t)i };
 		}
 		qsort(s, n, sizeof *s, by_y);
@@ -302,7 +324,8 @@ static void find_page_numbers(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
 		struct candidate *c = &m->c[i];
-		uint32_t from = c->page > NEAR ? c->page - NEAR : 0, to = MIN(c->page + NEAR + 1, (uint32_t)m->f->n_page);
+		uint32_t from = c->page > NEAR ? c->page - NEAR : 0,
+			 to = MIN(c->page + NEAR + 1, (uint32_t)m->f->n_page);
 		for (int side = 0; side < 2 && !c->counts; side++) {
 			int found = 0;
 			for (uint32_t p = from; p < to && c->number[side] >= 0; p++)
@@ -329,7 +352,7 @@ static int by_text(const void *a, const void *b)
 {
 	const struct candidate *const *x = a, *const *y = b;
 
-	return (*x)->text != (*y)->text ? ((*x)->text > (*y)->text) - ((*x)->text < (*y)->text)
+	return (*x)->text != (*y)->text       ? ((*x)->text > (*y)->text) - ((*x)->text < (*y)->text)
 	       : (*x)->bottom != (*y)->bottom ? (*x)->bottom - (*y)->bottom
 	                                      : (*x > *y) - (*x < *y);
 }
@@ -369,7 +392,8 @@ static void find_recurring(struct margins *m)
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
 		/* A run ends where the place differs, or where many pages lie between. */
-		for (to = i + 1; to < m->n && s[to]->text == s[i]->text && s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
+		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
+		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
 		     to++)
 			;
@@ -391,7 +415,7 @@ static int by_hash(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Collect the letters of all lines, and of two lines in a row, that are not in a margin. */
+/* Collect the letters of all lines that are not in a margin. */
 static void collect_letters(struct margins *m)
 {
 	const struct pdf *f = m->f;
@@ -399,11 +423,12 @@ static void collect_letters(struct margins *m)
 	size_t letters;
 
 	for (size_t i = 0; i < m->n; i++)
-		margin[m->c[i].line] = m->c[i].recurs || m->c[i].counts;
+		margin[m->c[i].line] = 1;
 	m->letters = xmalloc((f->n_line + 1) * sizeof *m->letters);
 	for (size_t i = 0; i < f->n_line; i++)
 		if (!margin[i] && f->line[i].n < 300)
-			m->letters[m->n_letters++] = pdf_letters_hash(f->text.p + f->line[i].at, f->line[i].n, &letters);
+			m->letters[m->n_letters++] =
+				pdf_letters_hash(f->text.p + f->line[i].at, f->line[i].n, &letters);
 	qsort(m->letters, m->n_letters, sizeof *m->letters, by_hash);
 	free(margin);
 }
@@ -426,8 +451,8 @@ static void find_section_heads(struct margins *m)
 			int head = 0;
 			for (size_t k = m->page[p]; k < m->page[p + 1]; k++) {
 				const struct pdf_box *a = &line_of(m, c)->box, *b = &line_of(m, &m->c[k])->box;
-				head |= m->c[k].bottom == c->bottom && (m->c[k].recurs || m->c[k].counts) && a->y1 - b->y1 < SAME &&
-				        b->y1 - a->y1 < SAME;
+				head |= m->c[k].bottom == c->bottom && (m->c[k].recurs || m->c[k].counts) &&
+				        a->y1 - b->y1 < SAME && b->y1 - a->y1 < SAME;
 			}
 			heads += head != 0;
 			pages++;
@@ -447,6 +472,7 @@ static void leave_out(struct margins *m)
 		for (size_t k = m->page[p]; k < m->page[p + 1]; k++) {
 			struct candidate *c = &m->c[k];
 			int out = c->is_number || (c->recurs && (!c->first || stands_elsewhere(m, c)));
+			m->f->line[c->line].running = c->recurs && !out;
 			if (!out || m->f->line[c->line].left_out)
 				continue;
 			m->f->line[c->line].left_out = 1;

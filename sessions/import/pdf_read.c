@@ -52,8 +52,8 @@ static struct pdf_box tag_box(struct tag t)
 static void add_characters(struct pdf *f, struct str *out, const char *p, size_t n)
 {
 	static const char *const ligature[] = { "ff", "fi", "fl", "ffi", "ffl", "st", "st" };
-	static const char *const entity[][2] = { { "&amp;", "&" }, { "&lt;", "<" }, { "&gt;", ">" }, { "&quot;", "\"" },
-		                                 { "&#34;", "\"" }, { "&#39;", "'" } };
+	static const char *const entity[][2] = { { "&amp;", "&" },   { "&lt;", "<" },   { "&gt;", ">" },
+		                                 { "&quot;", "\"" }, { "&#34;", "\"" }, { "&#39;", "'" } };
 	size_t from = out->n;
 
 	for (size_t i = 0, len; i < n; i += len) {
@@ -63,7 +63,8 @@ static void add_characters(struct pdf *f, struct str *out, const char *p, size_t
 
 		len = 1;
 		if (cp == '&') {
-			while (k < LEN(entity) && (n - i < strlen(entity[k][0]) || memcmp(put, entity[k][0], strlen(entity[k][0])) != 0))
+			while (k < LEN(entity) &&
+			       (n - i < strlen(entity[k][0]) || memcmp(put, entity[k][0], strlen(entity[k][0])) != 0))
 				k++;
 			len = k < LEN(entity) ? strlen(entity[k][0]) : 1;
 			put = k < LEN(entity) ? entity[k][1] : put;
@@ -116,7 +117,8 @@ static int order_characters(struct str *t, size_t from)
 	int rtl;
 
 	for (i = from; i < t->n; i++) /* lead bytes of U+0590-08FF and U+F000-FFFF */
-		right += ((unsigned char)t->p[i] >= 0xd6 && (unsigned char)t->p[i] <= 0xe0) || (unsigned char)t->p[i] == 0xef;
+		right += ((unsigned char)t->p[i] >= 0xd6 && (unsigned char)t->p[i] <= 0xe0) ||
+		         (unsigned char)t->p[i] == 0xef;
 	if (!right)
 		return 0;
 	cp = xmalloc((t->n - from) * sizeof *cp);
@@ -137,7 +139,8 @@ static int order_characters(struct str *t, size_t from)
 			}
 		for (i = 0; i < n; i = j + 1) {
 			size_t end = i;
-			for (j = i; j < n && (rtl ? direction(cp[j]) != 1 : direction(cp[j]) == 1 || !direction(cp[j])); j++)
+			for (j = i; j < n && (rtl ? direction(cp[j]) != 1 : direction(cp[j]) == 1 || !direction(cp[j]));
+			     j++)
 				if (direction(cp[j]))
 					end = j;
 			if (!direction(cp[i]) || end == i)
@@ -169,9 +172,9 @@ struct reading {
 	uint32_t block, flow;
 	int in_line;
 	struct pdf_piece piece;
-	float widest;           /* sum of its words' widths */
-	float heights;          /* and heights, each times its letters */
-	size_t letters, lying;  /* letters; those of words that lie on their side */
+	float widest;          /* sum of its words' widths */
+	float heights;         /* and heights, each times its letters */
+	size_t letters, lying; /* letters; those of words that lie on their side */
 };
 
 static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const char *p, size_t n)
@@ -190,8 +193,8 @@ static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const c
 		letters += !utf8_continues(f->text.p[i]);
 	if (!r->piece.n)
 		r->piece.box = b;
-	r->piece.box = (struct pdf_box){ MIN(r->piece.box.x0, b.x0), MIN(r->piece.box.y0, b.y0), MAX(r->piece.box.x1, b.x1),
-		                         MAX(r->piece.box.y1, b.y1) };
+	r->piece.box = (struct pdf_box){ MIN(r->piece.box.x0, b.x0), MIN(r->piece.box.y0, b.y0),
+		                         MAX(r->piece.box.x1, b.x1), MAX(r->piece.box.y1, b.y1) };
 	r->piece.n = f->text.n - r->piece.at;
 	r->letters += letters;
 	r->heights += (b.y1 - b.y0) * (float)letters;
@@ -241,7 +244,9 @@ static void add_page(struct pdf *f, struct tag t)
 
 static void add_entry(struct pdf *f, struct tag t, const char *p, size_t n)
 {
-	struct pdf_entry e = { .page = (uint32_t)MAX(tag_number(t, " page=\""), 0), .level = MIN(MAX(f->depth, 1), 6), .at = f->titles.n };
+	struct pdf_entry e = { .page = (uint32_t)MAX(tag_number(t, " page=\""), 0),
+		               .level = MIN(MAX(f->depth, 1), 6),
+		               .at = f->titles.n };
 
 	add_characters(f, &f->titles, p, n);
 	e.n = f->titles.n - e.at;
@@ -258,7 +263,8 @@ static void parse_page(struct pdf *f, const char *p, size_t n)
 	int open = 0;
 
 	for (struct tag t = next_tag(p, n, 0); t.p; t = next_tag(p, n, (size_t)(t.p + t.n - p))) {
-		const char *text = t.p + t.n + 1, *end = text < p + n ? memchr(text, '<', (size_t)(p + n - text)) : NULL;
+		const char *text = t.p + t.n + 1,
+			   *end = text < p + n ? memchr(text, '<', (size_t)(p + n - text)) : NULL;
 
 		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) { /* of pdftohtml */
 			open = 0;
@@ -302,7 +308,8 @@ void pdf_feed(struct pdf *f, const char *p, size_t n)
 	const char *end;
 
 	str_add(&f->in, p, n);
-	while (f->in.n - f->scanned >= k && (end = memmem(f->in.p + f->scanned, f->in.n - f->scanned, end_of_page, k))) {
+	while (f->in.n - f->scanned >= k &&
+	       (end = memmem(f->in.p + f->scanned, f->in.n - f->scanned, end_of_page, k))) {
 		size_t stop = (size_t)(end - f->in.p) + k;
 		if (f->text.n <= DOC_BYTES_MAX)
 			parse_page(f, f->in.p + done, stop - done);

@@ -20,7 +20,8 @@ enum { LONG = 4, TABLES = 8 }; /* lines of a column that is long; the tables to 
 
 struct flow {
 	float width; /* sum of its lines' widths, in heights of letters */
-	uint32_t lines, beside; /* its lines; those that have a narrow piece (a wide flow) or any (a narrow one) beside them */
+	uint32_t lines,
+		beside; /* its lines; those that have a narrow piece (a wide flow) or any (a narrow one) beside them */
 };
 
 struct part {
@@ -71,7 +72,8 @@ static int by_base(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
 
-	return x->base != y->base ? (x->base > y->base) - (x->base < y->base) : (x->piece > y->piece) - (x->piece < y->piece);
+	return x->base != y->base ? (x->base > y->base) - (x->base < y->base)
+	                          : (x->piece > y->piece) - (x->piece < y->piece);
 }
 
 /* Sort the parts of one baseline from left to right. */
@@ -187,7 +189,8 @@ static void place_row(struct rows *r, size_t from, size_t to)
 		t = &r->table[r->n_table++];
 		*t = (struct grid){ .box = b, .first = UINT32_MAX };
 	}
-	t->box = (struct pdf_box){ MIN(b.x0, t->box.x0), MIN(b.y0, t->box.y0), MAX(b.x1, t->box.x1), MAX(b.y1, t->box.y1) };
+	t->box = (struct pdf_box){ MIN(b.x0, t->box.x0), MIN(b.y0, t->box.y0), MAX(b.x1, t->box.x1),
+		                   MAX(b.y1, t->box.y1) };
 	for (size_t i = from; i < to; i++) {
 		t->first = MIN(t->first, r->part[i].piece);
 		r->part[i].table = (uint32_t)(t - r->table) + 1;
@@ -295,7 +298,8 @@ void pdf_add_lines(struct pdf *f)
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t from = 0, to; from < r.n; from = to) {
 			for (to = from + 1; to < r.n && piece_of(&r, from)->upright && piece_of(&r, to)->upright &&
-			                    r.part[to].base - r.part[from].base <= 0.3f * MIN(piece_of(&r, from)->size, piece_of(&r, to)->size);
+			                    r.part[to].base - r.part[from].base <=
+			                            0.3f * MIN(piece_of(&r, from)->size, piece_of(&r, to)->size);
 			     to++)
 				;
 			if (!pass) {
@@ -317,7 +321,11 @@ void pdf_add_lines(struct pdf *f)
 	for (size_t i = 0; i < r.n_out; i++) {
 		const struct out *o = &r.out[i];
 		const struct pdf_piece *p = piece_of(&r, o->part + o->n - 1);
-		struct pdf_line l = { .box = box_of(&r, o->part, o->part + o->n), .size = p->size, .at = p->at, .n = p->n, .upright = p->upright != 0 };
+		struct pdf_line l = { .box = box_of(&r, o->part, o->part + o->n),
+			              .size = p->size,
+			              .at = p->at,
+			              .n = p->n,
+			              .upright = p->upright != 0 };
 
 		if (o->n > 1)
 			join_text(&r, o, &l);

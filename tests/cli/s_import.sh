@@ -37,13 +37,25 @@ refuses() {
 
 printf '# One\n\ntext\n\nTwo\n===\n\nmore \303\251 "quoted"\n' >"$dir/a.md"
 "$weir" inspect document "$dir/a.md" --json -m /none >"$dir/out" 2>"$dir/err"
-python3 - "$dir/out" <<'EOT' >"$dir/why" 2>&1 && ok "--json: name, type, pages, bytes, tokens, text, marks, notes" || bad "--json" "$(tail -n 1 "$dir/why")"
+python3 - "$dir/out" <<'EOT' >"$dir/why" 2>&1 && ok "--json: name, type, pages, bytes, tokens, text, marks, notes, left_out" || bad "--json" "$(tail -n 1 "$dir/why")"
 import json, sys
 d = json.load(open(sys.argv[1]))
-assert list(d) == ["name", "type", "encoding", "pages", "bytes", "tokens", "text", "marks", "notes"], list(d)
+assert list(d) == ["name", "type", "encoding", "pages", "bytes", "tokens", "text", "marks", "notes", "left_out"], list(d)
 assert (d["name"], d["type"], d["pages"], d["bytes"], d["tokens"], d["notes"]) == ("a.md", "markdown", 0, 39, None, []), d
 assert [(m["kind"], m["at"], m["text"], m["level"]) for m in d["marks"]] == [("heading", 0, "One", 1), ("heading", 13, "Two", 1)], d["marks"]
 EOT
+if command -v pdftotext >/dev/null 2>&1; then
+	"$weir" inspect document tests/vectors/documents/harbour.pdf --json -m /none >"$dir/out" 2>"$dir/err"
+	python3 - "$dir/out" <<'EOT' >"$dir/why" 2>&1 && ok "--json: the running heads of a PDF are listed" || bad "--json: the running heads of a PDF are listed" "$(tail -n 1 "$dir/why")"
+import json, sys
+d = json.load(open(sys.argv[1]))
+head = "Report on Marlow Harbour"
+assert [(x["page"], x["text"]) for x in d["left_out"]] == [("1", "1")] + [(p, t) for p in "234" for t in (head, p)], d["left_out"]
+assert d["notes"] == ["7 lines of running heads, feet and page numbers left out"] and d["text"].count(head) == 1, d
+EOT
+else
+	skip "the running heads of a PDF" "pdftotext is not installed"
+fi
 "$weir" inspect document "$dir/a.md" >"$dir/out" 2>"$dir/err"
 if cmp -s "$dir/a.md" "$dir/out"; then ok "a text comes out as it is"; else bad "a text comes out as it is" "$(cat "$dir/err")"; fi
 if [ "$(cat "$dir/err")" = 'a.md: markdown, 39 B of text

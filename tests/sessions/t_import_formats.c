@@ -416,8 +416,11 @@ TEST(pdf_pages_heads_and_feet)
 	CHECK_STR(doc_mark_at(&d, MARK_PAGE, 25)->text, "5");
 	doc_free(&d);
 	/* The first stays where the text does not say it. */
-	pdf(HEAD "Report\n" BODY "one\n\f" HEAD "Report\n" BODY "two\n\f" HEAD "Report\n" BODY "three\n\f", &d);
-	CHECK_STR(d.text.p, "Report\n\none\n\ntwo\n\nthree");
+	pdf(HEAD "\b12\bReport\n" BODY "one\n\f" HEAD "\b12\bReport\n" BODY "two\n\f" HEAD "\b12\bReport\n" BODY
+	         "three or more\n\f",
+	    &d);
+	CHECK_STR(d.text.p, "Report\n\none\n\ntwo\n\nthree or more");
+	check_headings(&d, "");
 	doc_free(&d);
 	/* Pages of nothing else keep it. */
 	pdf(HEAD "Slide\n\n1\n\f" HEAD "Slide\n\n2\n\f" HEAD "Slide\n\n3\n\f", &d);
