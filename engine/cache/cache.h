@@ -23,7 +23,7 @@
 #include "engine/cache/select.h"
 
 enum step_kind {
-	STEP_READ,     /* prefill: tokens of a prompt; each attends to all retained KV entries */
+	STEP_READ,     /* prefill: tokens of a prompt; the selector does not apply to them */
 	STEP_GENERATE, /* decode: one token; it attends to the KV entries that the selector selects */
 	STEP_VERIFY    /* check several drafted tokens; bit-identical to decoding them one by one */
 };
@@ -207,14 +207,15 @@ struct retention_ops {
 	/* ---- snapshots (snapshot.c) ---- */
 	/* Tokens in the cache. NULL: the whole sequence. */
 	int32_t (*kept)(const struct cache *);
-	/* Return a number k <= n such that each token i < k is in slot i and never moves. */
+	/* Return a number k such that no token i < k has moved: it is still in slot i. If no entry has moved, k is at
+	 * least n. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns how
 	 * many of these tokens are kept. The next token can then be computed. */
 	int32_t (*take)(struct cache *, int32_t n);
 	/* Save or load the state after n tokens (serialize.h), except the entries of the first ready() tokens, which
-	 * never move. When loading, those entries are already in their slots, and the cache is otherwise empty. If
-	 * loading fails, the caller calls rewind(0). */
+	 * have not moved. When loading, those entries are already in their slots, and the cache is otherwise empty.
+	 * If loading fails, the caller calls rewind(0). */
 	void (*archive)(struct cache *, struct serializer *, int32_t n);
 	/* Save or load the earlier states to which a rollback of committed tokens can return. May be NULL. */
 	void (*points)(struct cache *, struct serializer *);
@@ -223,9 +224,9 @@ extern const struct retention_ops retain_all, retain_cascade;
 
 /* ---- sizes and life (cache_open.c) ---- */
 
-/* Bytes that a cache takes. memory: of main memory, or of GPU memory if a GPU computes. If that does not suffice,
- * disk: of a file, or host: of main memory beside GPU memory. least: the smallest cache.memory that works.
- * UINT64_MAX: too large to count. */
+/* Bytes that a cache takes. memory: main memory, or GPU memory if a GPU computes. disk: a file; host: main memory
+ * beside a GPU; both are 0 if the cache fits cache.memory. least: the smallest cache.memory that works. UINT64_MAX:
+ * too large to count. */
 struct cache_size {
 	uint64_t memory, disk, host, least;
 };
@@ -253,8 +254,8 @@ void cache_rollback(struct cache *);
 int32_t cache_verify_most(const struct cache *, int32_t pos);
 
 /* Roll back to the first n committed tokens. Returns how many tokens remain: fewer than n if the cache cannot go back
- * to exactly n. *replay (may be NULL): how many of the tokens that come next had been decoded, not prefilled. Decode
- * these again one by one (STEP_GENERATE) to restore their entries, and prefill all later tokens. */
+ * to exactly n. *replay (may be NULL): how many of the next tokens must be decoded one by one (STEP_GENERATE) to
+ * restore their entries, because they had been decoded. All later tokens may be prefilled. */
 int32_t cache_rewind(struct cache *, int32_t n, int32_t *replay);
 /* Keep a copy of the current states of recurrent layers, so that a rollback can return to the current length. */
 void cache_keep_states(struct cache *);

@@ -82,7 +82,8 @@ int32_t cache_listed(const struct cache *c)
 	               : 0;
 }
 
-/* Sizes of a cache that exceeds c->memory beside a device. */
+/* Return the sizes if a GPU computes and the cache exceeds c->memory. planes: bytes of keys and values; rest: all
+ * other bytes. */
 static struct cache_size size_beside(const struct cache *c, uint64_t planes, uint64_t rest)
 {
 	int32_t cap = c->policy.def->retention->cap(c), listed = cache_listed(c);

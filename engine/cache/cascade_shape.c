@@ -1,7 +1,8 @@
 /* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-/* size=auto: slots that pinned tokens must leave free, or a quarter of the context if that is less */
+/* policy `auto`, size=0: slots that pinned tokens must leave free for the conversation, but at most a quarter of the
+ * context */
 enum { ROOM_MIN = 256 };
 
 static int32_t clamp(int32_t n, int32_t most)
@@ -93,8 +94,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The store has slots for `largest`, the shape without pinned tokens. If w (slots per ring) was
-		 * rounded up, more slots may be needed with pinned tokens: then round w down. */
+		/* The rings were allocated for `largest`, the shape without pinned tokens. Rounding w (slots per
+		 * ring) up can exceed it: then round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;
@@ -164,7 +165,8 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* A larger context has larger steps and leaves more room. */
+	/* Suggest a larger -c, if the model was trained for it: for `want` tokens, the tokens of a step and those
+	 * that wait for insertion (LAG). */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

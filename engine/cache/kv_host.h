@@ -36,7 +36,7 @@ struct kv_host {
 	/* counters, i32 [n_full * heads][FETCH_COUNTS]: entries fetched on demand, entries prefetched */
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from this one on have no row */
-	uint8_t *coming; /* [n_full] 1: a fetch ahead is running */
+	uint8_t *coming; /* [n_full] 1: a prefetch is running */
 	/* tokens: number of tokens decoded since the last prefill; counted_tokens: value of `tokens` when `now` was
 	 * read; now: the newest counts; before: the counts at the last prefill */
 	uint64_t tokens, counted_tokens;

@@ -17,10 +17,9 @@ struct kv_rows {
 		int32_t *at;   /* [cap] by slot: its row, counted from 1; 0: not cached */
 		int32_t *slot; /* [rows] slot in a row; -1 = none */
 		uint8_t *used; /* [rows] 1: used since the hand passed */
-		int32_t *
-			/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace
-			 * the row */
-			asked;
+		/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace the
+		 * row */
+		int32_t *asked;
 		int32_t hand;
 	} * map; /* [n_full][heads] */
 	int32_t call;

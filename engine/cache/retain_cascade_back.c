@@ -2,11 +2,14 @@
  * retain_cascade.c.
  *
  * A rollback needs the attention mass as it was at an earlier length of the sequence. It is kept for three lengths,
- * called points: the beginning of the last prefill (POINT_TURN, until an entry moves), the end of the last prefill
- * (POINT_READ), and the last insertion of tokens into full rings, or before the rings are full the last multiple of
- * LAG tokens (POINT_JOIN). A rollback returns to a point, and tokens that were decoded after it are decoded again. A
- * rollback to before all points returns to a length at which no mass had been summed yet; later tokens are prefilled
- * again. */
+ * called points:
+ *   POINT_TURN: the beginning of the last prefill
+ *   POINT_READ: the end of the last prefill
+ *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens
+ * An insertion into full rings invalidates all earlier points.
+ *
+ * A rollback returns to a point, and tokens that were decoded after it are decoded again. A rollback to before all
+ * points returns to a length at which no mass had been summed yet; later tokens are prefilled again. */
 #include "engine/cache/retain_cascade.h"
 
 #include <string.h>

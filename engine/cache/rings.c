@@ -116,8 +116,8 @@ void rings_release(struct rings *r)
 
 /* ---- slots and positions ---- */
 
-/* While the rings are not full, return the position of the token in ring i's first slot. A ring numbers its entries
- * from there on, in the order in which they arrive. */
+/* Return the position that the token in ring i's first slot has while the rings are filling. A ring numbers its
+ * entries from there on, in the order in which they arrive. */
 static int64_t first_number(const struct rings *r, int32_t i)
 {
 	return r->s.sinks + (int64_t)(r->s.n - 1 - i) * r->s.w;

@@ -107,7 +107,7 @@ int32_t select_until(int32_t pos, int32_t start, int32_t every)
 
 /* ---- the split ---- */
 
-/* Entries of one layer at this scale, not rounded. */
+/* Return the entries of one layer, not rounded: scale * spread, but at least low and at most high. */
 static double split_part(double scale, double spread, double low, double high)
 {
 	double x = scale * spread;

@@ -1,7 +1,9 @@
 /* engine/encoder/encoder.c - computes the vectors of texts: packs texts into batches, runs the layers, and pools the
- * tokens of each text into one vector. A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x +
- * attention(x)), then x = norm(x + down(gelu(up(x)))), or down(act(gate(x)) * up(x)). With an adapter
- * (encoder_reader.c) each product x W^T becomes x W^T + (x low^T) high^T. */
+ * tokens of each text into one vector.
+ *
+ * A layer changes the tokens x [n][n_embd] of a batch in two steps: x = norm(x + attention(x)), then x = norm(x +
+ * feed_forward(x)). The feed-forward is down(gelu(up(x))), or down(act(gate(x)) * up(x)) in gated families. With an
+ * adapter (encoder_reader.c) each product x W^T becomes x W^T + (x low^T) high^T. */
 #include "engine/encoder/encoder.h"
 
 #include <math.h>
@@ -157,8 +159,9 @@ static void attend(struct encoder *e, int32_t row0, int32_t n)
 	                 n);
 }
 
-/* The same with ALiBi (Press et al. 2022, "Train short, test long"): the score of a key falls with its distance. A token's
- * slots are a list, because only lists take an amount for each slot; the amounts are a stretch of e->distance. */
+/* Compute attend() with ALiBi (Press et al. 2022, "Train short, test long"): a key's score falls with its distance
+ * from the query. The backend can add a number to each score only if the slots are a list. So each token has a list
+ * of all the text's slots, and its numbers are a part of a row of e->distance. */
 static void attend_alibi(struct encoder *e, int32_t row0, int32_t n)
 {
 	int32_t dim = e->n_embd / e->n_head;

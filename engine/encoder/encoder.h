@@ -7,17 +7,17 @@
 #include "engine/token/token.h"
 #include "kernels/backend.h"
 
-enum { ENCODER_BATCH = 1024 }; /* tokens computed at once, and of the longest text that is read */
+enum { ENCODER_BATCH = 1024 }; /* maximum number of tokens of a batch, and of a text */
 
-enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* numbers in files */
+enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* values of the key pooling_type */
 
 /* How a family of encoders differs from the others. */
 struct encoder_family {
 	const char *name; /* general.architecture, and the beginning of the file's keys */
 	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how a token knows its position */
-	int gated;           /* 1: feed-forward act(gate) * up, without biases of both */
-	enum activation act; /* if gated */
-	int biases;          /* 1: the other products have biases */
+	int gated;           /* 1: the feed-forward is down(act(gate) * up); gate and up have no biases */
+	enum activation act; /* activation of the gate */
+	int biases;          /* 1: q, k, v, out and down have biases */
 };
 
 /* Layer norm: f32 [1][n_embd] each. */
@@ -26,8 +26,8 @@ struct encoder_norm {
 };
 /* The adapters of a reader file: one for the vectors of questions, one for reading. */
 enum encoder_adapter { ADAPT_QUERY, ADAPT_READ, ADAPTERS, ADAPT_NONE = ADAPTERS };
-/* A matrix [rows][cols] and its bias f32 [1][rows] (no data: none); and each adapter's change of the matrix (LoRA), low
- * [rank][cols] and high [rows][rank]. low.rows = 0: this adapter does not change this matrix. */
+/* A matrix w [rows][cols] and its bias b, f32 [1][rows]; b has no data if there is no bias. adapter[]: what each LoRA
+ * adapter adds to w: the product of high [rows][rank] and low [rank][cols]; nothing if low.rows = 0. */
 struct encoder_linear {
 	struct tensor w, b;
 	struct {
@@ -64,17 +64,19 @@ struct encoder {
 	uint64_t hash;       /* of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
-	int32_t trained, longest; /* tokens of the longest text that the model can read; that is read */
+	/* context length of the model in tokens; longest text that is computed: that, but at most ENCODER_BATCH
+	 * tokens */
+	int32_t trained, longest;
 	float eps;
 	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
 	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
 	/* f32 [longest][n_embd]: embeddings of positions, if they are learned, + of the token type */
 	struct tensor position;
-	struct tensor rope,
-		rope_at; /* f32 [longest][head_dim]: cos and sin of RoPE; [batch]: those of a batch's tokens */
-	/* ALiBi (attend_alibi()): i32 [n_head][batch]: row h is 0, 1, 2, ...; f32 [n_head][2 * longest]: row h is what
-	 * head h adds to the scores of keys at the distances 1 - longest .. longest - 1 */
+	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
+	struct tensor rope, rope_at;
+	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], every row is 0, 1, 2, ... distance: f32 [n_head][]:
+	 * what a head adds to the score of a key at the distances 1 - longest .. longest. */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */
@@ -83,7 +85,7 @@ struct encoder {
 	struct tensor x, q, k, v, attn, hidden;
 	struct tensor k_plane, v_plane; /* f16 [n_head * batch][n_embd / n_head] */
 	int32_t *id, *at;               /* [batch] token ids and positions of a batch */
-	float *host;                    /* [batch][n_embd] last hidden states */
+	float *host;                    /* [batch][n_embd] hidden states after the last layer */
 	struct encoder_reader reader;
 };
 
@@ -98,7 +100,7 @@ int encoder_states(struct encoder *, const struct encoder_text *, int32_t n_text
 /* Compute vectors as encoder_embed() does, with an adapter. */
 int encoder_embed_adapted(struct encoder *, const struct encoder_text *, int32_t n, enum encoder_adapter, float *out,
                           const atomic_int *cancel, struct err *);
-/* Return the family of encoders that a file is of, or NULL. */
+/* Return the encoder family of a file, or NULL with the error set. */
 const struct encoder_family *encoder_family_of(const struct gguf *, struct err *);
 /* Open a file as encoder_open() does. ranks: 1 = it must be a reranker, 0 = it must be none, -1 = it may be either. */
 int encoder_open_kind(struct encoder **out, const char *path, const char *device, int threads, int ranks, struct err *);

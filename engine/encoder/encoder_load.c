@@ -24,7 +24,7 @@ static const struct encoder_family families[] = {
 struct key {
 	char name[64];
 };
-/* The family's key `name`. */
+/* Return the key "FAMILY.name". */
 static struct key key_of(const struct encoder *e, const char *name)
 {
 	struct key k;
@@ -45,7 +45,7 @@ static int load_int(const struct encoder *e, const char *name, int64_t min, int6
 	return got < 0 ? -1 : 0;
 }
 
-/* Load a number of the range min .. max; standard: if the file has none, NAN = it must. */
+/* Load a number from min to max. standard: the value if the file has none; NAN: the file must have one. */
 static int load_float(const struct encoder *e, const char *name, double min, double max, double standard, double *out,
                       struct err *err)
 {
@@ -181,7 +181,7 @@ static void load_alloc(struct loader *l, struct tensor *t, enum dtype type, int3
 		load_failed(l);
 }
 
-/* Copy n values of a vector, from value `from` of `all` on, as f32. */
+/* Load n values of a vector as f32. from: index of the first one; all: length of the vector in the file. */
 static void load_vector_part(struct loader *l, struct tensor *out, const char *prefix, const char *name, int32_t from,
                              int32_t n, int32_t all)
 {
@@ -214,8 +214,8 @@ static void load_norm(struct loader *l, struct encoder_norm *n, const char *pref
 	load_vector(l, &n->b, prefix, full, l->e->n_embd);
 }
 
-/* Load a matrix [rows][cols] and its bias from part number `part` of a tensor that has several of them, one below the
- * other: 0 of 1 = the whole tensor. */
+/* Load a matrix [rows][cols] and its bias. The file may store `parts` such matrices in one tensor, one below the
+ * other; load number `part` of them, counted from 0. */
 static void load_part(struct loader *l, struct encoder_linear *m, const char *prefix, const char *name, int32_t rows,
                       int32_t cols, int bias, int32_t part, int32_t parts)
 {
@@ -297,8 +297,9 @@ static void load_rope(struct loader *l)
 	free(v);
 }
 
-/* Return what head h of n subtracts from the score of a key for each token of distance: powers of 2^(-8 / n), if n is a
- * power of two; else those of the next smaller one, and then every other of twice as many (Press et al. 2022). */
+/* Return the ALiBi slope of head h of n: what it subtracts from a key's score per token of distance (Press et al.
+ * 2022). If n is a power of two, the slopes are 2^(-8/n), 2^(-16/n), ... Otherwise the first heads have the slopes
+ * for the next smaller power of two, and the other heads every second slope for twice that number. */
 static double alibi_slope(int32_t h, int32_t n)
 {
 	int32_t two = 1;
@@ -333,7 +334,7 @@ static void load_alibi(struct loader *l)
 	free(v);
 }
 
-/* Load up, gate and down. Two matrices in one tensor `ffn_up` are the gate and then up. */
+/* Load up, gate and down. If gate and up share the tensor `ffn_up`, the gate comes first. */
 static void load_feed_forward(struct loader *l, struct encoder_layer *y, const char *p)
 {
 	const struct encoder_family *f = l->e->family;

@@ -1,14 +1,16 @@
-/* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder): whether the passage answers
- * the question, and which words of it do.
+/* engine/encoder/encoder_reader.c - reads a passage together with a question (a cross-encoder): says whether the
+ * passage answers the question, and with which words.
  *
- * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first the encoder reads. With the
- * second, if there is one (tensors "query.blk..."), it computes the vectors of questions. The input of reading is <s> question </s></s> passage </s>.
+ * A reader is a file with a head and one or two LoRA adapters for the encoder. With the first adapter the encoder
+ * reads pairs: <s> question </s></s> passage </s>. The second adapter (tensors "query.blk...") is for the vectors of
+ * questions.
+ *
  * The head has three rows of n_embd weights. Row 0, times the pooled vector, plus a bias, is the log odds that the
  * passage answers. Rows 1 and 2, times the hidden state of a token, are the logits that the answer begins and ends at
  * this token. tests/train/reader_train.py trains readers.
  *
- * A reranker (a cross-encoder as llama.cpp's converter writes it: src/llama-graph.cpp, pooling "rank") can be the reader
- * instead. It reads the same input with weights of its own, and only gives a score. */
+ * A reranker (a cross-encoder as llama.cpp's converter writes it: src/llama-graph.cpp, pooling "rank") can be the
+ * reader instead. It reads the same input with weights of its own, and only gives a score. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +55,7 @@ static int reader_keys(struct reader_file *f, float *bias)
 	return 0;
 }
 
-/* Load a matrix of the adapter; rows = 0 and cols = 0 allow any number of them up to RANK_MOST. */
+/* Load a matrix [rows][cols] of the adapter. If rows or cols is 0, any number up to RANK_MOST is allowed. */
 static int matrix_load(struct reader_file *f, struct tensor *out, const struct gguf_tensor *t, int32_t rows,
                        int32_t cols)
 {
@@ -121,7 +123,7 @@ static int head_load(struct reader_file *f)
 	return 0;
 }
 
-/* 1 if texts of question and passage can be made for the encoder. */
+/* 1 if the encoder can read pairs: it has a tokenizer with bos and eos, and reads long enough texts. */
 static int pairs_possible(const struct encoder *e)
 {
 	return e->vocab && vocab_info(e->vocab)->bos >= 0 && vocab_info(e->vocab)->eos >= 0 && e->longest >= PAIR_LEAST;
@@ -258,7 +260,8 @@ static double dot(const float *a, const float *b, int32_t n)
 	return sum;
 }
 
-/* Set the answer of a passage of n tokens, whose hidden states are x [n][n_embd]. end[i]: where token i ends in it. */
+/* Find the words of a passage that answer. The passage has n tokens with the hidden states x [n][n_embd]; token i
+ * ends at byte end[i] of it. */
 static void answer_find(const struct encoder *e, const float *x, int32_t n, const uint32_t *end,
                         struct encoder_answer *out)
 {
@@ -291,7 +294,7 @@ static double rank(const struct encoder *e, const float *x)
 	return score;
 }
 
-/* Read the pairs from `first` to `last`, which fit into one batch with `tokens` tokens. */
+/* Read pairs first .. last, which have `tokens` tokens in all and fit one batch. */
 static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, int32_t last, int32_t tokens,
                       struct encoder_answer *out, const atomic_int *cancel, struct err *err)
 {

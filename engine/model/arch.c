@@ -127,8 +127,8 @@ static int experts_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* If the model has a shared expert, which all tokens use, add it. scored: 1 = a sigmoid of TENSOR_SHARED_ROUTER
- * weights it. */
+/* If the model has a shared expert (computed for every token), add it. scored = 1: its output is multiplied by the
+ * sigmoid of a score that TENSOR_SHARED_ROUTER gives. */
 static int shared_expert(struct hparams *hp, struct key_reader *r, int scored)
 {
 	int32_t width;

@@ -10,8 +10,8 @@
 extern const struct policy_def policy_sift, policy_refresh; /* `auto` uses their selectors */
 extern const struct policy_def *const policies[];           /* terminated by NULL; the first is the default */
 
-/* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. On error: ERR_USAGE, and
- * the message lists the valid names or keys. */
+/* Parse a policy's text, "NAME" or "NAME:key=value,..."; NULL or "" = the default policy. Returns 0, or -1 with
+ * ERR_USAGE. For an unknown name or key, the message lists the valid ones. */
 int policy_parse(struct policy *, const char *text, struct err *);
 
 /* ---- policy_settings.c: one policy, without the table ---- */

@@ -52,8 +52,7 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute what pixels x .. x + n of row t add to the output (m->r); n is at most STRIP. The image has columns from ..
- * to. */
+/* Compute m->r in columns x .. x + n of row t; n is at most STRIP. The image has columns from .. to. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -103,7 +102,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* Compute what pixels x0 .. to of row t add to the output (m->r). */
+/* Compute m->r in columns x0 .. to of row t. */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {
@@ -113,8 +112,8 @@ static void row_run(const struct predictor *p, struct backend *be, const struct 
 		strip_run(p, be, m, t, x, to - x < STRIP ? to - x : STRIP, from, to, r);
 }
 
-/* 1 if rows added since the last run change what row t adds to the output (m->r): it is near an edge of the image, or
- * next to a new row. */
+/* 1 if rows added since the last run change m->r in row t: it is one of the two oldest rows, or at most two rows away
+ * from a new one. */
 static int row_changed(const struct attn_image *m, int32_t t)
 {
 	return m->fresh && (t < 2 || t >= m->rows - m->fresh - 2);
@@ -123,7 +122,8 @@ static int row_changed(const struct attn_image *m, int32_t t)
 void predictor_run(const struct predictor *p, struct backend *be, struct attn_image *m, int32_t from, int32_t to,
                    float *out)
 {
-	/* Keep the columns of the last run, except its last two: these have new neighbours now. */
+	/* Keep m->r in the columns of the last run. If columns were added, the last two have new neighbours and are
+	 * not kept. */
 	int32_t kept = from == m->from && m->fresh < m->rows && to >= m->to ? to == m->to ? to : m->to - 2 : from,
 		n = to - from;
 

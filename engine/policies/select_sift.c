@@ -177,8 +177,8 @@ static void split_entries(struct selector *s, int32_t n_slots)
 	int32_t mean = entry_count_of(par_of(s)->k, n_slots), before = f->k_slots;
 	int by_spread = par_of(s)->split == SPLIT_NEED && f->has_spread;
 
-	/* select_split() limits a layer to n_slots and to three times the mean. If n_slots is and was larger than
-	 * three times the mean, and the mean is the same, the result is the same. */
+	/* select_split() limits a layer to 3 * mean entries and to n_slots. If n_slots exceeded 3 * mean at the last
+	 * call and does so now, only the mean matters. If the mean is unchanged, too, so is the result. */
 	if (before == n_slots ||
 	    (before > 3 * (int64_t)mean && n_slots > 3 * (int64_t)mean && mean == entry_count_of(par_of(s)->k, before)))
 		return;
@@ -318,9 +318,9 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Return how many of the first n tokens need no new prefill. If they contain the whole last prefill: all of them,
- * because at its end it was observed over how many entries attention is spread. Otherwise the last s->tail tokens
- * must be prefilled again to observe that. */
+/* Return how many of the first n tokens need no new prefill. If the whole last prefill is among them: all, because
+ * the spread of attention was measured at its end. Otherwise all but the last s->tail tokens, which are prefilled
+ * again to measure it. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;

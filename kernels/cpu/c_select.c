@@ -277,8 +277,8 @@ static void c_block_query(const struct block_query *b)
 		w[c] = (float)(exp2(w[c] - top) + exp2(b->key[c] - top));
 		all += w[c];
 	}
-	/* If the blocks of all levels together have too little weight (estimated attention), or a sum is NaN, all
-	 * blocks are read. */
+	/* Lower the threshold step by step (block_level()) until the blocks above it have the wanted share of the
+	 * weight. level = BLOCK_LEVELS: no threshold suffices, or a sum is NaN; then all blocks are read. */
 	for (; level < BLOCK_LEVELS; level++) {
 		read = 0;
 		for (int32_t c = 0; c < end; c++)

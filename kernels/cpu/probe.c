@@ -5,9 +5,9 @@
  * probabilities of the tile's tokens are added in token order. So a sum does not depend on tiles, threads or the
  * division of tokens among calls, and the output has the bits of attention without a probe.
  *
- * The spread is the smallest number of slots whose probabilities sum to a given share. It is found by bisection over
- * a threshold of the probability, in steps of 1/64 octave. Of the slots in the last such step, as many are counted as
- * fill the share at their mean probability. */
+ * The spread is the smallest number of slots whose probabilities sum to a given share. Bisection finds two thresholds
+ * of the probability, 1/64 octave apart: the slots above the higher one sum to less than the share, those above the
+ * lower one reach it. Slots between the thresholds are counted as if all had their mean probability. */
 #include <math.h>
 #include <string.h>
 

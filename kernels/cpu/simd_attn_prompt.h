@@ -68,7 +68,7 @@ struct prompt_run {
 	float old[LANES], add[LANES]; /* factors of the earlier sums and of the block's sums */
 	int32_t r0, nr;
 	int32_t low[N_RUN], seen[N_RUN]; /* keys low .. seen - 1 are seen */
-	int32_t keys;                    /* largest number of keys that one query sees, rounded up to two vectors */
+	int32_t keys;                    /* largest of seen[], rounded up to a multiple of 2 * LANES */
 	/* 1: every query sees the whole block, and there is no softcap, bias or output of scores */
 	int plain;
 };

@@ -7,8 +7,8 @@
 /* most bytes of an original text: filtered text can be eight times as long, and offsets have 32 bits */
 #define DOC_TEXT_MOST (256u << 20)
 
-/* An entry of the table that maps offsets of the filtered text (clean) to the original (raw). From here to the
- * next entry both texts have the same bytes. */
+/* Two offsets of the same place of a document: in the filtered text (clean) and in the original (raw). Points are
+ * stored where the filter changed the length. Between two points both offsets grow alike. */
 struct point {
 	uint32_t raw, clean;
 };
@@ -42,7 +42,7 @@ struct doc_text {
 	size_t n_chunk, cap_chunk; /* at least one */
 	uint32_t n_line;
 	struct ui_span *span;
-	size_t n_span; /* the lens; ends ascend */
+	size_t n_span; /* which bytes of the original are kept or evicted; ends ascend */
 	double kept;   /* share of bytes whose tokens are kept by some KV head; < 0 = unknown */
 	uint32_t top;  /* first byte on the screen */
 };

@@ -152,7 +152,7 @@ void sessions_pane_undo_over(struct pane *);
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Set the sources of the last answer. In the text they are shaded by their share of the answer's attention. */
+/* Set the sources of an answer. In the text they are shaded by their share of its attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
