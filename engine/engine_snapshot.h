@@ -1,10 +1,10 @@
 /* engine/engine_snapshot.h - interface to save a token sequence with its KV cache, and to continue it later bit for
  * bit (timeline/snapshot.c).
  *
- * A snapshot has two parts. Fixed entries are KV entries whose slots never change: that of token i is in slot i. They
- * may be cut after any token, and sequences that begin with equal tokens can share them. The head is all other state:
- * token ids, KV entries whose slots change because the policy evicts, the policy's state, the last logits. Key
- * sketches are not saved but recomputed.
+ * A snapshot has two parts. Fixed entries are KV entries that have not moved since they were computed: that of token
+ * i is in slot i. They may be cut after any token, and sequences that begin with equal tokens can share them. The
+ * head is all other state: token ids, KV entries that have moved because the policy evicts, the policy's state, the
+ * last logits. Key sketches are not saved but recomputed.
  *
  * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). It loads the
  * snapshot only into a timeline with equal identities. Only the engine's line "kernels" may differ, because KV
@@ -33,8 +33,8 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 
 /* ---- saving ---- */
 
-/* Return the bytes of one token's fixed entries (KV entries whose slots never change) in all layers and KV heads;
- * windows = 0: without layers with a sliding window. */
+/* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads; windows
+ * = 0: without layers with a sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
 /* Return n such that timeline_entries_save() can save the fixed entries of tokens 0 .. n - 1. */
 int32_t timeline_entries_ready(struct timeline *);

@@ -210,9 +210,10 @@ void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t
 /* Which selected slots are prefetched from disk, provided that the last step read from disk. Contiguous slots of the
  * next layer are always prefetched. */
 enum {
-	AHEAD_LAST =
-		1, /* prefetch the slots that the next layer selected for the previous token, while this layer computes */
-	AHEAD_CHOICE = 2 /* prefetch the slots that a layer has just selected, before its attention starts */
+	/* prefetch the slots that the next layer selected for the previous token, while this layer computes */
+	AHEAD_LAST = 1,
+	/* prefetch the slots that a layer has just selected, before its attention starts */
+	AHEAD_CHOICE = 2
 };
 struct kv_ahead {
 	int kinds;

@@ -27,8 +27,8 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* Columns of the buffers for recurrent states and gates, enough for any layer. */
-/* halves: pieces of a row that deinterleave() separates */
+/* Columns of the buffers for recurrent states and gates, enough for any layer. halves: pieces of a row that
+ * deinterleave() separates. */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
 };

@@ -107,7 +107,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Return the B of an A, by its name; NULL = missing. */
+/* Find matrix B for matrix A, which is t, by its name. NULL: it is missing. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];

@@ -13,8 +13,9 @@
 #define FACTOR_STILL 9e29
 
 /* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate often within the trained context keep their
- * frequency. Those of slow pairs are divided by `factor`, and a linear ramp connects the two. cos and sin are
- * multiplied by (0.1 ln(factor) + 1) / (0.1 log_multiplier ln(factor) + 1). */
+ * frequency. Frequencies of slow pairs are divided by `factor`. Between these pairs, the factor on the frequency
+ * falls linearly from 1 to 1 / `factor`. If factor > 1, cos and sin are multiplied by attn_factor (0.1 ln(factor) +
+ * 1) / (0.1 log_multiplier ln(factor) + 1). */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;

@@ -114,8 +114,7 @@ void token_attention_take(struct token_attention *t, const struct attention *a)
 	          1);
 }
 
-/* Return the token whose entry is in a slot, once the rings are full and before the step's own tokens have joined
- * them; -1: none. */
+/* Return the token whose entry is in a slot. The rings must be full, and the step's own tokens not inserted yet. */
 static int32_t token_at(const struct cache *c, const struct retained_view *v, int32_t layer, int32_t head, int32_t slot)
 {
 	const struct rings *r = v->rings;

@@ -29,7 +29,7 @@ static const double PACE_LEAST = 1.02;
 
 /* ---- the index ---- */
 
-/* Hash the last `order` tokens up to *last (1 or 2). */
+/* Hash the tokens that end at *last: one token if order = 1, two if order = 2. */
 static size_t key_of(const struct draft_index *x, const int32_t *last, int order)
 {
 	uint64_t tokens = (uint64_t)(uint32_t)last[0] | (order > 1 ? (uint64_t)(uint32_t)last[-1] << 32 : 0);

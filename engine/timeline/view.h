@@ -19,8 +19,8 @@ struct view_work {
 	/* selector that decides what generated tokens read; NULL = they read all entries */
 	const struct selector *sel;
 	const struct observe_panel *panel; /* records what tokens select; NULL before the first view */
-	/* number of heads that evict independently: pairs (layer, KV head), or whole layers. Sliding-window layers
-	 * are not counted. */
+	/* With rings: number of heads that evict independently, which are pairs (layer, KV head) or whole layers,
+	 * without sliding-window layers. Without rings: number of all pairs (layer, KV head). */
 	int32_t heads;
 	int32_t pinned, past; /* number of first tokens that are never evicted; number of tokens with KV entries */
 	uint64_t factor;      /* a token's column is token * factor >> shift */

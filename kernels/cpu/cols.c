@@ -182,8 +182,8 @@ static size_t tiles_bytes(int32_t cols)
 	return ((size_t)cols / 32 * 44 * (2 * COLS_SET + 2 * COLS_WIDEST) + 63) & ~(size_t)63;
 }
 
-/* Maximum number of units for one block. A unit takes at least 4 of the COLS_SET columns, because 4 is the smallest
- * TILE of all instruction sets. */
+/* Maximum number of units for one block. All units but the last have TILE columns, and 4 is the smallest TILE of all
+ * instruction sets. */
 enum { MOST_UNITS = COLS_SET / 4 };
 
 size_t cols_scratch(int32_t cols)

@@ -26,9 +26,9 @@
 #include "kernels/cpu/pack.h"
 
 enum {
-	COLS_SET = 48,                    /* columns prepared at a time, without residual planes */
+	COLS_SET = 48,                    /* columns prepared at a time, residual columns not counted */
 	COLS_WIDEST = 12,                 /* maximum number of columns of a tile, at any level */
-	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual planes, padding */
+	COLS_RESULTS = 2 * COLS_SET + 16, /* result columns of a set: columns, residual columns, padding */
 };
 
 struct cols_unit {
@@ -44,7 +44,7 @@ struct cols {
 	/* Index of the result of the first residual column. Results are in this order: n columns, n residual columns,
 	 * one for padding. */
 	int32_t lo_at;
-	int32_t lo_tiled; /* 1 = residual planes are columns of the tiles, 0 = units */
+	int32_t lo_tiled; /* 1 = residuals are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
 	struct {
 		const uint8_t *p;

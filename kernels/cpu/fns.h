@@ -19,8 +19,8 @@
 
 /* n quantised input rows, in blocks of 32 values. A normal block: x ~ d * q, 8 bits. A wide block: x ~ d * (q + lo
  * / 256), 16 bits. A block is wide if its largest value is far above its other values: the scale fits the largest,
- * so 8 bits leave few levels for the others. Wide blocks are few and cause most of a model's rounding error. In
- * normal blocks lo is zero, so including lo does not change a result. */
+ * so 8 bits leave few levels for the others. Wide blocks are few, but in 8 bits they would cause most of a model's
+ * rounding error. In normal blocks lo is zero, so including lo does not change a result. */
 struct act {
 	int8_t *q, *lo; /* [n][cols]: values and their residuals, both in -127 .. 127 */
 	uint8_t *wide;  /* [n][cols / 32]: 1 = 16 bits, lo is used */

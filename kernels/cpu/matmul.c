@@ -12,10 +12,9 @@ enum {
 	TILE_FLOATS = 16 << 10,
 	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
-	RUN_PANELS =
-		/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer
-		 * panels, preparing the columns would take too long */
-	16,
+	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
+	 * preparing the columns would take too long */
+	RUN_PANELS = 16,
 	/* bytes of weights * columns per task, below which another thread costs more than it saves */
 	TASK_BYTES = 24 << 10,
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */

@@ -2,12 +2,11 @@
  * the weight side by side: 16 for AVX-512, 8 for AVX2.
  *
  * AVX-512: for each row, vpdpbusd multiplies four unsigned stored values with four signed activations and adds the
- * products. For Q4_1 on Zen 4, instructions that can multiply are the limit, and 8 of 11 of them do useful work; 94
- * to 96 % of this limit is reached.
+ * products. For Q4_1 on Zen 4, the processor's multipliers are the limit; 94 to 96 % of this limit is reached.
  *
  * AVX2: vpmaddubsw adds two products to a 16-bit sum, and vpmaddwd adds two such sums to 32 bits. To save vpmaddwd,
- * the 16-bit sums of several groups of four values are added first: as many as cannot saturate (safe_groups()). Table
- * values are signed: their magnitude is multiplied with the activation, which gets their sign.
+ * the 16-bit sums of several groups of four values are added first, but never so many that a sum could saturate
+ * (safe_groups()). Table values are signed: their magnitude is multiplied with the activation, which gets their sign.
  *
  * For Q8_0, AVX2 multiplies 16-bit words (cols.h) by vpmaddwd: Q8_0 needs 16-bit activations, and as two bytes per
  * value they would take twice as long. */
@@ -186,7 +185,7 @@ INLINE int one_column_ahead(struct pack_format f)
 /* Keep the compiler from turning a chain of additions into a tree, which needs more registers than there are. */
 #define IN_ORDER(v) __asm__("" : "+x"(v))
 
-/* Groups whose 16-bit pairs may be added up. */
+/* Return how many groups of four values can be added in 16 bits without saturation. */
 INLINE int safe_groups(struct pack_format f)
 {
 	int bits = f.nibbles * 4 + f.twos * 2 + f.ones;

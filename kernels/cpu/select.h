@@ -20,7 +20,8 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-enum { SAMPLE_BLOCK = 16 }; /* scores that a sample adds up before it considers each */
+/* slots whose probabilities a sample sums first; it looks at single slots only where it takes one */
+enum { SAMPLE_BLOCK = 16 };
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
 /* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A unit of the sketch has four bytes per
  * key, a byte has two halves of four bits, and a half has two codes. For each half, the table has the 16 products

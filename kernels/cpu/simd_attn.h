@@ -30,7 +30,7 @@ enum {
 	FEWEST = 28,
 };
 
-/* One span of a tile. */
+/* One span (up to ATTN_SPAN keys) of a tile. */
 struct span {
 	const uint8_t *k, *v;
 	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end are only prefetched */
@@ -142,7 +142,7 @@ static void values_convert(enum dtype type, const struct block *b, int32_t dim)
 
 /* ---- scores ---- */
 
-/* The eight chains of one key for each of nr queries. */
+/* Compute the eight chains (partial sums) of one key's score, for each of nr queries. */
 INLINE void row_chains(int nr, enum dtype type, int32_t dim, const uint8_t *row, const float *const q[FEW], vec8 s[FEW])
 {
 	int32_t j = 0;

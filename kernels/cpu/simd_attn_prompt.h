@@ -36,7 +36,7 @@ enum {
 	N_SUMS = REGISTERS > 16 ? 24 : 12, /* vectors of a run's sums that stay in registers */
 };
 
-/* One span of a tile. */
+/* One span (up to ATTN_SPAN keys) of a tile, as integers. */
 struct prompt {
 	const struct attn_tile *t;
 	int32_t dim; /* head_dim rounded up to pairs of vectors */

@@ -203,7 +203,7 @@ INLINE void columns_of(int nc, const struct block_query *b, size_t c)
 	}
 }
 
-/* Sum of the weights w[c] >= least, of n. */
+/* Return the sum of those of the n weights that are at least `least`. */
 static float weights_above(const float *w, size_t n, float least)
 {
 	const vec t = vec_splat(least);

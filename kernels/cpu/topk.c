@@ -86,7 +86,8 @@ static float of_rank(int32_t i)
 }
 
 /* Find t such that `want` to `want + slack` of the n values are >= t. All values are within least .. top, none is
- * NaN. *ties = 0; or, if equal values make more of them reach t, the number of values equal to t that are wanted. */
+ * NaN. *ties = 0. If there is no such t, because values are equal, more values reach t; *ties is then how many of the
+ * values equal to t are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -123,7 +124,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
 	return of_rank((int32_t)lo);
 }
 
-/* Return a bound that almost surely more than `want` of x[i0 .. i1) reach. */
+/* Return a bound that is almost surely reached by more than `want` of the values x[i0 .. i1). */
 static float likely_bound(const struct select_fns *f, const float *x, int32_t i0, int32_t i1, int32_t want)
 {
 	int32_t n = i1 - i0, step = n / SAMPLE, place, ties;
