@@ -31,8 +31,8 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* For a VERIFY step, which checks drafted tokens: retention and selector are called with one drafted token at
-	 * a time. tried: number of tokens of the whole step; index: index of this token in it. */
+	/* For a VERIFY step, which checks drafted tokens: the entries to read are chosen for one drafted token at a
+	 * time. tried: number of tokens of the whole step; index: index of this token in it. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)

@@ -94,7 +94,8 @@ static int32_t layers_staying(const struct kv_store *kv, int32_t slots, uint64_t
 	return n;
 }
 
-/* The answer must hold until the running step ends, so assume that the step writes as many slots as a step can. */
+/* The result must not change until the running step ends, so assume that the step writes as many slots as a step
+ * can. */
 int kv_stays(const struct kv_store *kv, int32_t layer)
 {
 	uint64_t bytes;

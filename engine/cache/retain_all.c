@@ -1,8 +1,8 @@
 /* engine/cache/retain_all.c - retention that keeps all entries: token i is in slot i at position i. So the context
  * size limits the sequence.
  *
- * Prompt tokens attend to all entries, decoded tokens to the entries that the policy's selector selects. The policy
- * `full` has no selector: decoded tokens attend to all entries, too. */
+ * Decoded tokens attend to the entries that the policy's selector selects; selection does not apply to prompt tokens.
+ * The policy `full` has no selector: its decoded tokens attend to all entries. */
 #include "engine/cache/cache.h"
 
 #include <stdlib.h>

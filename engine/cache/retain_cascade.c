@@ -45,8 +45,8 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	f->lost = 0;
 	f->nll = 0;
 	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring). So attention from the time when the first
-	 * half of the rings was filled would hardly count at the first eviction, and policy `auto` does not sum it.
-	 * Most conversations end before the summing begins, and save its cost. */
+	 * half or more of the slots was filled would hardly count at the first eviction, and policy `auto` does not
+	 * sum it. Most conversations end before the summing begins, and save its cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has

@@ -3,9 +3,9 @@
  *
  * A rollback needs the attention mass as it was at an earlier length of the sequence. It is kept for three lengths,
  * called points:
- *   POINT_TURN: the beginning of the last prefill
- *   POINT_READ: the end of the last prefill
- *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens
+ *   POINT_TURN: the beginning of the last prefill;
+ *   POINT_READ: the end of the last prefill;
+ *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens.
  * An insertion into full rings invalidates all earlier points.
  *
  * A rollback returns to a point, and tokens that were decoded after it are decoded again. A rollback to before all

@@ -116,7 +116,7 @@ void rings_insert(struct rings *, int32_t n);
 /* Roll back to the first n tokens. Returns how many tokens remain: n; or, if entries have moved, at most the sinks
  * (first tokens, which are never evicted). */
 int32_t rings_rewind(struct rings *, int32_t n);
-/* Recompute all fields that follow from id[], so all but attention mass and factors. Call it after rings_reset() and
+/* Recompute all fields that follow from id[]: all except attention mass and factors. Call it after rings_reset() and
  * after loading id[] for t tokens. t must exceed the number of sinks and ring slots. Returns -1 if id[] is impossible
  * after t tokens; the caller then resets the rings. */
 int rings_restore(struct rings *, int32_t t);

@@ -2,8 +2,8 @@
  *
  * A selector selects from a *region*: slots 0 .. n of every KV head, where token i is in slot i and nothing is
  * evicted. The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a
- * bounded cache (own = 0). Before a decoded token attends, select() names the slots that it reads. Prompt tokens
- * attend to all slots; a selector may observe their attention.
+ * bounded cache (own = 0). Before a decoded token attends, select() names the slots that it reads. Selection does not
+ * apply to prompt tokens, but a selector may observe their attention.
  *
  * Each selector is a file of engine/policies. select_sift.c, select_predict.c and select_quest.c select at every
  * token: by a scan of low-bit keys (key sketch), by a network that predicts attention, by bounds of keys.

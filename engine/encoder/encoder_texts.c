@@ -5,8 +5,8 @@
 
 #include "engine/encoder/encoder.h"
 
-/* Prefixes that models were trained with, which files do not have; the first entry whose `part` occurs in general.name is
- * used. Other models get no prefix. Sources: the model cards of intfloat/multilingual-e5-small and
+/* Prefixes that models were trained with; model files do not contain them. The first entry whose `part` occurs in
+ * general.name is used. Other models get no prefix. Sources: the model cards of intfloat/multilingual-e5-small and
  * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
  * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {

@@ -81,8 +81,8 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. One with a window reads those of the last earlier layer with a window; one
- * without reads those of the last earlier layer without. Layers may have per-layer inputs, and experts beside the
+ * have no keys and values of their own. If such a layer has a window, it reads those of the last earlier layer with a
+ * window; else those of the last earlier layer without. Layers may have per-layer inputs, and experts beside the
  * dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {

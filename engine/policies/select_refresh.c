@@ -3,8 +3,8 @@
  *
  * One token selects the entries with the largest attention probabilities, max-pooled over neighbours. Of the query
  * heads that share the KV head, the maximum, the mean or the first head counts (setting group). Later tokens read the
- * set and all tokens since. For each later token the set's entry with the lowest score is dropped. A set is stored
- * best entry first, so that dropping shortens the list.
+ * set and all tokens since the selection. For each later token the set's entry with the lowest score is dropped. A
+ * set is stored best entry first, so that dropping shortens the list.
  *
  * `recycled` selects anew every `stride` tokens. `refresh` decides in each layer separately: every few tokens
  * (setting qc) it compares the query, averaged over the heads, with the query of the layer's last selection. If their

@@ -212,8 +212,8 @@ static int32_t chunk_of(const struct timeline *tl, int32_t left)
 enum { MESSAGES_KEPT = 16 }; /* recurrent states are kept at the end of each of this many newest messages */
 
 /* Return the size of the next prefill step, at most m. Prefill goes up to token n. In models with recurrent layers
- * the step ends at the end of a recent message: the recurrent states there are kept, so that a rollback can return
- * there. If results depend on the size of steps (steps_matter), return m. */
+ * the step ends at the end of a recent message, if one ends within these m tokens: the recurrent states there are
+ * kept, so that a rollback can return there. If results depend on the size of steps (steps_matter), return m. */
 static int32_t cut_at_message(const struct timeline *tl, int32_t n, int32_t m)
 {
 	const struct cache *c = &tl->cache;

@@ -29,8 +29,9 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Return, as bits, the number that a tile (cols.h) stores after its scales, for half block h: d * sum if the weight
- * type has a minimum, -offset * sum if it has an offset. */
+/* Return, as bits, the number that a tile (cols.h) stores after its scales, for half block h (for the whole block if
+ * the format has one scale per block): d * sum if the weight type has a minimum, -offset * sum if it has an
+ * offset. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -137,8 +138,8 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 }
 
 /* Arrange residuals as units. (Blocks of activations coded in 16 bits have residuals, their low bytes.) The residuals
- * of all columns that have some in a block are written side by side; a unit has as many of them as a tile has
- * columns. p has room for COLS_SET columns of each block and their padding. Return the number of units. */
+ * of all columns that have some in a block are written side by side; a unit takes as many of them as fit a tile. p
+ * has room for COLS_SET columns of each block and their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {

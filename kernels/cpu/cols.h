@@ -41,8 +41,8 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* Index of the result of the first residual column. Results are in this order: n columns, n residual columns,
-	 * one for padding. */
+	/* Index of the result of the first residual column, behind the results of the n columns. The n results from
+	 * there on are those of the residual columns; one more is for padding. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = residuals are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;

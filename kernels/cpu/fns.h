@@ -33,7 +33,7 @@ struct act {
 };
 
 /* Codes q of a block are scaled so that its largest |x| gets 127. A block is wide if its largest |x| is more than
- * 4.75 times the root mean square of the block, so if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
+ * 4.75 times the root mean square of the block, that is, if the sum of its q^2 is below 32 * 127^2 / 4.75^2. */
 enum { ACT_WIDE_BELOW = 22875 };
 
 struct cols; /* quantised input rows arranged for the kernels: cols.h */

@@ -58,7 +58,7 @@ static void move_read(void *arg, int task, int worker)
 	}
 }
 
-/* Write all moves of a KV head in order, so of two moves to one slot the later wins. */
+/* Write all moves of a KV head in order: if two moves go to one slot, the later wins. */
 static void move_write(void *arg, int task, int worker)
 {
 	const struct move_job *j = arg;

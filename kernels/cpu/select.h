@@ -73,8 +73,8 @@ struct block_query {
 	uint8_t *out;                   /* zeros on entry; bits 0 .. own are written */
 };
 /* A weight is the estimated attention of a block. Weights are divided into BLOCK_LEVELS levels, BLOCK_STEPS levels
- * for each factor of 2. Blocks are selected level by level, the largest weights first. If all levels do not suffice,
- * all blocks are read. */
+ * for each factor of 2. Blocks are selected level by level, the largest weights first. If the blocks of all levels
+ * together have too little weight, all blocks are read. */
 enum { BLOCK_STEPS = 8, BLOCK_LEVELS = 256 };
 
 /* Return the smallest weight (estimated attention of a block) in a level. The largest possible weight is 2. */
