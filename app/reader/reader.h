@@ -43,8 +43,9 @@ void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
 /* Remove the questions asked about the growing message (a text read from a stream), and continue it. 1 = done, 0 =
- * there is no such question. If the snapshot loads, later text is computed bit for bit as if no question had been
- * asked. */
+ * there is no such question. The KV cache is taken from the snapshot that was saved before the first of these questions, so
+ * that later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is prefilled
+ * again. */
 int conversation_return(struct conversation *);
 /* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there is
  * none and the text is short enough to wait for one. */

@@ -110,9 +110,8 @@ struct cache {
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Before the first eviction they are for the positions in the sequence.
-	 * Later they are for the positions in the cache, and only queries that attend to the pinned prefix use
-	 * them. */
+	/* RoPE angles of the step's tokens. Before the first eviction: for the positions in the sequence. After it:
+	 * for the positions in the cache, as queries have them towards the pinned prefix. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;

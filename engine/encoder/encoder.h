@@ -47,7 +47,7 @@ struct encoder_ranker {
 	float *dense, *dense_bias, *out, *out_bias; /* [n_embd][n_embd], [n_embd], [n_embd], [1] */
 };
 
-/* What a reader file has beside the adapters (encoder_reader.c). */
+/* What is loaded from a reader file (encoder_reader.c) and is not part of a layer. */
 struct encoder_reader {
 	struct encoder *ranker; /* a reranker, which reads instead of this encoder; then the other members are empty */
 	struct gguf *gguf;      /* NULL: none is loaded */

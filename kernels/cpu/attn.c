@@ -66,8 +66,8 @@ int32_t attn_part_spans(const struct attn_part *p)
 	return ceil_div(p->n_slots, span_slots(p));
 }
 
-/* Fill in q, limit and from of m for one tile (some tokens), KV head and part (range or list of slots): each query,
- * and which of the part's slots it sees. Return the number of queries. */
+/* Set m->q to the queries of one tile (some tokens) and KV head, and m->from and m->limit to the range of the part's slots
+ * that each query sees. Return the number of queries. */
 static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile, int32_t head, struct attn_mem *m)
 {
 	const struct attn_part *p = j->a->part + part;

@@ -38,7 +38,7 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* List the missing slots as pairs; return their number. A slot that does not exist gets row 0. */
+/* Set f->pair to the slots without a copy, each with its index in the list of wanted slots. Return their number. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;
