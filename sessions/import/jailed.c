@@ -103,7 +103,7 @@ static char *take_document(size_t *n)
 }
 
 /* The words of a PDF come through a pipe, about twenty bytes for each of its text, and are parsed as they come. */
-static int convert_pdf(void)
+static int convert_words(void)
 {
 	struct pdf f = { 0 };
 	struct doc d = { .type = DOC_PDF };
@@ -128,7 +128,7 @@ static int convert(enum doc_type type)
 	char *p;
 
 	if (type == DOC_PDF)
-		return convert_pdf();
+		return convert_words();
 	if (!(p = take_document(&n)))
 		return 1;
 	return by_type[type](p, n, &d, &e) ? send_error(&e) : send_doc(&d);

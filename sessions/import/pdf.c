@@ -189,18 +189,19 @@ struct writing {
 	struct pdf_headings *headings;
 	struct doc *d;
 	size_t left_out;
+	enum line_end end; /* of the line before, perhaps on the page before */
 };
 
-/* The line that is written after line i of its page; NULL: none. */
-static const struct pdf_line *line_after(const struct pdf *f, const struct pdf_page *pg, size_t i)
+/* The line that is written after line i; NULL: none. */
+static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 {
-	while (++i < pg->line + pg->n_line)
+	while (++i < f->n_line)
 		if (!f->line[i].left_out)
 			return &f->line[i];
 	return NULL;
 }
 
-/* 1 if text goes on from line l to `next`: in one block, or from one column to the next. */
+/* 1 if text goes on from line l to `next`: in one block, or from one column or page to the next. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&
@@ -211,12 +212,11 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	enum line_end end = END_LINE;
 	size_t heading = 0, hyphen, from = 0; /* lines of the heading that are left; where it began */
 	int level = 0, gap = 1;
 
 	for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
-		const struct pdf_line *l = &f->line[i], *next = line_after(f, pg, i);
+		const struct pdf_line *l = &f->line[i], *next = line_after(f, i);
 		gap |= l->gap;
 		if (l->left_out) {
 			str_addf(&w->d->left_out, "%zu\t%.*s\n", (size_t)(pg - f->page) + 1, (int)l->n,
@@ -224,16 +224,16 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 			w->left_out++;
 			continue;
 		}
-		if (!heading && end == END_LINE && (heading = pdf_heading(w->headings, pg, i, &level)))
+		if (!heading && w->end == END_LINE && (heading = pdf_heading(w->headings, pg, i, &level)))
 			gap = 1;
-		if (end == END_BLANK)
+		if (w->end == END_BLANK)
 			str_adds(t, " ");
-		else if (end == END_LINE && t->n)
+		else if (w->end == END_LINE && t->n)
 			str_adds(t, gap ? "\n\n" : "\n");
 		if (heading && !from)
 			from = t->n + 1;
-		end = next && goes_on(l, next) ? line_end(f, &w->words, l, next, &hyphen) : END_LINE;
-		str_add(t, f->text.p + l->at, l->n - (end == END_DIVIDED ? hyphen : 0));
+		w->end = next && goes_on(l, next) ? line_end(f, &w->words, l, next, &hyphen) : END_LINE;
+		str_add(t, f->text.p + l->at, l->n - (w->end == END_DIVIDED ? hyphen : 0));
 		gap = 0;
 		if (heading && !--heading) {
 			doc_mark(w->d, MARK_HEADING, level, from - 1, t->p + from - 1, t->n - from + 1);

@@ -203,6 +203,15 @@ static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const c
 		r->lying += letters;
 }
 
+/* 1 if b continues the line of a: in justified text pdftotext takes wide gaps between words for ends of lines. */
+static int goes_on_line(const struct pdf_piece *a, const struct pdf_piece *b)
+{
+	float size = MIN(a->size, b->size), down = b->box.y1 - a->box.y1;
+
+	return a->block == b->block && a->upright && b->upright && !a->right_to_left && !b->right_to_left &&
+	       a->at + a->n == b->at && b->box.x0 >= a->box.x1 && down < 0.3f * size && down > -0.3f * size;
+}
+
 static void end_line(struct pdf *f, struct reading *r)
 {
 	struct pdf_piece *p = &r->piece;
@@ -218,6 +227,17 @@ static void end_line(struct pdf *f, struct reading *r)
 	p->size = MAX(p->size, 0.1f);
 	p->block = r->block;
 	p->flow = r->flow;
+	if (f->n_piece && goes_on_line(&f->piece[f->n_piece - 1], p)) {
+		struct pdf_piece *before = &f->piece[f->n_piece - 1];
+		str_adds(&f->text, " ");
+		memmove(f->text.p + p->at + 1, f->text.p + p->at, p->n);
+		f->text.p[p->at] = ' ';
+		before->n += 1 + p->n;
+		before->box.x1 = p->box.x1;
+		before->box.y0 = MIN(before->box.y0, p->box.y0);
+		before->box.y1 = MAX(before->box.y1, p->box.y1);
+		return;
+	}
 	GROW(f->piece, f->n_piece, f->cap_piece);
 	f->piece[f->n_piece++] = *p;
 }

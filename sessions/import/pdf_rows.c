@@ -19,7 +19,8 @@
 enum { LONG = 4, TABLES = 8 }; /* lines of a column that is long; the tables to which a row may belong */
 
 struct flow {
-	float width; /* sum of its lines' widths, in heights of letters */
+	float width, widest; /* of its lines, in heights of letters: sum and most */
+	uint32_t full;       /* its lines that are nearly as wide as the widest */
 	uint32_t lines,
 		beside; /* its lines; those that have a narrow piece (a wide flow) or any (a narrow one) beside them */
 };
@@ -110,6 +111,11 @@ static int is_label(const char *p, size_t n)
 	return i + 1 == n && strchr(".):]", p[i]) != NULL;
 }
 
+static float width_of(const struct pdf_piece *p)
+{
+	return (p->box.x1 - p->box.x0) / p->size;
+}
+
 static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 {
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
@@ -129,10 +135,13 @@ static void count_neighbours(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* 1 if a line of this flow may be the cell of a row. */
+/* 1 if a line of this flow may be the cell of a row. The lines of a text are nearly all full, and most of them have no
+ * neighbour. */
 static int has_cells(const struct flow *w)
 {
-	return w->lines < LONG || (is_wide(w) ? w->beside * 10 >= w->lines * 3 : w->beside * 2 >= w->lines);
+	if (w->lines < LONG || !is_wide(w))
+		return w->lines < LONG || w->beside * 2 >= w->lines;
+	return w->beside * 10 >= w->lines * (w->full * 10 < w->lines * 6 ? 3 : 9);
 }
 
 static void join_row(struct rows *r, size_t from, size_t to)
@@ -292,7 +301,14 @@ void pdf_add_lines(struct pdf *f)
 		const struct pdf_piece *p = &f->piece[i];
 		r.part[i] = (struct part){ .piece = (uint32_t)i, .base = p->box.y1 - 0.22f * (p->box.y1 - p->box.y0) };
 		r.flow[p->flow].lines++;
-		r.flow[p->flow].width += (p->box.x1 - p->box.x0) / p->size;
+		r.flow[p->flow].width += width_of(p);
+		r.flow[p->flow].widest = MAX(r.flow[p->flow].widest, width_of(p));
+	}
+	for (size_t i = 0; i < f->n_piece; i++) {
+		const struct pdf_piece *p = &f->piece[i];
+		r.flow[p->flow].full += width_of(p) > 0.8f * r.flow[p->flow].widest &&
+		                        !memmem(f->text.p + p->at, p->n, ". . .", 5) &&
+		                        !memmem(f->text.p + p->at, p->n, "....", 4);
 	}
 	qsort(r.part, r.n, sizeof *r.part, by_base);
 	for (int pass = 0; pass < 2; pass++)
