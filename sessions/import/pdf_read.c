@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* in heights of letters */
+#define WORD_SPACE 0.1f /* least space between two words */
+#define CELL_GAP   1.3f /* least space between a number and the next cell of a row */
+
 /* The tag of n bytes at p, between '<' and '>'. */
 struct tag {
 	const char *p;
@@ -53,7 +57,8 @@ static void add_characters(struct pdf *f, struct str *out, const char *p, size_t
 {
 	static const char *const ligature[] = { "ff", "fi", "fl", "ffi", "ffl", "st", "st" };
 	static const char *const entity[][2] = { { "&amp;", "&" },   { "&lt;", "<" },   { "&gt;", ">" },
-		                                 { "&quot;", "\"" }, { "&#34;", "\"" }, { "&#39;", "'" } };
+		                                 { "&quot;", "\"" }, { "&apos;", "'" }, { "&#34;", "\"" },
+		                                 { "&#39;", "'" },   { "&#160;", " " } };
 	size_t from = out->n;
 
 	for (size_t i = 0, len; i < n; i += len) {
@@ -172,23 +177,36 @@ struct reading {
 	uint32_t block, flow;
 	int in_line;
 	struct pdf_piece piece;
+	struct pdf_box last;   /* its last word */
 	float widest;          /* sum of its words' widths */
 	float heights;         /* and heights, each times its letters */
 	size_t letters, lying; /* letters; those of words that lie on their side */
 };
 
+/* What stands between two words of a line: nothing if they touch, for only their fonts differ; '^' before a number that
+ * is raised behind a word or number, so that 10 with exponent 3 does not become 103. */
+static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
+{
+	float size = a->y1 - a->y0, gap = b->x0 - a->x1;
+
+	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0)
+		return " ";
+	return n && byte_is_digit(*next) && b->y1 - b->y0 < 0.85f * size && b->y1 < a->y1 - 0.2f * size ? "^" : "";
+}
+
 static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const char *p, size_t n)
 {
-	size_t from, letters = 0;
+	size_t gap = f->text.n, from, letters = 0;
 
 	if (r->piece.n)
-		str_adds(&f->text, " ");
+		str_adds(&f->text, between_words(&r->last, &b, p, n));
 	from = f->text.n;
 	add_characters(f, &f->text, p, n);
 	if (f->text.n == from) {
-		f->text.n -= r->piece.n > 0;
+		f->text.n = gap;
 		return;
 	}
+	r->last = b;
 	for (size_t i = from; i < f->text.n; i++)
 		letters += !utf8_continues(f->text.p[i]);
 	if (!r->piece.n)
@@ -229,10 +247,13 @@ static void end_line(struct pdf *f, struct reading *r)
 	p->flow = r->flow;
 	if (f->n_piece && goes_on_line(&f->piece[f->n_piece - 1], p)) {
 		struct pdf_piece *before = &f->piece[f->n_piece - 1];
-		str_adds(&f->text, " ");
-		memmove(f->text.p + p->at + 1, f->text.p + p->at, p->n);
-		f->text.p[p->at] = ' ';
-		before->n += 1 + p->n;
+		int cell = p->box.x0 - before->box.x1 > CELL_GAP * p->size &&
+		           (byte_is_digit(f->text.p[p->at]) || byte_is_digit(f->text.p[p->at - 1]));
+		size_t n = cell ? 3 : 1;
+		str_adds(&f->text, cell ? " | " : " ");
+		memmove(f->text.p + p->at + n, f->text.p + p->at, p->n);
+		memcpy(f->text.p + p->at, cell ? " | " : " ", n);
+		before->n += n + p->n;
 		before->box.x1 = p->box.x1;
 		before->box.y0 = MIN(before->box.y0, p->box.y0);
 		before->box.y1 = MAX(before->box.y1, p->box.y1);

@@ -141,7 +141,9 @@ static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
 		return w->lines < LONG || w->beside * 2 >= w->lines;
-	return w->beside * 10 >= w->lines * (w->full * 10 < w->lines * 6 ? 3 : 9);
+	if (w->full * 10 >= w->lines * 6) /* in a short table this happens */
+		return w->lines < 3 * LONG && w->beside * 10 >= w->lines * 9;
+	return w->beside * 10 >= w->lines * 3;
 }
 
 static void join_row(struct rows *r, size_t from, size_t to)
@@ -149,13 +151,16 @@ static void join_row(struct rows *r, size_t from, size_t to)
 	for (size_t i = from + 1; i < to; i++) {
 		const struct pdf_piece *a = piece_of(r, i - 1), *b = piece_of(r, i);
 		const struct flow *w = flow_of(r, i - 1), *v = flow_of(r, i);
-		float gap = gap_between(a, b);
+		float gap = gap_between(a, b), left = i - 1 > from ? gap_between(piece_of(r, i - 2), a) : LABEL_GAP;
+		float right = i + 1 < to ? gap_between(b, piece_of(r, i + 1)) : LABEL_GAP;
 		int cells = !(is_wide(w) && is_wide(v)) && has_cells(w) && has_cells(v);
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
+		/* A number that is nearer to what stands on its other side, as the page's in a table of contents, is no label. */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
-		    (a->right_to_left ? is_label(r->f->text.p + b->at, b->n) : is_label(r->f->text.p + a->at, a->n)))
+		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
+		                      : gap <= left && is_label(r->f->text.p + a->at, a->n)))
 			r->part[i].join = JOIN_WORD;
 		else if (cells)
 			r->part[i].join = gap <= WORD_GAP ? JOIN_WORD : JOIN_CELL;

@@ -533,6 +533,26 @@ TEST(pdf_words_and_ligatures)
 	doc_free(&d);
 }
 
+/* Words that touch are one, of which the font changes; a raised number is an exponent. A wide gap between words of a
+ * justified line is a blank, beside a number it parts cells. */
+TEST(pdf_words_of_a_line)
+{
+	static const char page[] =
+		"<page width=\"400\" height=\"600\"><flow><block>"
+		"<line><word xMin=\"50\" yMin=\"100\" xMax=\"70\" yMax=\"110\">The</word><word xMin=\"73\" yMin=\"100\" xMax=\"80\" yMax=\"110\">L</word>"
+		"<word xMin=\"80\" yMin=\"99\" xMax=\"85\" yMax=\"107\">A</word><word xMin=\"85\" yMin=\"100\" xMax=\"99\" yMax=\"110\">TEX&apos;s</word>"
+		"<word xMin=\"103\" yMin=\"100\" xMax=\"113\" yMax=\"110\">10</word><word xMin=\"113\" yMin=\"98\" xMax=\"117\" yMax=\"105\">3</word></line>"
+		"<line><word xMin=\"50\" yMin=\"112\" xMax=\"70\" yMax=\"122\">wide</word></line><line><word xMin=\"90\" yMin=\"112\" xMax=\"110\" yMax=\"122\">gaps</word></line>"
+		"<line><word xMin=\"50\" yMin=\"124\" xMax=\"70\" yMax=\"134\">7.5</word></line><line><word xMin=\"90\" yMin=\"124\" xMax=\"110\" yMax=\"134\">8.25</word></line>"
+		"</block></flow></page>";
+	struct doc d = { 0 };
+	struct err e = { 0 };
+
+	CHECK_MSG(!pdf_import(page, sizeof page - 1, &d, &e), "%s", e.msg);
+	CHECK_STR(d.text.p, "The LATEX's 10^3\nwide gaps\n7.5 | 8.25");
+	doc_free(&d);
+}
+
 /* Rows are lines; a number or bullet stands with its text; columns of text are read one after the other. */
 TEST(pdf_tables_and_columns)
 {
