@@ -56,10 +56,10 @@ FLAGS := -std=gnu11 -D_GNU_SOURCE -I. -ffp-contract=off -fno-math-errno -fstack-
 # Of their flags only -I counts: the macros that some packages add contradict _GNU_SOURCE.
 PKG_CONFIG ?= pkg-config
 packages := $(shell $(PKG_CONFIG) --cflags --libs ncursesw readline md4c sqlite3 libcrypto libxxhash zlib \
-            libxml-2.0 gumbo libarchive libseccomp 2>/dev/null)
+            libxml-2.0 gumbo libarchive libseccomp libutf8proc 2>/dev/null)
 FLAGS    += $(or $(filter -I%,$(packages)),-I/usr/include/libxml2)
 LDLIBS   := $(or $(filter-out -I% -D%,$(packages)),-lncursesw -ltinfo -lreadline -lmd4c -lsqlite3 -lcrypto -lxxhash -lz \
-            -lxml2 -lgumbo -larchive -lseccomp) -lm -lpthread -ldl
+            -lxml2 -lgumbo -larchive -lseccomp -lutf8proc) -lm -lpthread -ldl
 ifneq ($(SANITIZE),)
 FLAGS   += -fsanitize=$(SANITIZE) -fno-omit-frame-pointer
 LDFLAGS += -fsanitize=$(SANITIZE)
@@ -349,7 +349,7 @@ $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term
 $(BUILD)/fuzz_sessions: $(filter-out %/main.o %/sessions_import.o,$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
 
 # ---- installation ----
 

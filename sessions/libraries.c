@@ -9,6 +9,7 @@
 #include <openssl/crypto.h>
 #include <seccomp.h>
 #include <sqlite3.h>
+#include <utf8proc.h>
 #include <xxhash.h>
 #include <zlib.h>
 
@@ -26,6 +27,7 @@ void sessions_libraries(struct str *out)
 	str_addf(out, "SQLite %s, %s, libxml2 %ld.%ld.%ld, gumbo, zlib %s, xxHash %u.%u.%u, libseccomp %u.%u.%u",
 	         sqlite3_libversion(), archive_version_string(), v / 10000, v / 100 % 100, v % 100, zlibVersion(),
 	         xx / 10000, xx / 100 % 100, xx % 100, seccomp->major, seccomp->minor, seccomp->micro);
+	str_addf(out, ", utf8proc %s (Unicode %s)", utf8proc_version(), utf8proc_unicode_version());
 	/* these functions return "OpenSSL 3.0.17 1 Jul 2025" and "libcurl/7.88.1 OpenSSL/3.0.17 ..." */
 	str_addf(out, ", OpenSSL %.*s", (int)strcspn(OpenSSL_version(OPENSSL_VERSION) + 8, " "),
 	         OpenSSL_version(OPENSSL_VERSION) + 8);

@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS "'porter unicode61 remove_diacritics 2 categories ''L* N* Co Mn Mc'''"
-
 #define SENTENCE_TABLE                                                                                                 \
-	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize=" TOKENS ");"
+	"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none, tokenize='porter ascii');"
 
 /* Table `passages` has one row for each text. id: row number of its first sentence in table `sentence`; n: number
  * of its sentences; rows: struct sentence [n]; hash: SHA-256 of the text; sum: XXH3 of the other columns. */
@@ -68,6 +66,11 @@ int passages_empty(struct db *d, struct err *e)
 		return 0;
 	return db_index_damaged(d) ? fts_replace(d, "sentence", SENTENCE_TABLE, e)
 	                           : err_set(e, first.code, "%s", first.msg);
+}
+
+int passages_replace(struct db *d, struct err *e)
+{
+	return db_run(d, e, "DELETE FROM passages", "") || fts_replace(d, "sentence", SENTENCE_TABLE, e) ? -1 : 0;
 }
 
 static int64_t rows_sum(int64_t id, int64_t n, const void *hash, const void *rows, size_t bytes)

@@ -33,8 +33,8 @@ static const double HEADING_WEIGHT = 0.3;   /* weight of a word that is only in 
 
 /* ---- the question ---- */
 
-/* Question and function words in English, German, French and Spanish. They are rarer in documents than in
- * questions, so idf would overrate them. */
+/* Question and function words in English, German, French and Spanish, without accents, as words_fold() writes them.
+ * They are rarer in documents than in questions, so idf would overrate them. */
 /* clang-format off */
 static const char *const asking[] = {
 	"a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "besides", "by", "can", "could", "did", "do", "does", "for", "from", "get", "give",
@@ -42,12 +42,12 @@ static const char *const asking[] = {
 	"or", "say", "says", "she", "should", "so", "tell", "that", "the", "their", "them", "there", "these", "they", "this", "those", "to", "type", "was",
 	"please", "explain", "describe", "define", "briefly", "mean", "means", "meant", "meaning", "show", "know", "like", "understand", "want",
 	"were", "what", "when", "where", "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "according", "called", "document", "text",
-	"bitte", "erkl\xc3\xa4re", "erkl\xc3\xa4r", "mir", "sag", "kannst", "k\xc3\xb6nnen", "bedeutet", "hei\xc3\x9ft",
+	"bitte", "erklare", "erklar", "mir", "sag", "kannst", "konnen", "bedeutet", "heisst",
 	"wer", "wie", "was", "wann", "wo", "warum", "welche", "welcher", "welches", "der", "die", "das", "ist", "sind", "hat", "wurde", "und", "von", "ein", "eine",
-	"expliquez", "explique", "pla\xc3\xaet", "dis", "dites", "moi", "peux", "pouvez", "signifie",
+	"expliquez", "explique", "plait", "dis", "dites", "moi", "peux", "pouvez", "signifie",
 	"qui", "que", "quoi", "quand", "comment", "pourquoi", "quel", "quelle", "quels", "quelles", "est", "sont", "le", "la", "les", "des", "du", "et", "un", "une",
-	"qu\xc3\xa9", "qui\xc3\xa9n", "cu\xc3\xa1ndo", "d\xc3\xb3nde", "c\xc3\xb3mo", "cu\xc3\xa1l", "cu\xc3\xa1ntos", "el", "los", "las", "es", "fue", "de", "en", "y",
-	"favor", "explica", "expl\xc3\xad" "came", "dime", "puedes", "significa",
+	"quien", "cuando", "donde", "como", "cual", "cuantos", "el", "los", "las", "es", "fue", "de", "en", "y",
+	"favor", "explica", "explicame", "dime", "puedes", "significa",
 };
 /* clang-format on */
 

@@ -27,7 +27,7 @@ void tokenizer_close(struct tokenizer *);
 typedef int word_fn(const char *stem, size_t n, size_t from, size_t to, void *ud);
 int tokenizer_run(struct tokenizer *, const char *text, size_t n, word_fn *, void *ud);
 
-/* The first distinct words of a question. text: as written, without double quotes; stem: as indexed. */
+/* The first distinct words of a question. text: as words_fold() writes it, without double quotes; stem: as indexed. */
 enum { QUESTION_WORDS = 64 };
 struct question_word {
 	char *text;
@@ -70,6 +70,8 @@ int passage_rows_of(struct passage_index *, const char *text, size_t n, struct p
 int passage_rows_ok(sqlite3_stmt *st);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
+/* Make the index anew, empty, whatever its format. Returns 0 or -1. */
+int passages_replace(struct db *, struct err *);
 /* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.
  * Returns 0 or -1. */
 int passages_drop_orphans(struct db *, struct err *);

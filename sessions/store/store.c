@@ -79,6 +79,8 @@ const struct migration store_migrations[] = {
 	{ passage_tables, NULL },    /* 4: the index of passages */
 	{ sql_beginnings, NULL },    /* 5: common beginnings of questions are stored once */
 	{ vector_tables, NULL },     /* 6: the vectors of passages */
+	{ "",
+	  passages_replace }, /* 7: words are normalised by utf8proc; each text is indexed again when it is searched */
 };
 const int store_version = LEN(store_migrations);
 

@@ -51,7 +51,7 @@ Dir::State::status "/dev/null";
 Dir::Cache "$w/apt";
 APT::Sandbox::User "root";
 END
-static='libsqlite3-dev libreadline-dev libncurses-dev libssl-dev libxxhash-dev zlib1g-dev libseccomp-dev libgumbo-dev'
+static='libsqlite3-dev libreadline-dev libncurses-dev libssl-dev libxxhash-dev zlib1g-dev libseccomp-dev libgumbo-dev libutf8proc-dev'
 shared='libmd4c-dev libmd4c0'
 licences='libreadline8 libtinfo6'   # stand in these for the packages that are linked to
 system='libc6/bullseye libc6-dev/bullseye libcrypt-dev/bullseye linux-libc-dev'
@@ -110,7 +110,7 @@ tar -xzf "$1" -C "$w"
 to=$w/$name
 build weir "$w/weir-$version" "make -s $jobs install CUDA=0 PREFIX= DESTDIR=$to LIBRARIES= CC='$cc' CFLAGS='-O2 $harden' \
   LDFLAGS='-Wl,-z,relro,-z,now -Wl,-rpath,'\\''\$\$ORIGIN/../lib:\$\$ORIGIN/..'\\' \
-  packages='-I$root/usr/include/libxml2 -lncursesw -lreadline -ltinfo -lmd4c -lsqlite3 -lxxhash -lxml2 -lgumbo -larchive -lcrypto -lz -lseccomp'"
+  packages='-I$root/usr/include/libxml2 -lncursesw -lreadline -ltinfo -lmd4c -lsqlite3 -lxxhash -lxml2 -lgumbo -lutf8proc -larchive -lcrypto -lz -lseccomp'"
 mkdir -p "$to/lib" "$to/licences"
 cp -L "$lib/libmd4c.so.0" "$w/curl/lib/.libs/libcurl.so.4" "$to/lib/"
 strip "$to/bin/weir" "$to/lib/weir/weir-lab" "$to"/lib/*.so.*

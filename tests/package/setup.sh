@@ -93,6 +93,9 @@ package() {
 	apt-get:gumbo) echo libgumbo-dev ;;
 	dnf:gumbo|zypper:gumbo) echo gumbo-parser-devel ;;
 	pacman:gumbo) echo gumbo-parser ;;
+	apt-get:utf8proc) echo libutf8proc-dev ;;
+	dnf:utf8proc|zypper:utf8proc) echo utf8proc-devel ;;
+	pacman:utf8proc) echo libutf8proc ;;
 	apt-get:libarchive) echo libarchive-dev ;;
 	dnf:libarchive|zypper:libarchive) echo libarchive-devel ;;
 	apt-get:libseccomp) echo libseccomp-dev ;;
@@ -206,8 +209,8 @@ missing_build() {
 	have "${CC%% *}" || echo compiler
 	have make || echo make
 	have "${CC%% *}" || return 0
-	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 gumbo libarchive libseccomp libcurl 2>/dev/null)
-	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/parser.h gumbo.h archive.h seccomp.h curl/curl.h && return
+	includes=$(pkg-config --cflags-only-I readline sqlite3 libcrypto libxxhash ncursesw zlib md4c libxml-2.0 gumbo libutf8proc libarchive libseccomp libcurl 2>/dev/null)
+	compiles readline/readline.h sqlite3.h openssl/evp.h xxhash.h curses.h zlib.h md4c.h libxml/parser.h gumbo.h utf8proc.h archive.h seccomp.h curl/curl.h && return
 	includes=
 	if ! compiles; then
 		echo libc
@@ -222,6 +225,7 @@ missing_build() {
 	need md4c md4c.h md4c
 	need libxml2 libxml/parser.h libxml-2.0
 	need gumbo gumbo.h gumbo
+	need utf8proc utf8proc.h libutf8proc
 	need libarchive archive.h libarchive
 	need libseccomp seccomp.h libseccomp
 	need libcurl curl/curl.h libcurl
@@ -246,7 +250,7 @@ build() {
 	fi
 	# A first look at a machine without a compiler cannot see its libraries.
 	case "$missing" in
-	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 gumbo libarchive libseccomp libcurl" ;;
+	*compiler*|*libc*) missing="$missing readline sqlite openssl xxhash ncurses zlib md4c libxml2 gumbo utf8proc libarchive libseccomp libcurl" ;;
 	esac
 	have pkg-config || missing="$missing pkg-config"
 	have pdftotext || missing="$missing poppler"

@@ -224,6 +224,96 @@ TEST(scripts_without_blanks_and_right_to_left_are_found)
 	passage_index_close(x);
 }
 
+/* The folded words of a text, one blank between two. */
+static const char *folded(const char *text)
+{
+	static struct str out, s;
+
+	words_fold(text, strlen(text), &s);
+	str_clear(&out);
+	str_adds(&out, "");
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] != ' ' || (out.n && out.p[out.n - 1] != ' '))
+			str_add(&out, s.p + i, 1);
+	while (out.n && out.p[out.n - 1] == ' ')
+		out.p[--out.n] = 0;
+	return out.p;
+}
+
+/* A word has one form, however it is written. */
+TEST(other_forms_of_characters_are_the_same)
+{
+	/* clang-format off */
+	static const char *const same[][2] = {
+		{ "\xef\xba\x8d\xef\xbb\x9f\xef\xba\xa0\xef\xba\xb4\xef\xba\xae", "الجسر" }, /* Arabic presentation forms */
+		{ "\xef\xbb\xbb\xef\xba\xa1", "لاح" },
+		{ "كَتَبَ", "كتب" }, /* harakat */
+		{ "أكل", "اكل" },
+		{ "مــد", "مد" }, /* tatweel */
+		{ "שָׁלוֹם", "שלום" }, /* niqqud */
+		{ "\xef\xac\xaa\xef\xad\x8b", "שו" }, /* Hebrew presentation forms */
+		{ "\xe2\xbe\xbc\xe2\xbe\x95\xe2\xbc\xa5", "高谷女" }, /* Kangxi radicals */
+		{ "\xe2\xbb\x91\xe2\xbb\x99", "長韦" }, /* other radicals */
+		{ "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xb3\xe1\x86\xaf", "한글" }, /* jamo */
+		{ "so\xc2\xadlar\xe2\x80\x8b" "pa\xef\xbb\xbfnel\xe2\x81\xa0s\xe2\x80\x8d", "solarpanels" },
+		{ "o\xef\xac\x83" "ce \xef\xac\x82oor", "office floor" },
+		{ "ｆｅｒｒｙ　４２", "ferry 42" },
+		{ "\xef\xbd\xb6\xef\xbe\x9e\xef\xbd\xb7", "ガキ" }, /* half-width katakana */
+		{ "straße", "strasse" },
+		{ "ΟΔΌΣ οδός", "οδοσ οδοσ" },
+		{ "cafe\xcc\x81 été", "cafe ete" },
+		{ "Ёлка", "елка" },
+		{ "мои\xcc\x86", "мой" },
+		{ "việt", "viet" },
+		{ "linux™ m² 10³ 5㎏ x½", "linux tm m 2 10 3 5 kg x 1 2" },
+		{ "a—b c\xc2\xa0" "d\xe3\x80\x80" "e", "a b c d e" },
+	};
+	/* clang-format on */
+	static const char *const others[][2] = { { "か", "が" }, { "мой", "мои" }, { "हिन्दी", "हन्द" }, { "กิน", "กน" } };
+
+	for (size_t i = 0; i < LEN(same); i++) {
+		char *want = xstrndup(folded(same[i][1]), strlen(folded(same[i][1])));
+
+		CHECK_STR(folded(same[i][0]), want);
+		CHECK_STR(folded(want), want);
+		free(want);
+	}
+	for (size_t i = 0; i < LEN(others); i++) {
+		char *other = xstrndup(folded(others[i][1]), strlen(folded(others[i][1])));
+
+		CHECK_MSG(strcmp(folded(others[i][0]), other) != 0, "%s", others[i][0]);
+		free(other);
+	}
+	CHECK_STR(folded("हिन्दी"), "हिन्दी");
+	/* Bytes that are no characters end words. */
+	CHECK_STR(folded("a\xff"
+	                 "b\xe2\x82 \xc3\xa9\x80\xc3\xa8\xc2\xad\xc3"),
+	          "a b e e");
+	CHECK_STR(folded("\xc2\xad"), "");
+}
+
+TEST(texts_in_other_forms_are_found)
+{
+	/* clang-format off */
+	static const char *const found[][2] = { /* a text, a question */
+		{ "\xef\xba\x8d\xef\xbb\x9f\xef\xba\xa0\xef\xba\xb4\xef\xba\xae \xef\xb7\xba", "الجسر" },
+		{ "הַגֶּשֶׁר תֻּקַּן", "הגשר" },
+		{ "The light\xc2\xadhouse is lit.", "lighthouse" },
+		{ "The lighthouse is lit.", "light\xc2\xadhouse" },
+		{ "\xe2\xbe\xbc\xe2\xbe\x95\xe2\xbc\xa5", "高谷女" },
+		{ "Ｂｒｉｄｇｅ was mended.", "Who mended the bridge?" },
+		{ "The o\xef\xac\x83" "ce is shut.", "office" },
+		{ "\xe1\x84\x92\xe1\x85\xa1\xe1\x86\xab\xe1\x84\x80\xe1\x85\xb3\xe1\x86\xaf", "한글" },
+		{ "Der Fluß ist tief.", "FLUSS" },
+	};
+	/* clang-format on */
+	struct passage_index *x = open_index(NULL);
+
+	for (size_t i = 0; i < LEN(found); i++)
+		CHECK_STR(ask(x, found[i][0], found[i][1]), found[i][0]);
+	passage_index_close(x);
+}
+
 TEST(hostile_questions_are_only_words)
 {
 	/* clang-format off */

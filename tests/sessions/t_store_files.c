@@ -597,7 +597,54 @@ TEST(older_files_are_brought_up_to_date)
 	OK(session_delete(s, id, e));
 	CHECK(!on_disk(p.dir, "ancient"));
 	place_remove(&p);
-	CHECK_INT(store_version, 6); /* a new format: extend this test and make_old() */
+	CHECK_INT(store_version, 7); /* a new format: extend this test and make_old() */
+}
+
+/* Format 6 had other words in the index of passages: it is made anew, whether it is whole or damaged. */
+TEST(an_index_of_an_older_format_is_made_anew)
+{
+	static const char text[] = "A light\xc2\xadhouse of old.";
+	static const char old[] =
+		"DROP TABLE sentence;"
+		"CREATE VIRTUAL TABLE sentence USING fts5(text, content='', columnsize=0, detail=none,"
+		" tokenize='porter unicode61 remove_diacritics 2');"
+		"INSERT INTO sentence(rowid, text) VALUES(1, 'anything')";
+	uint8_t hash[32];
+	struct err err = { 0 };
+	char path[500];
+
+	CHECK(!text_hash(text, sizeof text - 1, hash, &err));
+	for (int damaged = 0; damaged < 2; damaged++) {
+		struct place p;
+		struct store *s;
+		struct db d;
+		struct passage_index *x;
+		struct found_passage hit[2];
+		struct indexed_text indexed = { text, sizeof text - 1 };
+
+		place_dir(&p);
+		CHECK(!mkdir(p.dir, 0700));
+		snprintf(path, sizeof path, "%s/chat.db", p.dir);
+		CHECK_MSG(!db_open(&d, path, NULL, 0, &err) &&
+		                  !db_exec(&d, "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL", &err) &&
+		                  !store_migrate(&d, 0, 6, &err) && !db_exec(&d, old, &err) &&
+		                  !db_run(&d, &err,
+		                          "INSERT INTO passages(id, n, sum, hash, rows) VALUES(1, 1, 0, ?1, x'00')",
+		                          "b", (const void *)hash, sizeof hash),
+		          "%s", err.msg);
+		if (damaged) {
+			sqlite3_db_config(d.h, SQLITE_DBCONFIG_DEFENSIVE, 0, (int *)NULL);
+			CHECK_MSG(!db_exec(&d, "UPDATE sentence_data SET block=x'ff'", &err), "%s", err.msg);
+		}
+		db_close(&d);
+		place_reopen(&p, &s);
+		CHECK_INT(place_count(s, "passages"), 0);
+		OK(passage_index_open(&x, s, e));
+		CHECK_INT(passages_find(x, &indexed, 1, "lighthouse", 10, hit, 2, &err), 1);
+		CHECK_INT(place_count(s, "passages"), 1);
+		passage_index_close(x);
+		place_remove(&p);
+	}
 }
 
 TEST(marks_and_files_are_kept_with_documents)
