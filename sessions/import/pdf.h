@@ -30,9 +30,11 @@ struct pdf_line {
 	unsigned char gap;      /* 1: a blank line stands before it */
 	unsigned char row;      /* 1: row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
-	unsigned char left_out; /* 1: a running head or foot, or a page number */
+	unsigned char left_out; /* LEFT_...: a running head or foot, or a page number; 0 = it is written */
 	unsigned char running;  /* 1: a running head or foot that stays, because it is the first */
 };
+
+enum { LEFT_LINE = 1, LEFT_NUMBER };
 
 struct pdf_page {
 	size_t line, n_line; /* in pdf.line */

@@ -463,6 +463,23 @@ static void find_section_heads(struct margins *m)
 
 /* ---- */
 
+static void keep_line(const struct pdf *f, size_t i)
+{
+	if (f->line[i].left_out == LEFT_LINE)
+		f->line[i].left_out = 0;
+}
+
+/* Lines of a block that stays, such as a form that recurs, are no heads and feet. */
+static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
+{
+	for (size_t i = pg->line + pg->n_line; i-- > pg->line + 1;)
+		if (!f->line[i].gap && !f->line[i].left_out)
+			keep_line(f, i - 1);
+	for (size_t i = pg->line + 1; i < pg->line + pg->n_line; i++)
+		if (!f->line[i].gap && !f->line[i - 1].left_out)
+			keep_line(f, i);
+}
+
 /* No page loses all its text: then its heads are what it says. A page that has but its number may. */
 static void leave_out(struct margins *m)
 {
@@ -475,12 +492,14 @@ static void leave_out(struct margins *m)
 			m->f->line[c->line].running = c->recurs && !out;
 			if (!out || m->f->line[c->line].left_out)
 				continue;
-			m->f->line[c->line].left_out = 1;
+			m->f->line[c->line].left_out = c->is_number ? LEFT_NUMBER : LEFT_LINE;
 			numbers += c->is_number;
 			left--;
 		}
+		if (left != pg->n_line)
+			keep_blocks(m->f, pg);
 		for (size_t k = m->page[p]; k < m->page[p + 1] && !left && numbers < pg->n_line; k++)
-			m->f->line[m->c[k].line].left_out &= m->c[k].is_number;
+			keep_line(m->f, m->c[k].line);
 	}
 }
 

@@ -187,9 +187,10 @@ struct reading {
  * is raised behind a word or number, so that 10 with exponent 3 does not become 103. */
 static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
 {
-	float size = a->y1 - a->y0, gap = b->x0 - a->x1;
+	float size = a->y1 - a->y0, small = MIN(size, b->y1 - b->y0), gap = b->x0 - a->x1;
+	float beside = MIN(a->y1, b->y1) - MAX(a->y0, b->y0); /* less than their heights: text that lies on its side */
 
-	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0)
+	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0 || beside < 0.3f * small)
 		return " ";
 	return n && byte_is_digit(*next) && b->y1 - b->y0 < 0.85f * size && b->y1 < a->y1 - 0.2f * size ? "^" : "";
 }

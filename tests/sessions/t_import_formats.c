@@ -426,6 +426,13 @@ TEST(pdf_pages_heads_and_feet)
 	pdf(HEAD "Slide\n\n1\n\f" HEAD "Slide\n\n2\n\f" HEAD "Slide\n\n3\n\f", &d);
 	CHECK_STR(str_text(&d.text), "Slide\n\nSlide\n\nSlide");
 	doc_free(&d);
+	/* Forms recur, too: a line of a block that stays is no head. */
+	pdf(HEAD "Form of the mill\nName: Abe\n\f" HEAD "Form of the mill\nName: Bea\n\f" HEAD
+	         "Form of the mill\nName: Cyd\n\f",
+	    &d);
+	CHECK_STR(d.text.p,
+	          "Form of the mill\nName: Abe\n\nForm of the mill\nName: Bea\n\nForm of the mill\nName: Cyd");
+	doc_free(&d);
 	/* Two pages tell nothing about what recurs. */
 	pdf(HEAD "Head\n" BODY "a\n\f" HEAD "Head\n" BODY "b\n\f", &d);
 	CHECK_STR(d.text.p, "Head\n\na\n\nHead\n\nb");
@@ -544,12 +551,13 @@ TEST(pdf_words_of_a_line)
 		"<word xMin=\"103\" yMin=\"100\" xMax=\"113\" yMax=\"110\">10</word><word xMin=\"113\" yMin=\"98\" xMax=\"117\" yMax=\"105\">3</word></line>"
 		"<line><word xMin=\"50\" yMin=\"112\" xMax=\"70\" yMax=\"122\">wide</word></line><line><word xMin=\"90\" yMin=\"112\" xMax=\"110\" yMax=\"122\">gaps</word></line>"
 		"<line><word xMin=\"50\" yMin=\"124\" xMax=\"70\" yMax=\"134\">7.5</word></line><line><word xMin=\"90\" yMin=\"124\" xMax=\"110\" yMax=\"134\">8.25</word></line>"
+		"<line><word xMin=\"300\" yMin=\"200\" xMax=\"310\" yMax=\"230\">on</word><word xMin=\"300\" yMin=\"165\" xMax=\"310\" yMax=\"197\">its side</word></line>"
 		"</block></flow></page>";
 	struct doc d = { 0 };
 	struct err e = { 0 };
 
 	CHECK_MSG(!pdf_import(page, sizeof page - 1, &d, &e), "%s", e.msg);
-	CHECK_STR(d.text.p, "The LATEX's 10^3\nwide gaps\n7.5 | 8.25");
+	CHECK_STR(d.text.p, "The LATEX's 10^3\nwide gaps\n7.5 | 8.25\non its side");
 	doc_free(&d);
 }
 
