@@ -33,7 +33,7 @@ QUESTION_MOST, PAIR_MOST = 48, 230  # tokens, as in engine/encoder/encoder_reade
 SQUAD2_ARTICLES = 10
 ANSWER_MOST = 300  # bytes; longer answers have no place
 # Share of the questions of a step, by origin, answerable and not
-SHARES = {('own', 1): 30, ('own', 0): 9, ('stories', 1): 35, ('squad2', 1): 11, ('squad2', 0): 5, ('squad', 1): 4, ('squad', 0): 6}
+SHARES = {('own', 1): 36, ('own', 0): 20, ('stories', 1): 22, ('squad2', 1): 8, ('squad2', 0): 5, ('squad', 1): 4, ('squad', 0): 5}
 
 
 class Document:
