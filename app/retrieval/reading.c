@@ -105,10 +105,12 @@ int reading_tells(const struct candidates *c, const char *question, size_t n, in
 	size_t bytes = 0;
 	double odds = 0;
 
+	if (!c->by_reading)
+		return 0;
 	for (int i = 0; i < c->n_judged; i++) {
 		bytes += c->at[i].found.to - c->at[i].found.from;
 		odds += exp(c->at[i].answers);
 	}
 	*found = odds >= ODDS_LEAST;
-	return c->by_reading && bytes >= PARAGRAPH * (size_t)c->n_judged && question_is_english(question, n);
+	return *found || (bytes >= PARAGRAPH * (size_t)c->n_judged && question_is_english(question, n));
 }
