@@ -1,5 +1,5 @@
-/* app/main.c - the program weir: runs the command that the command line names. Commands that measure or inspect
- * models are in a second program, weir-lab (app/lab/main.c). */
+/* app/main.c - the program weir: runs the command that the command line names. `weir eval` and `weir train` are run
+ * by a second program, weir-lab (app/lab/main.c). */
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static int offer_model(struct options *o, struct err *e)
 		if (!rc)
 			o->model = options_own(o, path.p, path.n);
 		else if (e->code == ERR_CANCELLED)
-			say_error(e); /* says how much was fetched, and that the next pull continues */
+			say_error(e); /* the error says how much was fetched, and that the next pull continues */
 	}
 	str_free(&path);
 	return rc;
@@ -88,7 +88,7 @@ static int cmd_chat(struct options *o)
 		return fail(&e);
 	}
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
-		/* no message: the user has stopped it */
+		/* ERR_CANCELLED: the user knows, so print no error */
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
@@ -145,7 +145,8 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	typed_read(&t, NULL, argc - first - complete, argv + first); /* without the word to complete */
+	typed_read(&t, NULL, argc - first - complete, argv + first); /* to complete a word, read only the words before
+	                                                              * it */
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);
 		if (!complete && !t.help)

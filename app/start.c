@@ -12,8 +12,8 @@
 #include "app/models/models.h"
 #include "app/tools/tools.h"
 
-/* Open /dev/null for each of the descriptors 0 to 2 that the caller has closed. Otherwise the next opened file
- * would get that number, and answers would be written into it. Read-only, so that a write to it fails. */
+/* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next opened file would get that
+ * number, and answers would be written into it. It is opened read-only, so that writing an answer fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -22,7 +22,7 @@ static void fill_descriptors(void)
 				return;
 }
 
-/* Set LC_CTYPE only: numbers keep the decimal point, and messages stay in English. */
+/* Set only LC_CTYPE, to a UTF-8 locale. Numbers keep the decimal point, and messages stay in English. */
 static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");

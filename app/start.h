@@ -1,4 +1,4 @@
-/* app/start.h - the start that the programs weir and weir-lab share. */
+/* app/start.h - startup code that the programs weir and weir-lab share. */
 #ifndef WEIR_START_H
 #define WEIR_START_H
 

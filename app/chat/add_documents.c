@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Invisible text may steer the model: say that it is there. */
+/* Show the notices of the import. Also warn of invisible characters, because hidden text may steer the model. */
 void document_notices(const struct doc *doc)
 {
 	struct clean clean;
@@ -86,8 +86,8 @@ static void say_searched(struct chat *c, size_t from)
 	str_free(&s);
 }
 
-/* 1 if notices about documents can be shown now; 0 while the command line's FILEs are added before the screen or
- * prompt exists. chat_read() shows the notices later. */
+/* 1 if notices about documents can be shown now. 0 while the FILEs of the command line are added, before the screen
+ * or the prompt exists: chat_read() shows those notices later. */
 static int tells_at_once(const struct chat *c)
 {
 	return c->front || c->o.prompt || !isatty(0);
@@ -111,8 +111,8 @@ int document_add(struct chat *c, struct doc *doc, struct err *e)
 		say("document '%s' is there already", doc->name);
 	else if (!rc && !c->o.quiet)
 		document_notices(doc);
-	/* The new document may have used up the room in the context: then earlier documents are searched instead
-	 * of being read whole. */
+	/* The new document may have used up the free context, so that earlier documents are now searched instead of
+	 * read whole: then name all searched documents, else only the new one. */
 	if (!rc && !c->adding_several && tells_at_once(c))
 		say_searched(c, count_whole(c) < whole ? 0 : c->conv.n_doc - 1);
 	doc_free(doc);
@@ -142,13 +142,13 @@ int chat_document_bytes(struct chat *c, const char *name, const char *bytes, siz
 	return doc_decode(name, bytes, n, &doc, e) < 0 ? -1 : document_add(c, &doc, e);
 }
 
-/* Say one line about one of several documents. */
+/* Tell the user the token count of a document that was added together with others. */
 static void say_added(struct chat *c, const struct document *d)
 {
 	struct str s = { 0 };
 
 	human_count(&s, d->tokens);
-	if (!c->o.quiet && d->whole) /* say_searched() tells of the others */
+	if (!c->o.quiet && d->whole) /* say_searched() names the documents that are not whole */
 		say("document '%s': %s tokens", d->name, s.p);
 	str_free(&s);
 }
@@ -201,9 +201,9 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 	return rc;
 }
 
-/* Add standard input as a document, unless it is a terminal or empty. It may be a pipe to which nothing is ever
- * written, on which reading would hang. So if FILEs are named, a silent pipe is not read; otherwise weir says that
- * it waits. */
+/* Add standard input as a document, unless it is a terminal or empty. Reading a pipe that nobody writes to would
+ * never end. So a pipe that is silent for a second is not read if FILEs are named; otherwise weir says that it
+ * waits. */
 int document_from_stdin(struct chat *c, struct err *e)
 {
 	struct pollfd wait = { .fd = 0, .events = POLLIN };
@@ -269,7 +269,7 @@ void documents_prefill(struct chat *c, size_t from)
 		documents_index(c, from);
 	if (!c->interactive || (!whole && !replaced))
 		return;
-	if (!c->conv.tl) { /* a server reads documents with every question */
+	if (!c->conv.tl) { /* a model on a server: each request contains the documents */
 		for (size_t i = from; i < c->conv.n_doc && !c->o.quiet; i++)
 			if (c->conv.doc[i].whole)
 				notice(c,

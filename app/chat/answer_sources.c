@@ -70,7 +70,7 @@ void slash_source(struct chat *c, char *arg)
 	const struct conversation *conv = &c->conv;
 	const struct message *m = conversation_answer(conv);
 	const struct answer_source *source;
-	/* the passages nearest to the last question, if the documents did not answer it; else empty */
+	/* if the documents did not answer the last question: the passages nearest to it; else empty */
 	struct answer_sources nearest = { 0 };
 	const struct answer_sources *list;
 	size_t n, doc;

@@ -42,12 +42,12 @@ static size_t tokens_common(const struct conversation *conv)
 	return same;
 }
 
-/* The list of kept and evicted byte ranges of one text (its lens), while it is made token by token. */
+/* A lens that is being made, token by token. */
 struct lens_of {
 	struct lens *l;
 	size_t cap;
 	const uint8_t *kept;
-	size_t first; /* index of the token of kept[0] */
+	size_t first; /* kept[0] belongs to this token of the cache */
 	const struct cache_view *view;
 };
 
@@ -58,8 +58,8 @@ static struct lens_of lens_begin(struct cache_report *p, int which, const uint8_
 	return (struct lens_of){ .l = &p->lens[p->n_lens++], .kept = kept, .view = &p->view };
 }
 
-/* Append token i, which ends at byte `end` of the text. kept[i]: share of the KV heads that keep it, 0 to 255. The
- * lens tells three cases: kept by all heads, by some, by none. */
+/* Append token first + i to the lens; it ends at byte `end` of the text. kept[i] is the share of the KV heads that
+ * keep the token, 0 to 255. The lens tells three cases apart: kept by all heads, by some, by none. */
 static void lens_token(struct lens_of *l, size_t i, size_t end)
 {
 	size_t col = (i + l->first) / (size_t)(l->view->per_col > 0 ? l->view->per_col : 1);
@@ -69,9 +69,9 @@ static void lens_token(struct lens_of *l, size_t i, size_t end)
 	         where == VIEW_EVICTED ? 0 : (uint8_t)(where + 1));
 }
 
-/* Find which of n bytes of a document or message are evicted. They begin `from` bytes after place->byte in the
- * rendered prompt. same: how many tokens at the beginning of the prompt are also those of the cache; about later
- * tokens nothing is known. */
+/* Find the evicted words in n bytes of a document or message, which begin at byte place->byte + from of the rendered
+ * prompt. same: number of leading prompt tokens that the cache has; nothing is known about later tokens, so they get
+ * no lens. */
 static void lens_of_prompt(struct cache_report *p, int which, const struct conversation *conv, size_t same,
                            const uint8_t *kept, const struct text_at *place, size_t from, size_t n)
 {
@@ -91,10 +91,10 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a text that have a lens */
+enum { TEXT_MOST = 1 << 20 }; /* only so many bytes at the end of a growing text get a lens */
 
-/* Find the evicted words of a text that is still being read from a growing file. The rendered prompt lacks the
- * newest tokens, so byte positions are counted back from the end of the text. */
+/* Find the evicted words of a growing file that is still being read. The rendered prompt lacks its newest tokens, so
+ * byte positions are counted backwards from the end of the text. */
 static void lens_of_growing(struct cache_report *p, const struct conversation *conv, const struct message *m)
 {
 	const struct growing *g = growing_of(conv);
@@ -113,8 +113,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 		ends[i - 1] = end;
 		end -= engine_piece(conv->engine, id[i - 1], 0, NULL, 0);
 	}
-	/* Leave the text unmarked: no token of it is prefilled, or the lengths of the tokens do not add up to its
-	 * length. */
+	/* Make no lens if no token of the text is prefilled, or if the lengths of the tokens do not add up to the
+	 * length of the text. */
 	if (i == n || end > m->read) {
 		free(ends);
 		return;
@@ -131,8 +131,8 @@ static void lens_of_growing(struct cache_report *p, const struct conversation *c
 	free(ends);
 }
 
-/* Find the evicted words of a growing file's text after a question was appended to it. Now the rendered prompt
- * contains all of it. */
+/* Find the evicted words of a growing file after a question was appended to its text: now the rendered prompt
+ * contains all of the text. */
 static void lens_of_read(struct cache_report *p, const struct conversation *conv, size_t same, const struct message *m)
 {
 	size_t from = m->read > TEXT_MOST ? m->read - TEXT_MOST : 0, at = m->place.byte + from,
@@ -197,13 +197,15 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 void cache_report_documents(const struct conversation *conv, int32_t *first)
 {
 	size_t same = tokens_common(conv),
-	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are in the cache */
+	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt whose tokens the cache
+	                                                        * has */
 
 	for (size_t d = 0; d < conv->n_doc; d++) {
 		const struct text_at *place = &conv->doc[d].place;
 		size_t body = place->byte + conv->doc[d].body;
 
-		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* a server reads it with each question */
+		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* each request to a server contains the whole
+		                                                      * documents */
 		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)

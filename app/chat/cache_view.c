@@ -174,7 +174,7 @@ static void column_words(struct cache_report *p, const struct conversation *conv
 
 /* ---- the report ---- */
 
-/* Leave out tokens that are not prefilled yet. */
+/* During a prefill, remove the tokens from `read` on from the report, because they are not computed yet. */
 static void cut_unread(struct cache_report *p, int32_t read)
 {
 	struct ui_cache *c = &p->cache;
@@ -198,8 +198,8 @@ static void cut_unread(struct cache_report *p, int32_t read)
 		}
 }
 
-/* Fill in the report if the model is on a server, whose cache cannot be seen. Messages that are no longer sent are
- * dimmed. */
+/* Fill in the report if the model is on a server, whose cache cannot be seen: the lenses dim the messages that are no
+ * longer sent. */
 static void report_server(struct cache_report *p, const struct conversation *conv, struct listener *l)
 {
 	p->cache = (struct ui_cache){
@@ -224,8 +224,8 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 	*c = (struct ui_cache){ .kv = p->kv };
 	memcpy(p->kv, st.kv, sizeof p->kv);
 	c->seen = st.n_tokens;
-	/* Number of tokens that at least one KV head keeps. It may exceed the number of slots, because heads may
-	 * keep different tokens. */
+	/* Tokens that at least one KV head keeps. They may be more than the slots of a head, because heads may keep
+	 * different tokens. */
 	c->kept = st.n_tokens - st.rings.evicted;
 	c->evicted = st.rings.evicted;
 	c->thinned = st.rings.evicted_in_part;
@@ -273,7 +273,7 @@ void cache_report_take(struct cache_report *p, struct conversation *conv, struct
 		c->moved_rate = (float)(l->share[FLOW_MOVED] / over);
 		c->out_rate = (float)(l->share[FLOW_OUT] / over);
 	}
-	if (over > RATE_OVER) { /* halve the older counts */
+	if (over > RATE_OVER) { /* halve the counts and their time, so that older events weigh less */
 		l->since = start - over / 2;
 		for (int k = 0; k < FLOW_KINDS; k++)
 			l->share[k] /= 2;

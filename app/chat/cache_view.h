@@ -9,13 +9,14 @@
 
 enum { FLOW_KINDS = 3, FLOW_KEPT = UI_FLOWS };
 
-/* Counts the tokens that enter, move within and leave the cache between two reports. Off while no panel is shown. */
+/* Counts the tokens that enter the cache, move in it or leave it, for the cache panel. on: 0 while no panel is
+ * shown. */
 struct listener {
 	int on;
 	const struct timeline *tl; /* NULL: the model is on a server */
 	double since;              /* time at which the counts below begin */
-	/* How many tokens entered the cache, moved in it or left it. A token that did so in half of the layers and
-	 * heads counts as half a token. */
+	/* [enum ui_flow_what]: tokens that entered the cache, moved in it or left it. A token that did so in half of
+	 * the layers and heads counts as half a token. */
 	double share[FLOW_KINDS];
 	struct ui_flow flow[FLOW_KEPT];
 	int n_flow;
@@ -24,8 +25,8 @@ struct listener {
 void listener_on(struct listener *, struct timeline *);
 void listener_off(struct listener *, struct timeline *);
 
-/* Which words of one text are evicted: the arguments of ui_lens(). If text is 1, those of ui_text_lens(), and the
- * ranges begin at byte `from`. */
+/* Which words of one text are evicted: the arguments of ui_lens(), or if `text` is 1, of ui_text_lens(). from: byte
+ * of the text at which the first range begins, if `text` is 1. */
 struct lens {
 	int which, text;
 	size_t from;
@@ -41,7 +42,7 @@ struct cache_report {
 	char (*text)[UI_COL_TEXT]; /* [cols] */
 	struct lens *lens;
 	size_t n_lens;
-	int lensed; /* the lenses are new in this report */
+	int lensed; /* 1 = the lenses were made for this report */
 };
 struct cache_report *cache_report_new(void);
 void cache_report_free(struct cache_report *);

@@ -23,7 +23,8 @@ void chat_take(struct chat *c, struct str *text)
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {
 		command_propose(c, text->p + 1, text->n - 1);
-	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE is followed only if a user types */
+	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE is read only if a user types, not from a
+	                                                             * script */
 		chat_turn(c, text->p, text->n);
 	}
 }
@@ -73,8 +74,8 @@ static int mistyped_command(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* Open the documents of the command line. After `weir -` has read standard input, the terminal replaces it, so
- * that the user can type. */
+/* Open the documents of the command line. For `weir -`, standard input is the document: after reading it, make the
+ * terminal standard input, so that the user can type. */
 static int open_documents(struct chat *c, struct err *e)
 {
 	int dash = 0, fd, reads = c->o.command == CMD_READ;

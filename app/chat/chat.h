@@ -32,41 +32,43 @@ struct text_source;
 
 /* The callbacks of a front end: how it shows a chat. They are called in the thread that runs the conversation. */
 struct front {
-	/* Show a message of weir. It may quote names and excerpts that still contain control characters: filter
+	/* Show a message of weir itself. It may quote names and excerpts that contain control characters: filter
 	 * it. */
 	void (*notice)(struct chat *, const char *text, size_t n);
 	void (*error)(struct chat *, const struct err *);
-	/* Show the progress of work. verb: what is done, such as "reading"; done and total: tokens; done < 0: the
-	 * work has ended. */
+	/* Show the progress of work. verb: what is done, such as "reading". done, total: tokens; total 0 = show the
+	 * verb alone; done < 0 = the work has ended. */
 	void (*progress)(struct chat *, const char *verb, int32_t done, int32_t total);
-	/* Begin an answer. text() then shows its bytes, and turned() ends it. question: NULL if the last question
-	 * is answered again. */
+	/* Begin an answer. text() then shows its bytes, and turned() ends it. question: NULL if the last question is
+	 * answered again, or its answer continued. */
 	void (*turn)(struct chat *, const char *question, size_t n);
-	/* Show more bytes of the answer. -1 ends the answer. */
+	/* Show the next bytes of the answer. Returns 0, or -1 to stop the answer. */
 	int (*text)(struct chat *, const char *bytes, size_t n, struct err *);
-	/* Hide what was shown of the answer so far: it has turned out to be reasoning. NULL: the front end cannot
-	 * hide it. */
+	/* Hide the text of the answer that was shown so far, because it has turned out to be reasoning. NULL: the
+	 * front end cannot hide it. */
 	void (*was_reasoning)(struct chat *);
-	/* Returns the new rc: -1 if the answer could not be written. */
+	/* End the answer. rc: 0, or -1 if the turn failed. Returns rc, or -1 with *err set if the answer could not be
+	 * written. */
 	int (*turned)(struct chat *, const struct turn *, int rc, struct err *);
 	/* Show the messages of a session that was loaded. */
 	void (*came_back)(struct chat *);
-	/* Show how far a growing file or pipe was read (/stream). reading NULL: none is open any more. */
+	/* Show how far a growing file or pipe was read (/stream). reading NULL: reading has stopped. */
 	void (*reading)(struct chat *, const struct reading *);
 	/* Put text into the input line. NULL: the front end has no input line. */
 	void (*draft)(struct chat *, const char *text, size_t n);
 	/* Show a summary, which looks like an answer but is not stored as a message. -1 if it could not be
 	 * written. */
 	int (*summary)(struct chat *, const char *text, size_t n, struct err *);
-	int (*ask)(struct chat *, const char *question); /* 1 = yes; NULL: the front end cannot ask */
-	/* Open a document at bytes [from, to) of its body. NULL: the front end has no document view, and the chat
+	int (*ask)(struct chat *, const char *question); /* Returns 1 for yes. NULL: the front end cannot ask */
+	/* Open document i at bytes [from, to) of its body. NULL: the front end has no document view, and the chat
 	 * shows the bytes as a notice. */
 	void (*document)(struct chat *, size_t i, size_t from, size_t to);
 	/* Show the numbered sources of the last answer, once before the answer and again below it. NULL: the front
 	 * end shows them as lines of text only. */
 	void (*sources)(struct chat *, const struct answer_sources *);
-	/* Ask, while a growing file is read, whether to pause. 0 = read on; 1 = return, because another job waits;
-	 * 2 = the user has stopped the reading. NULL: read on always. */
+	/* Ask whether to stop long work: reading a growing file, or a summary. 0 = go on; 1 = return from
+	 * chat_stream(), because another job waits; a summary goes on; 2 = stop, because the user wants it. NULL: go
+	 * on always. */
 	int (*yield)(struct chat *);
 	int dims;  /* 1 = evicted words are dimmed */
 	int notes; /* 1 = the variant's number is shown below an answer */
@@ -75,15 +77,15 @@ struct front {
 struct chat {
 	struct options o; /* a copy that /set changes */
 	struct conversation conv;
-	struct progress opening; /* of its model */
+	struct progress opening; /* progress line while the KV cache is allocated */
 	struct session_log *log; /* NULL: the conversation is not stored */
-	/* The search index of the documents; NULL until the first search. index_kept: 1 = the index is in the
-	 * session's store, 0 = in memory. */
+	/* The search index of the documents; NULL until the first search. index_kept: 1 = it is in the session's
+	 * store, 0 = in memory. index_from: bytes of growing texts that were no longer searched when it was opened. */
 	struct passage_index *index;
 	int index_kept;
 	size_t index_from;
-	/* Building the index of documents. on: 1 = it runs, and a transaction of the store is open. verb: what
-	 * progress() shows. */
+	/* Building the index of documents. on: 1 = it is being built, and a transaction of the store is open. since,
+	 * shown: times at which it began and at which progress was shown last. verb: text that progress() shows. */
 	struct {
 		int on;
 		double since, shown;
@@ -96,13 +98,14 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	size_t n_came_back;   /* messages of earlier runs, whose pasted parts are not known */
+	size_t n_came_back;   /* number of first messages that were loaded from the session: which parts of them were
+	                       * pasted is unknown */
 	int told_untyped;     /* the user was told that a pasted @FILE stays text */
 	int goes_on;          /* 1 = the running turn extends the last answer */
 	int hides, thinking;  /* hides: do not show reasoning; thinking: the model is reasoning now */
 	struct reasoning think;
-	struct str shown;  /* the newest bytes of the running answer, without reasoning */
-	size_t close_seen; /* bytes of the running answer that were already searched for the end of the reasoning */
+	struct str shown;  /* the bytes of the answer to show now, without reasoning */
+	size_t close_seen; /* bytes of the running answer already searched for an end of reasoning */
 	/* Sessions that the user has deleted and can still restore (deferred_delete.c). */
 	struct deleted {
 		int64_t session;
@@ -119,9 +122,9 @@ struct chat {
 		double shown, since;
 		uint64_t since_tokens, since_at;
 	} streaming;
-	/* how many documents have replaced an older version of the same file since the last prefill */
+	/* number of documents that have replaced an older version of the same file since the last prefill */
 	size_t replaced;
-	/* 1 = files of a folder are being added: give one notice at the end instead of one a file */
+	/* 1 = the files of a folder or pattern are being added, which end with one common notice */
 	int adding_several;
 	/* Finished summaries, if no session stores the conversation (cmd_summarize.c). */
 	struct kept_summary {
@@ -129,7 +132,8 @@ struct chat {
 		struct str text;
 	} * kept;
 	size_t n_kept;
-	/* rc: exit code of the program; if questions come from a pipe, the code of the first one that failed */
+	/* quit: 1 = end the program. rc: its exit code; if questions come from a pipe, that of the first question
+	 * that failed */
 	int quit, rc;
 };
 
@@ -150,7 +154,7 @@ void chat_turn_anyway(struct chat *);
 void chat_continue(struct chat *);
 /* Prefill the documents of the command line now, so that the first answer begins sooner. */
 void chat_read(struct chat *);
-/* Notify the user of documents whose files have changed since they were read, once for each. */
+/* Tell the user once about each document whose file has changed since it was read. */
 void chat_look_at_files(struct chat *);
 /* Set *e to the reason why this conversation is not stored in a session. Always returns -1. */
 int chat_no_sessions(const struct chat *, struct err *e);
@@ -167,8 +171,7 @@ int chat_document_bytes(struct chat *, const char *name, const char *bytes, size
 struct slash {
 	const char *name, *aliases; /* aliases: words separated by blanks */
 	const char *args, *help;
-	/* What happens if the command is typed while an answer is generated. ALLOWED: it runs at once, between two
-	 * tokens. */
+	/* When the command runs if it is typed during an answer. ALLOWED: at once, between two tokens. */
 	enum ui_busy busy;
 	enum ui_arg arg;
 	void (*run)(struct chat *, char *arg);
@@ -179,8 +182,8 @@ const struct slash *slash_at(size_t i);
 int slash_is(const char *name, const char *aliases, const char *word, size_t n);
 /* Synonyms for a command, separated by blanks. The palette and /help search them but do not show them. */
 const char *slash_words(const char *name);
-/* Find the command most similar to an unknown one: call slash_near_init(), then slash_near() for each command.
- * slash_unknown() sets an error that names it, and returns -1. */
+/* Find the command that is most similar to an unknown word: call slash_near_init() with the word, then slash_near()
+ * for each command. slash_unknown() then sets an error that suggests the command found, and returns -1. */
 void slash_near_init(struct nearest *, const char *word, size_t n);
 void slash_near(struct nearest *, const char *name, const char *words);
 int slash_unknown(const struct nearest *, struct err *);
@@ -191,10 +194,10 @@ void chat_mouse(struct chat *, int on);
 
 /* ---- the user's own prompts (prompts.c) ---- */
 
-/* 1 if the word, "/NAME", is one of the user's prompts. */
+/* 1 if word[0..n) is "/NAME" and the user has a prompt file NAME.md. */
 int user_prompt_is(const char *word, size_t n);
-/* Append the text of the user's prompt file. arg replaces "{}" in it, or follows it. -1 if the file cannot be
- * read. */
+/* Append the text of the prompt file that `word` ("/NAME") names. arg replaces each "{}" in the text, or follows the
+ * text if it has none. Returns 0, or -1 if the file cannot be read or the text is empty. */
 int user_prompt_text(const char *word, size_t n, const char *arg, struct str *out, struct err *);
 /* List the user's prompts as "/NAME", sorted. Returns their number; free the list by user_prompts_free(). */
 size_t user_prompts(char ***out);
@@ -202,27 +205,28 @@ void user_prompts_free(char **name, size_t n);
 
 /* ---- a text without an end (cmd_stream.c) ---- */
 
-/* Read this text from now on, instead of the previous one. */
+/* Set the text that chat_stream() reads from now on; the previous one is closed. */
 int chat_stream_open(struct chat *, const char *path_or_dash, struct err *);
 void chat_stream_close(struct chat *);
 /* Read the growing file (/stream) until it ends, the user stops it, or the front end's yield() reports another
  * job. */
 void chat_stream(struct chat *);
 
-/* Switch to a session, and say so. */
+/* Switch to another session. If another weir process writes it: wait = 1 waits until it is free, wait = 0 opens it
+ * read-only. */
 void chat_switch(struct chat *, int64_t session, int wait);
 /* Tell the user the session's name and how to resume it. Says nothing if the conversation is empty or not stored. */
 void chat_goodbye(struct chat *);
-/* Append a note if answer `i` is incomplete or the last question has no answer. The note names the command that
- * continues. */
+/* Append a note if message i is an incomplete answer, or the last question without an answer. The note names the
+ * command that continues. */
 void chat_cut_note(const struct chat *, size_t i, struct str *out);
 /* Append the sources of an answer as lines of text; nothing if the user switched sources off. */
 void chat_source_lines(const struct chat *, const struct message *, struct str *out);
 /* Append the last messages of an earlier run, as text. */
 void chat_tail(const struct chat *, struct str *out);
 
-/* 1 if the answer, message number `answer`, has variants (other answers to the same question). *number: which is
- * shown, from 1; *count: how many there are. */
+/* 1 if message number `answer` has variants (other answers to the same question). *number: which variant is shown,
+ * from 1; *count: number of variants. */
 int chat_variants(const struct chat *, size_t answer, size_t *number, size_t *count);
 
 /* ---- reasoning ---- */
@@ -233,13 +237,14 @@ void chat_message(const struct chat *, const struct message *, struct str *out, 
 int chat_hides(const struct chat *);
 int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoning at the head of an answer */
 
-/* ---- deleting (deferred_delete.c) ---- A deleted session is no longer listed, and is deleted from the disk
- * DELETE_UNDO seconds later. If the program is killed before that, the session stays. */
+/* ---- deleting (deferred_delete.c) ----
+ *
+ * A deleted session is no longer listed. It is deleted from the disk DELETE_UNDO seconds later, or when the program
+ * ends normally. */
 void chat_delete(struct chat *, int64_t session);
-/* Restore the session that was deleted last. -1 if there is none; the user has been told. */
+/* Restore the session that was deleted last. Returns 0, or -1 if there is none, which the user is told. */
 int chat_undelete(struct chat *);
-/* Delete from the disk all sessions whose time to be restored is over. all: 1 = delete every other deleted
- * session, too. */
+/* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = delete the others, too. */
 void chat_delete_due(struct chat *, int all);
 double chat_delete_next(const struct chat *); /* time at which the next session is due; 0 = none */
 int chat_is_deleted(const struct chat *, int64_t session);

@@ -18,33 +18,32 @@ void chat_prefill_progress(int32_t done, int32_t total, void *ud);
 
 /* ---- arguments.c ---- */
 
-/* Parse a positive number; 0 if the text is anything else. */
+/* Parse a number from 1 to 1000000. Returns 0 if the text is anything else. */
 long number_of(const char *text);
 /* Append a file name without the quotes and backslashes that completion has added, and with ~ replaced by the home
  * directory. */
 void unquote(const char *arg, struct str *out);
 /* Find a document by its number, its name or the beginning of its name. Returns its index, or -1. */
 long document_of(struct chat *, const char *arg, struct err *);
-/* Return the end of the word that contains text[at]: the next blank that is neither quoted nor escaped, or n. */
+/* Return where the word that begins at text[at] ends: at the next blank that is neither quoted nor escaped, or n. */
 size_t word_end(const char *text, size_t n, size_t at);
 
 /* ---- add_documents.c ---- */
 
-/* Add a document and free doc. If a document of the same file exists, it is replaced, or left as it is if the text
- * is equal. 0 or -1. */
+/* Add a document, and free doc. A document of the same file is replaced; with equal text it stays. Returns 0 or -1. */
 int document_add(struct chat *, struct doc *, struct err *);
-/* Prefill the documents from index `from` on, and tell the user how many tokens they have. If questions come from
- * a pipe, do nothing: the documents are prefilled with the first question. */
+/* Prefill the documents from index `from` on, and tell the user how many tokens they have. Does nothing if questions
+ * come from a pipe: then the first question prefills them. */
 void documents_prefill(struct chat *, size_t from);
 /* Build the search index of the documents from index `from` on that are not read whole, so that the first question does
  * not wait for it. */
 void documents_index(struct chat *, size_t from);
-/* Warn of problems that the import found, and of characters in the text that cannot be seen. */
+/* Warn of problems that the import found, and of invisible characters in the text. */
 void document_notices(const struct doc *);
 /* Add standard input as a document; an empty input adds none. */
 int document_from_stdin(struct chat *, struct err *);
 /* Add each file that a message names as @FILE ("@notes.txt what is in it?") as a document. An @ without a readable
- * file stays text. -1: a document could not be added, and the user has been told. */
+ * file stays text. Returns 0, or -1 if a document could not be added, which the user is told. */
 int attach_files(struct chat *, const struct str *text);
 
 /* ---- library.c ---- */
@@ -56,8 +55,8 @@ int library_known(struct chat *, const char *what, struct doc *out, struct err *
 
 /* ---- cmd_summarize.c ---- */
 
-/* Answer a question such as "Summarize this." by /summarize, if the documents are too long to be read whole. 1 =
- * done; 0 = the question asks for something else. */
+/* Answer a question such as "Summarize this." by /summarize, if the documents are too long to be read whole. Returns
+ * 1 if it did; 0 if the question must be asked. */
 int summary_asked(struct chat *, const char *question, size_t n);
 /* Tell the user that /summarize exists, if the question is about a whole document. */
 void offer_summary(struct chat *, const char *question, size_t n);
@@ -70,13 +69,14 @@ observer_fn chat_on_event;
 
 /* ---- answer_sources.c ---- */
 
-/* 1 if the attention of answers to the documents must be measured, because it is shown or written as JSON. */
+/* 1 if answers must measure how much they attend to the documents, because the sources are shown or JSON is
+ * written. */
 int chat_attends(const struct chat *);
 /* 1 if the sources of answers are shown. */
 int sources_shown(const struct chat *);
 /* Show, before the answer, the passages that the search found for the question. */
 void sources_before(struct chat *);
-/* After an answer: show which passages it attended to. */
+/* Show, below the answer, the share of its attention that each passage got. */
 void sources_below(struct chat *);
 
 /* ---- prompts.c ---- */
@@ -88,9 +88,10 @@ void command_propose(struct chat *, const char *command, size_t n);
 
 /* ---- current_session.c ---- */
 
-/* 1 if no session stores the conversation; the user has been told why. */
+/* 1 if no session stores the conversation, which the user is told with the reason. */
 int chat_unkept(struct chat *);
-/* 1 if this chat has no sessions, after telling the user. */
+/* 1 if sessions cannot be listed or switched, which the user is told with the reason: the conversation is not saved,
+ * or saving has failed. 0 also if the session is read-only here. */
 int chat_sessionless(struct chat *);
 
 /* ---- session_log_write.c ---- */
@@ -101,7 +102,7 @@ void session_log_detach(struct session_log *, struct conversation *);
 /* Create the session in the store, if it does not exist. Then store the settings and documents that the session
  * lacks. */
 int session_log_begin(struct session_log *, struct conversation *, struct err *);
-/* Detach the conversation from its session: the next question creates a new session. */
+/* Leave the session: the next question creates a new one. */
 void session_log_unbind(struct session_log *, struct conversation *);
 /* Stop writing to the session, and delete it if it has neither messages nor documents. */
 void session_log_leave(struct session_log *);
@@ -115,7 +116,7 @@ int64_t session_log_head(const struct conversation *);
 
 /* ---- cmd_stream.c ---- */
 
-enum { TEXT_SEARCHED = 8 << 20 }; /* how many bytes at the end of a growing file a question searches */
+enum { TEXT_SEARCHED = 8 << 20 }; /* a question searches so many bytes at the end of a growing file */
 /* Make the growing file's text, as far as it was read, a document that the next question can search. */
 void chat_read_document(struct chat *);
 

@@ -11,7 +11,7 @@
 enum {
 	GOTO_LINES = 20, /* lines of the text shown in line mode */
 	GOTO_COLUMNS = 78,
-	OUTLINE_MOST = 300, /* headings listed at most */
+	OUTLINE_MOST = 300, /* most headings listed, of all documents together */
 };
 
 static const char *body_of(const struct document *d)
@@ -51,7 +51,7 @@ static size_t outline_of(const struct document *d, struct str *s, size_t most)
 	return number;
 }
 
-/* Append "pages i to 311", or nothing. */
+/* Append ", 320 pages (i to 311)"; nothing for a document without pages. */
 static void pages_of(const struct document *d, struct str *s)
 {
 	const char *first = NULL, *last = NULL;
@@ -111,14 +111,15 @@ void slash_outline(struct chat *c, char *arg)
 struct found_place {
 	size_t doc, from, to;
 	int certain;
-}; /* certain: a page or a heading; else words of the text */
+}; /* doc: index of the document. [from, to): bytes of its body. certain: 0 = words of the text; 1 = a page, heading
+    * or percentage */
 
 static int same_letters(const char *a, const char *b, size_t n)
 {
 	return !strncasecmp(a, b, n);
 }
 
-/* The end of the line at a byte; the line is highlighted. */
+/* Return the end of the line that contains byte `at`. */
 static size_t line_end(const struct document *d, size_t at)
 {
 	const char *p = body_of(d) + at, *nl = memchr(p, '\n', d->n_body - at);
@@ -196,7 +197,7 @@ static int find_words(const struct document *d, const char *words, struct found_
 	return 0;
 }
 
-/* Find "12", "p. 12", "page xii", "#3", "40%" or words in a document. */
+/* Find a place such as "12", "p. 12", "page xii", "#3", "40%" or words in a document. Returns 1 if found. */
 static int find_in(const struct document *d, const char *place, struct found_place *out)
 {
 	const char *p = place;
@@ -227,8 +228,8 @@ static int find_in(const struct document *d, const char *place, struct found_pla
 	return find_heading(d, place, out) || find_words(d, place, out);
 }
 
-/* Find a place in documents [from, to). Pages and headings take precedence over words of the text. It is an error
- * if several documents have that page or heading. */
+/* Find a place in documents [from, to). Pages and headings take precedence over words of the text. Returns 1 if
+ * found, 0 if not, -1 if several documents have that page or heading. */
 static int find_place(struct chat *c, size_t from, size_t to, const char *place, struct found_place *out, struct err *e)
 {
 	size_t certain = 0, found = 0;
@@ -248,7 +249,8 @@ static int find_place(struct chat *c, size_t from, size_t to, const char *place,
 	return found > 0;
 }
 
-/* Find a place if the first word of arg is a document's name or number: /goto DOCUMENT PLACE. */
+/* Find the place of "/goto DOCUMENT [PLACE]", where DOCUMENT is a name or number. Returns 1 if found, 0 if not, -1 on
+ * error. */
 static int find_named(struct chat *c, char *arg, struct found_place *out, struct err *e)
 {
 	size_t n = word_end(arg, strlen(arg), 0);
@@ -274,7 +276,7 @@ static int find_named(struct chat *c, char *arg, struct found_place *out, struct
 	return rc;
 }
 
-/* Append 'report.pdf, p. 12, "Methods"'. */
+/* Append the place for the user: 'report.pdf, p. 12, "Methods"'. */
 static void describe_place(const struct document *d, const struct found_place *at, struct str *s)
 {
 	struct document_place place;

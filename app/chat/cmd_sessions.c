@@ -18,7 +18,7 @@ static void command_done(struct chat *c, int rc, const struct err *e, const char
 		notice(c, "%s", what);
 }
 
-/* State of writing a list of sessions or of found messages. */
+/* Argument of the callbacks that list sessions or found messages. */
 struct shown {
 	struct chat *c;
 	struct listing list;
@@ -41,7 +41,7 @@ static int list_one(const struct session *s, void *ud)
 	if (chat_is_deleted(x->c, s->id))
 		return 0;
 	if (x->list.rows == LISTED) {
-		x->list.rows++; /* there are more */
+		x->list.rows++; /* counts as: there are more than LISTED */
 		return 1;
 	}
 	str_addf(&id, "%c %-3lld", s->id == x->c->log->session ? '*' : ' ', (long long)s->id);
@@ -187,7 +187,8 @@ static size_t format_named(const char *arg, enum export_format *format)
 	return 0;
 }
 
-/* Append "weir-NAME.ENDING", where every character of NAME is valid on all file systems. */
+/* Append "weir-NAME.ENDING". NAME is the session's title, with "-" for each run of characters that are no ASCII
+ * letters or digits. */
 static void default_name(struct chat *c, const char *ending, struct str *out)
 {
 	struct str title = { 0 };

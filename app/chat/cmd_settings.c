@@ -138,7 +138,7 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
-/* Set the option; an encoder must exist. Returns 0, or -1 with the old value unchanged. */
+/* Set the option. An encoder that does not exist is refused. Returns 0, or -1 with the old value unchanged. */
 static int option_change(struct chat *c, const struct option_def *d, const char *where, const char *value,
                          struct err *e)
 {
@@ -155,8 +155,8 @@ static int option_change(struct chat *c, const struct option_def *d, const char 
 	return rc;
 }
 
-/* Set the option, or show it if value is empty. key: the option's name as typed. save: also write the value to the
- * config file. */
+/* Set the option; if value is empty, show it. key: the option's name as typed. save: 1 = write the value to the
+ * config file, too. */
 static void set_option(struct chat *c, const struct option_def *d, const char *key, const char *value, int save)
 {
 	const char *encoder = c->o.encoder;
@@ -212,7 +212,7 @@ void chat_mouse(struct chat *c, int on)
 	str_free(&path);
 }
 
-/* Remove the word "--save" from the words; 1 if it was there. */
+/* Remove the word "--save". Returns 1 if it was there. */
 static int take_save(char *words)
 {
 	char *at = strstr(words, "--save");
@@ -334,7 +334,8 @@ static int is_server(struct chat *c, char *arg, struct options *next)
 	return known;
 }
 
-/* Return the path or name in arg: unchanged if such a file exists, else without quotes. Owned by the options. */
+/* Return the path or name of a model: arg itself if a file has this name, else arg without quotes. The options own
+ * it. */
 static char *find_model(struct chat *c, const char *arg)
 {
 	struct str path = { 0 };
@@ -457,8 +458,8 @@ void slash_think(struct chat *c, char *arg)
 		return;
 	}
 	if (value) {
-		/* Some templates have a switch for reasoning; then `on` sets it. For other templates `on` only
-		 * undoes `off`, and leaves the settings `show` and `hide` as they are. */
+		/* If the template can ask for reasoning, `on` does so. Otherwise `on` only undoes `off`, and keeps
+		 * `show` and `hide`. */
 		if (!strcmp(arg, "on") && c->conv.info->think_ask)
 			c->o.think = "on";
 		else if (strcmp(arg, "on") != 0 || (c->o.think && !strcmp(c->o.think, "off")))

@@ -14,7 +14,7 @@
 
 enum {
 	WAIT_MS = 100,      /* how long to wait for text before yield() and Ctrl-C are checked again */
-	SHOWN_LEAST = 4096, /* a recomputation of fewer tokens shows no progress */
+	SHOWN_LEAST = 4096, /* a prefill of fewer tokens shows no progress */
 };
 #define SHOW_EVERY 0.1
 #define RATE_OVER  3.0 /* seconds over which the speed is measured */
@@ -23,7 +23,7 @@ static void recompute_progress(int32_t done, int32_t total, void *ud)
 {
 	struct chat *c = ud;
 
-	/* Show nothing for the few tokens of the chat template, which are prefilled in this way, too. */
+	/* Show nothing for short prefills, such as that of the chat template's tokens. */
 	if (total > SHOWN_LEAST)
 		c->front->progress(c, "reading", done, total);
 }
@@ -107,8 +107,8 @@ static void say_stop(struct chat *c, const struct err *why)
 	str_free(&s);
 }
 
-/* Read and prefill the next part of the text. 1 = there may be more; 0 = the end; 2 = another job waits; -1 =
- * error. */
+/* Read and prefill the next part of the text. Returns 1 if there may be more, 0 at the end, 2 if another job waits,
+ * -1 on error. */
 static int read_piece(struct chat *c, struct str *piece, struct err *e)
 {
 	struct streaming *s = &c->streaming;
@@ -123,7 +123,7 @@ static int read_piece(struct chat *c, struct str *piece, struct err *e)
 	got = text_source_next(s->source, WAIT_MS, piece, e);
 	if (got < 0)
 		return -1;
-	/* If no text follows for a while, prefill all that has come. */
+	/* If no text was ready, prefill all that has come, also an incomplete chunk. */
 	if (conversation_grow(&c->conv, str_text(piece), piece->n, got != SOURCE_TEXT, recompute_progress, c, e) < 0)
 		return -1;
 	reading_show(c, got == SOURCE_LATER);
@@ -235,7 +235,7 @@ int chat_stream_open(struct chat *c, const char *path, struct err *e)
 
 void chat_stream_close(struct chat *c)
 {
-	if (!c->streaming.source) /* maybe no conversation was opened */
+	if (!c->streaming.source) /* the conversation may not even be open */
 		return;
 	text_source_close(c->streaming.source);
 	c->streaming = (struct streaming){ .on = 0 };

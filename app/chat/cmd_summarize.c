@@ -14,7 +14,7 @@
 
 struct run {
 	struct chat *c;
-	struct str verb; /* the line of progress; front ends keep the pointer */
+	struct str verb; /* the progress line; it must stay valid, because front ends keep the pointer */
 	double shown;    /* time at which progress was shown last */
 	size_t part;     /* the part that was shown last */
 	int stored;      /* 1 = results are stored in the session */
@@ -73,7 +73,7 @@ void summaries_free(struct chat *c)
 	c->kept = NULL;
 }
 
-/* Create the session if it does not exist, because a summary may take minutes and should not be lost. 1 if results
+/* Create the session if it does not exist: a summary may take minutes and should not be lost. Returns 1 if results
  * can be stored. */
 static int begin_session(struct chat *c)
 {
@@ -203,7 +203,7 @@ static int words_in_bounds(long n)
 	return n >= SUMMARY_WORDS_LEAST && n <= SUMMARY_WORDS_MOST;
 }
 
-/* Parse "[DOCUMENT] [WORDS]". A number alone is the number of a document if that exists, else the length in words.
+/* Parse "[DOCUMENT] [WORDS]". A single number is the number of a document if there is one, else the length in words.
  * *doc: index of the document; -1 = all. */
 static int arguments_parse(struct chat *c, char *arg, long *doc, long *words, struct err *e)
 {
@@ -262,7 +262,7 @@ int summary_asked(struct chat *c, const char *question, size_t n)
 		searched |= !c->conv.doc[i].whole && !c->conv.doc[i].grows;
 	if (!searched) /* the model has read the whole documents */
 		return 0;
-	if (c->front->dims) /* the screen; the question is not shown as a message */
+	if (c->front->dims) /* full screen: show the question, which does not become a message */
 		notice(c, "%.*s", (int)n, question);
 	summary_run(c, first, count, words_in_bounds(words) ? words : SUMMARY_WORDS);
 	return 1;

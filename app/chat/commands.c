@@ -87,7 +87,7 @@ const struct slash *slash_at(size_t i)
 	return i < LEN(commands) ? &commands[i] : NULL;
 }
 
-/* 1 if `word`, the argument of /help, occurs in the command's help line or synonyms. */
+/* 1 if `word`, the argument of /help, occurs in the command's help line or synonyms, or is empty. */
 static int has_word(const char *line, const char *words, const char *word)
 {
 	return !*word || strcasestr(line, word) || strcasestr(words, word);
@@ -157,7 +157,7 @@ int slash_is(const char *name, const char *aliases, const char *word, size_t len
 void slash_near_init(struct nearest *near, const char *word, size_t n)
 {
 	nearest_init(near, word, n);
-	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many names */
+	near->dist = (int)n / 4 + 2; /* a greater distance would match any word with many commands */
 }
 
 /* A command has distance 0 if the typed word is the beginning of its name, or one of its synonyms. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns; lines of each message */
+enum { SHOWN = 2, SHOWN_LINES = 12 }; /* turns of a resumed session; lines of each message */
 
 int chat_no_sessions(const struct chat *c, struct err *e)
 {

@@ -114,7 +114,7 @@ int chat_undelete(struct chat *c)
 	return 0;
 }
 
-/* The session that arg names, or the current session. */
+/* Set *id to the session that arg names, or to the current session. */
 static int session_meant(struct chat *c, const char *arg, int64_t *id, struct err *e)
 {
 	if (*arg)

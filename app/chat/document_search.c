@@ -12,7 +12,7 @@ static int in_store(struct chat *c)
 
 	for (size_t i = 0; i < c->conv.n_doc; i++)
 		if (c->conv.doc[i].grows)
-			return 0; /* not stored as a document */
+			return 0; /* a growing text is not stored as a document */
 	return c->log && !c->log->failed && session_log_begin(c->log, &c->conv, &e) == 0;
 }
 
@@ -36,8 +36,8 @@ static void cache_vectors(struct passage_index *index)
 	str_free(&path);
 }
 
-/* Open the index if it is not open. An index in memory is rebuilt whenever a growing file has passed another
- * TEXT_SEARCHED bytes, in order to free the text that is no longer searched. */
+/* Open the index if it is not open, or if it must be in the other place (store or memory). To free text that is no
+ * longer searched, an index in memory is rebuilt whenever a growing file has passed another TEXT_SEARCHED bytes. */
 static int open_index(struct chat *c, struct err *e)
 {
 	int kept = in_store(c);
@@ -54,7 +54,7 @@ static int open_index(struct chat *c, struct err *e)
 	return 0;
 }
 
-enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds; shorter work shows no progress */
+enum { SHOW_FIRST = 300, SHOW_EVERY = 100 }; /* milliseconds: show progress after SHOW_FIRST, then every SHOW_EVERY */
 
 /* Show the progress of indexing; a callback of the index. Returns 1 if the user has stopped it. */
 static int show_progress(struct chat *c, const char *verb, size_t done, size_t total)

@@ -14,7 +14,7 @@
 enum { PROMPT_MOST = 1 << 20, NAME_MOST = 40 };
 static const char ending[] = ".md";
 
-/* 1 if the name has only letters, digits, - and _: it must not contain a path to another folder. */
+/* 1 if the name has only ASCII letters, digits, - and _, so that it cannot lead to another folder. */
 static int name_ok(const char *name, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

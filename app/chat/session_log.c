@@ -41,7 +41,8 @@ static int option_recall(struct options *o, const struct option_def *d, struct s
 	return option_set(o, d, where, d->type == OPT_POLICY ? policy_current(o, where, text) : text, e);
 }
 
-/* 1 if an old version of weir stored the session: it has a number for every sampling setting and nowhere "auto". */
+/* 1 if an old version of weir stored the session: such a version stored a number for every sampling setting, never
+ * "auto". */
 static int samples_as_of_old(struct session_log *r)
 {
 	struct str value = { 0 };
@@ -58,7 +59,7 @@ static int samples_as_of_old(struct session_log *r)
 	return all;
 }
 
-/* Replace a sampling value that was the default when the session was stored by "auto", today's default. */
+/* Replace a sampling value of an old session by "auto" if it is the default of that time. */
 static void migrate_default_sampling(const struct option_def *d, struct str *value)
 {
 	static const char *const was[SAMPLING_SETTINGS] = { "0.3", "40", "0.9", "0.05", "1.1", "0", "0" };
@@ -96,8 +97,8 @@ static int options_recall(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : 0;
 }
 
-/* Find a session by its full name or its number. The beginning of a name does not match, because the user may want
- * a new session with that name. 1 = found; 0 = no such session; -1 = error. */
+/* Set r->session to the session with this full name or number. The beginning of a name does not match, because the
+ * user may want a new session with that name. Returns 1 if found, 0 if not, -1 on error. */
 static int session_named(struct session_log *r, const char *name, struct err *e)
 {
 	struct err none = { 0 };
@@ -125,8 +126,8 @@ int session_log_hold(struct session_log *r, int64_t session, int wait, long *by,
 	return rc;
 }
 
-/* Ask the user what to do with a session that another weir process writes. Returns the key of the answer: read
- * only, wait, new or quit ('r', 'w', 'n', 'q'); 0 if there is no terminal. */
+/* Ask what to do with a session that another weir process writes. Returns the key that the user chose: 'r' (read
+ * only), 'w' (wait), 'n' (new session) or 'q' (quit); 0 if there is no terminal. */
 static int ask_in_use(struct session_log *r, const struct options *o, const struct err *why)
 {
 	struct str question = { 0 }, title = { 0 };
@@ -145,8 +146,8 @@ static int ask_in_use(struct session_log *r, const struct options *o, const stru
 	return answer ? answer : 'q';
 }
 
-/* Lock the session r->session and load its settings. If another process writes it, the user decides whether it is
- * opened read-only. */
+/* Lock the session r->session, and load its settings. If another process writes it, do what the user chooses
+ * (ask_in_use()). */
 static int take_session(struct session_log *r, struct options *o, struct err *e)
 {
 	long by;
@@ -194,8 +195,8 @@ static int choose_session(struct session_log *r, struct options *o, struct err *
 	return rc < 0 ? -1 : take_session(r, o, e);
 }
 
-/* Open the store (the database of sessions). If that fails and no session was asked for, the user is warned, and 0
- * is returned with r->store NULL. */
+/* Open the store (the database of sessions). Returns 0 or -1. If the options ask for no session, a failure only warns
+ * the user, and returns 0 with r->store NULL. */
 static int open_store(struct session_log *r, const struct options *o, struct str *notice, struct err *e)
 {
 	if (!store_open(&r->store, &(struct store_options){ .notice = notice }, e))
@@ -285,7 +286,7 @@ static int add_document(const struct stored_document *d, void *ud)
 {
 	struct resuming *s = ud;
 	size_t at = 0;
-	/* doc borrows these; it must not change or free them. */
+	/* doc borrows the strings and marks: it must not change or free them */
 	struct doc doc = {
 		.name = (char *)(uintptr_t)d->name,
 		.type = d->type,
@@ -329,8 +330,8 @@ static int settings_given(const struct options *o)
 	return 0;
 }
 
-/* Load the newest snapshot of the conversation. After a crash it may be older than the last message; the later
- * tokens are then prefilled. *behind: how many messages come after it. Returns what snap_load() returns. */
+/* Load the newest snapshot of the conversation. After a crash it may be older than the last message; later tokens are
+ * then prefilled. *behind: number of messages after the snapshot. Returns what snap_load() returns. */
 static int load_newest(struct session_log *r, struct conversation *conv, struct snap_loaded *got, size_t *behind,
                        struct err *e)
 {
@@ -381,10 +382,10 @@ static void describe_loaded(struct conversation *conv, const struct snap_loaded 
 		human_bytes(note, got->bytes);
 		str_addf(note, " in %.2f s", got->seconds);
 	} else {
-		/* got->why names the number of tokens. */
+		/* The reason, which also says how many tokens will be read again. */
 		str_adds(note, got->why);
 	}
-	/* A snapshot that was computed on another machine has other rounding errors, so answers may differ. */
+	/* The snapshot was computed on another machine, with other rounding errors. */
 	if (got->by[0])
 		str_addf(note, "; they were computed by '%s': answers may differ in the last digits from those there",
 		         got->by);
@@ -461,7 +462,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 	r->fresh = 0;
 	r->read_only = by;
 	r->failed |= by != 0;
-	/* emptying the conversation must not change the previous session, so stop storing changes */
+	/* stop storing changes: emptying the conversation must not empty the previous session */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
 	conversation_system(conv, o->system);
@@ -480,7 +481,7 @@ int session_log_switch(struct session_log *r, struct conversation *conv, struct 
 		rc = session_log_resume(r, conv, note, e);
 	if (rc >= 0)
 		return 0;
-	/* The other session may have been loaded only in part. Leave it and the old session: the next question
+	/* The session may be loaded only in part. Empty the conversation and leave the session: the next question
 	 * creates a new one. */
 	session_log_detach(r, conv);
 	conversation_empty(conv);
@@ -505,7 +506,7 @@ static int add_behind(const struct stored_message *m, void *ud)
 	return add_message(m, &b->resuming);
 }
 
-/* Set after which message each document was added, as the session has stored it. */
+/* Set conv->doc[].at of the document that *d stores: the number of messages before it. */
 static int place_document(const struct stored_document *d, void *ud)
 {
 	struct conversation *conv = ud;
@@ -541,7 +542,7 @@ int session_log_show(struct session_log *r, struct conversation *conv, size_t fr
 	session_log_attach(r, conv);
 	if (rc < 0)
 		return -1;
-	/* Without a snapshot the next question recomputes the branch. */
+	/* Load the branch's snapshot. If there is none, the next question recomputes the branch. */
 	if (conv->tl && r->snaps && !session_log_fingerprint(r, conv, &why))
 		snap_load(r->snaps, conv->tl, &r->fingerprint, end, &extra, &got, &why);
 	str_free(&extra);

@@ -2,7 +2,7 @@
  *
  * A question is committed before it is prefilled. An answer is committed every two seconds and at its end. After each
  * turn a snapshot of the KV cache is saved, so that a later run needs no prefill. If the disk fails, the user is told
- * once, and the conversation continues unsaved. All functions accept NULL, which saves nothing. */
+ * once, and the conversation continues unsaved. A conversation that is not stored has no session log (NULL). */
 #ifndef WEIR_SESSION_LOG_H
 #define WEIR_SESSION_LOG_H
 
@@ -11,16 +11,16 @@
 
 struct session_log {
 	struct store *store;
-	struct snaps *snaps; /* where KV snapshots are saved; NULL: the disk has no room, or they are switched off */
+	struct snaps *snaps; /* where KV snapshots are saved; NULL: kv.db could not be opened */
 	struct fingerprint fingerprint;
 	int64_t session;    /* id in the store; 0 = the first question creates the session */
-	int fresh;          /* the session has no settings yet */
+	int fresh;          /* 1 = the session is new: its settings are not stored yet */
 	int64_t writing;    /* id of the stored answer that still grows; 0 = none */
 	double written_at;  /* time at which the growing answer was written last */
-	int32_t entries_at; /* tokens prefilled when KV entries were saved last */
+	int32_t entries_at; /* timeline_entries_ready() when KV entries were last saved or loaded */
 	int failed;         /* 1 = nothing is saved: the disk failed, or the session is read-only */
-	/* pid of the weir process that writes this session, -1 = its pid is unknown; the session is then read-only
-	 * here. 0 = no other process writes it */
+	/* 0 = no other process writes this session. Otherwise the pid of the weir process that writes it, or -1 if
+	 * the pid is unknown: the session is then read-only here */
 	long read_only;
 };
 
@@ -37,8 +37,8 @@ void session_log_close(struct session_log *);
 /* Lock a session for writing. wait: 1 = wait until it is free or the user interrupts. Returns 0 or -1. If another
  * weir process has the lock, *by is its pid, or -1 if the pid is unknown; after other errors *by is 0. */
 int session_log_hold(struct session_log *, int64_t session, int wait, long *by, struct err *);
-/* Resume another session, locked by session_log_hold(), instead of the current one. by: pid of the process that
- * writes the session, which is then opened read-only; 0 = no process writes it. */
+/* Resume another session instead of the current one. by: 0 = session_log_hold() has locked the session; otherwise the
+ * process that writes it (*by of session_log_hold()): it is opened read-only. */
 int session_log_switch(struct session_log *, struct conversation *, struct options *, int64_t session, long by,
                        struct str *note, struct err *);
 /* Show another branch of the session from message `from` on: replace the later messages by the stored ones up to
@@ -49,7 +49,7 @@ int session_log_fork(struct session_log *, struct conversation *, const char *na
 int session_log_rename(struct session_log *, struct conversation *, const char *name, struct err *);
 /* Delete a session and its snapshots. If it is the current one, the next question creates a new session. */
 int session_log_delete(struct session_log *, struct conversation *, int64_t session, struct err *);
-/* Append the session's name, else its title, else its number; nothing if it is not stored yet. */
+/* Append the session's name, else its title, else its number. Appends nothing if there is no session. */
 void session_log_title(struct session_log *, struct str *out);
 
 #endif

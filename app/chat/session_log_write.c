@@ -6,10 +6,10 @@
 #include <string.h>
 
 enum {
-	/* during a long prefill, save its KV entries each time it has computed so many tokens */
+	/* during a long prefill, save the KV entries after each so many tokens */
 	ENTRIES_EVERY = 10000,
-	ENTRIES_LEAST = 512, /* at the end of a prefill, save its KV entries if it has so many new tokens */
-	/* Load saved KV entries only if fewer tokens of the prompt than this are in the cache already. */
+	ENTRIES_LEAST = 512, /* at the end of a prefill, save the KV entries if so many tokens are new */
+	/* load saved KV entries only if the cache has fewer tokens of the prompt than this */
 	FETCH_BELOW = 256,
 };
 #define ANSWER_EVERY 2.0 /* seconds after which a growing answer is committed */
@@ -107,7 +107,7 @@ void session_log_settings(struct session_log *r, const struct conversation *conv
 			continue;
 		str_clear(&value);
 		if (d->type == OPT_POLICY && !conv->tl)
-			continue; /* the policy of a local model stays stored */
+			continue; /* model on a server: keep the stored policy of the local model */
 		if (d->type == OPT_POLICY)
 			timeline_policy(conv->tl, &value);
 		else
@@ -219,8 +219,8 @@ static void log_question(struct session_log *r, struct conversation *conv)
 	str_free(&stats);
 }
 
-/* After an undo, load the KV snapshot of the last answer that stays. It has KV entries that were evicted from the
- * cache since. */
+/* After an undo, load the KV snapshot of the last remaining answer: it has KV entries that the cache has evicted
+ * since. */
 static void load_last_answer(struct session_log *r, const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -250,7 +250,7 @@ static void log_undo(struct session_log *r, const struct conversation *conv)
 	r->writing = 0;
 	if (session_set_head(r->store, r->session, session_log_head(conv), &e) < 0)
 		save_failed(r, &e);
-	else if (!conv->grows || !growing_of(conv)->known) /* else the cache holds the growing text */
+	else if (!conv->grows || !growing_of(conv)->known) /* otherwise the cache already has the growing text */
 		load_last_answer(r, conv);
 }
 
@@ -273,7 +273,7 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 		save_failed(r, &e);
 		return;
 	}
-	/* Undo may have loaded an earlier snapshot. Then load the snapshot of the restored turn again. */
+	/* The undo may have loaded an earlier snapshot. If so, load that of the restored turn again. */
 	if (!conv->tl)
 		return;
 	timeline_stats(conv->tl, &st);
@@ -289,8 +289,8 @@ static void log_redo(struct session_log *r, struct conversation *conv)
 	str_free(&extra);
 }
 
-/* Messages that follow a given one in the session's tree: ids of the questions, oldest first, and a copy of the
- * newest answer. */
+/* Messages that follow one message in the session's tree. question[n]: ids of the questions, oldest first. m: a copy
+ * of the newest answer, if `there` is 1; later a copy of its question. */
 enum { NEXT_MOST = 64 };
 struct children {
 	const struct conversation *conv;
@@ -314,7 +314,7 @@ static int next_question(const struct stored_message *m, void *ud)
 	struct children *x = ud;
 
 	if (m->role == ROLE_USER) {
-		/* Keep the newest ids, the last at the end. */
+		/* The list is full: drop the oldest id. */
 		if (x->n == NEXT_MOST)
 			memmove(x->question, x->question + 1, --x->n * sizeof *x->question);
 		x->question[x->n++] = m->id;
@@ -510,9 +510,9 @@ static void on_event(struct conversation *conv, const struct conversation_event 
 	case EVENT_ANSWER_ENDED: log_turn(r, conv, event->turn); break;
 	case EVENT_REDONE: log_redo(r, conv); break;
 	case EVENT_CLEARED: session_log_unbind(r, conv); break;
-	/* nothing to store: undone turns stay in the session */
+	/* the session keeps the turns beside the text; the next answer is a new message */
 	case EVENT_RETURNED: r->writing = 0; break;
-	case EVENT_TEXT_GREW: break; /* stored with its question */
+	case EVENT_TEXT_GREW: break; /* the growing text is stored with its question */
 	case EVENT_DOCUMENT_ADDED: log_document(r, conv); break;
 	case EVENT_DOCUMENT_DROPPED: log_dropped(r, conv->doc[event->i].stored); break;
 	case EVENT_DOCUMENT_PUT_BACK: log_documents_from(r, conv, event->i); break;

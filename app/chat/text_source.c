@@ -19,31 +19,31 @@
 #include "ui/text/text.h"
 
 enum {
-	LOOK = 4096, /* bytes that are examined to find the encoding; fewer if a pipe has no more yet */
+	LOOK = 4096, /* bytes that are read before the encoding is found; fewer if a pipe has no more yet */
 	PIECE = 2048,
-	GATHER = 65536, /* bytes of one read of a document that is read whole */
+	GATHER = 65536, /* bytes per read() of a document that is imported whole */
 };
 
 struct text_source {
 	int fd;
 	char *name;
 	struct str shown; /* the name, filtered */
-	int64_t size;     /* bytes of a regular file; -1 = it is none */
+	int64_t size;     /* size of a regular file; -1 for other files */
 	uint64_t bytes;   /* bytes read so far */
-	int looked;       /* the encoding is known */
+	int looked;       /* 1 = the encoding is known */
 	int ended;
 	iconv_t conv;
-	int converts; /* conv is open: the text has another encoding than UTF-8 */
+	int converts; /* 1 = conv is open, because the text is not UTF-8 */
 	size_t unit;  /* bytes to skip after an error in decoding: the encoding's smallest code unit */
 	/* Bytes that were read but not decoded: an incomplete character, or the start of the file until its
 	 * encoding is known. */
 	struct str raw;
-	struct str utf8; /* converted, not checked yet: part of a character */
+	struct str utf8; /* converted text that is not checked yet; between calls an incomplete character */
 	int after_cr;
-	int gathers; /* another format: read whole into raw, then imported */
+	int gathers; /* 1 = not plain text: read whole into raw, then imported */
 	int imported;
 	struct doc doc;
-	size_t at; /* the next byte of the imported document's text */
+	size_t at; /* the byte of the imported text to return next */
 };
 
 static int refuse(const struct text_source *s, struct err *e, const char *why)
@@ -123,7 +123,8 @@ void text_source_close(struct text_source *s)
 
 /* ---- decoding ---- */
 
-/* Find the encoding from the first bytes. Refuse binary data, as for documents. */
+/* Find the encoding from the first bytes, in s->raw. Sets s->gathers for formats that must be imported. Returns -1
+ * for binary data, or an encoding that the C library cannot convert. */
 static int encoding_find(struct text_source *s, struct err *e)
 {
 	struct doc doc;
@@ -166,7 +167,7 @@ static void bytes_drop(struct str *s, size_t n)
 	s->p[s->n] = 0;
 }
 
-/* Convert raw to utf8. */
+/* Move s->raw to s->utf8, converted to UTF-8. */
 static void raw_convert(struct text_source *s)
 {
 	if (!s->converts) {
@@ -182,7 +183,8 @@ static void raw_convert(struct text_source *s)
 		str_add(&s->utf8, buf, sizeof buf - room);
 		bytes_drop(&s->raw, s->raw.n - left);
 		if (rc != (size_t)-1 || (why == EINVAL && !s->ended))
-			/* everything is converted, or the last character is incomplete and waits for more bytes */
+			/* done: everything is converted, or the last character is incomplete and waits for more
+			 * bytes */
 			break;
 		if (why == E2BIG)
 			continue;
@@ -191,7 +193,7 @@ static void raw_convert(struct text_source *s)
 	}
 }
 
-/* Move the converted text to *out, with U+FFFD for invalid bytes and \n line ends. */
+/* Move s->utf8 to *out, with U+FFFD for invalid bytes and \n as line end. */
 static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;
@@ -219,7 +221,7 @@ static int document_import(struct text_source *s, struct err *e)
 	int rc = s->fd < 0 ? doc_read(s->name, &s->doc, e)
 	                   : doc_decode(s->name, str_text(&s->raw), s->raw.n, &s->doc, e);
 
-	if (!rc || e->code != ERR_CANCELLED) /* a stopped import can begin again */
+	if (!rc || e->code != ERR_CANCELLED) /* keep the bytes of a stopped import, which can begin again */
 		str_free(&s->raw);
 	s->imported = rc == 0;
 	return rc;
@@ -240,7 +242,7 @@ static int next_imported(struct text_source *s, struct str *out)
 
 /* ---- reading ---- */
 
-/* Wait at most ms milliseconds until read() will not block. 1 = it will not. */
+/* Wait at most ms milliseconds. Returns 1 if read() will not block. */
 static int wait_for(const struct text_source *s, int ms)
 {
 	struct pollfd p = { .fd = s->fd, .events = POLLIN };
@@ -260,7 +262,7 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 	if (s->gathers && (s->fd < 0 || s->ended))
 		return document_import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
-		/* Find the encoding by the bytes that have come. */
+		/* The pipe is silent: find the encoding from the bytes that have come so far. */
 		if (s->looked || is_blank(&s->raw))
 			return SOURCE_LATER;
 		n = -1;

@@ -15,8 +15,8 @@ int text_source_open(struct text_source **out, const char *path_or_dash, struct 
 void text_source_close(struct text_source *);
 
 enum source_got { SOURCE_LATER, SOURCE_TEXT, SOURCE_END };
-/* Append up to about 2 KiB of text. Waits at most wait_ms milliseconds, except while a document is imported
- * (doc_stop_when() stops the import). Returns enum source_got, or -1. May be called again after SOURCE_END: a
+/* Append up to about 2 KiB of text. Waits at most wait_ms milliseconds; only the import of a document takes longer
+ * (doc_stop_when() can stop it). Returns enum source_got, or -1. May be called again after SOURCE_END, because a
  * plain text file may have grown. */
 int text_source_next(struct text_source *, int wait_ms, struct str *out, struct err *);
 
@@ -28,7 +28,7 @@ struct source_place {
 	/* page: label of the current page, or NULL; number: its number, from 1; pages: how many pages there are. */
 	const char *page;
 	int32_t number, pages;
-	int imports; /* the document is not imported yet */
+	int imports; /* 1 = the document is not imported yet */
 };
 void text_source_place(const struct text_source *, struct source_place *);
 /* Return the imported document; NULL if the source is plain text or is not imported yet. */

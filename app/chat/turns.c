@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* 1 if the answer so far has turned out to be reasoning: some servers leave out its opening mark, and the closing
- * mark has just come. c->shown then has only the text after that mark. */
+/* 1 if the closing mark of reasoning has just come although the answer has no opening mark: some servers leave that
+ * out. Then all text before it is reasoning, and c->shown has only the text after it. whole: 1 = the answer is
+ * complete. */
 static int closes_now(struct chat *c, int whole)
 {
 	const struct message *m = conversation_answer(&c->conv);
@@ -20,8 +21,8 @@ static int closes_now(struct chat *c, int whole)
 	return 1;
 }
 
-/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. This is so
- * for scripts with a model on a server: what was written to a script cannot be erased. */
+/* 1 if the answer must be held back until its end, because its beginning may turn out to be reasoning. True for
+ * scripts with a model on a server: text that a script has read cannot be erased. */
 static int waits_for_close(const struct chat *c)
 {
 	return !c->interactive && !c->goes_on && !c->conv.tl && c->think.at == REASONING_AFTER && c->think.mark < 0 &&
@@ -44,7 +45,7 @@ static int on_text(const char *bytes, size_t n, void *ud, struct err *e)
 	return c->front->text(c, str_text(&c->shown), c->shown.n, e);
 }
 
-/* The answer is complete: show the bytes that were held back. */
+/* Show the bytes that were held back, after the answer is complete. */
 static void end_text(struct chat *c)
 {
 	struct err e = { 0 };
@@ -84,7 +85,7 @@ static void say_left_out(struct chat *c, const struct turn *turn)
 
 enum turn_kind { TURN_ASK, TURN_AGAIN, TURN_GO_ON };
 
-/* Describe for the user what became of the question after a turn was stopped before its answer began. */
+/* Return a sentence for the user: what became of the question of a turn that was stopped before its answer began. */
 static const char *left_behind(const struct chat *c, enum turn_kind kind)
 {
 	if (kind == TURN_ASK)
@@ -175,7 +176,7 @@ static int begin_turn(struct chat *c, enum turn_kind kind, const char *text, siz
 
 enum { WORDS_SHOWN = 60 }; /* bytes shown of a recalled turn */
 
-/* Show which earlier turns the question has brought into the prompt again: '[recalled from turn 12: "first
+/* Show the evicted turns that were added to the prompt for this question: '[recalled from turn 12: "first
  * words..."]'. */
 static void show_recalled(struct chat *c)
 {
@@ -210,8 +211,8 @@ void chat_on_event(struct conversation *conv, const struct conversation_event *e
 		sources_before(c);
 }
 
-/* Tell the user that no document answers the question, and show the nearest passages. The model is not asked. In a
- * script the exit code is 1, as grep's without a match. */
+/* Tell the user that no document answers the question, and show the nearest passages; the model was not asked. In a
+ * script the exit code is 1, like that of grep without a match. */
 static void not_found(struct chat *c, const char *text, size_t n)
 {
 	str_clear(&c->not_found);
@@ -249,12 +250,12 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 	c->close_seen = 0;
 	c->goes_on = last != NULL;
 	c->front->turn(c, text, n);
-	/* Feed the reasoning filter the answer so far. */
+	/* The reasoning filter must know the answer so far. */
 	if (last && c->hides) {
 		str_clear(&c->shown);
 		reasoning_feed(&c->think, str_text(&last->text), last->text.n, &c->shown);
 	}
-	signals_work(1); /* a Ctrl-C during the search counts, too */
+	signals_work(1); /* from here on Ctrl-C stops the turn, also during the search */
 	rc = begin_turn(c, kind, text, n, &hooks, &turn, &e);
 	signals_work(0);
 	end_text(c);
@@ -271,7 +272,7 @@ static void run_turn(struct chat *c, enum turn_kind kind, const char *text, size
 		not_found(c, text, n);
 	c->goes_on = 0;
 	quit = signals_quit();
-	/* Standard output is broken: no later answer can be written. */
+	/* Standard output is broken: end, because no later answer can be written. */
 	if (!c->interactive && rc < 0 && e.code == ERR_FAIL)
 		c->quit = 1, c->rc = 1;
 	if (quit)

@@ -9,7 +9,7 @@
 
 enum {
 	TURNS_SEARCHED = 200, /* turns, from the newest, in which variants are looked for */
-	DEPTH_MOST = 100000,  /* messages of a branch */
+	DEPTH_MOST = 100000,  /* most messages of a branch */
 };
 
 struct variant {
@@ -18,9 +18,9 @@ struct variant {
 struct variants {
 	struct variant *at;
 	size_t n, now;
-}; /* now: the shown variant; n = none of them is shown */
+}; /* now: index of the shown variant, or n if none is shown */
 
-/* The messages of one role that follow a message. */
+/* The messages with a role that follow one message in the tree. */
 struct children {
 	struct stored_message *m;
 	size_t n;
@@ -115,7 +115,7 @@ int chat_variants(const struct chat *c, size_t answer, size_t *number, size_t *c
 
 /* ---- showing another variant ---- */
 
-/* Find the last message of the newest branch after an answer. */
+/* Set *end to the last message of the newest branch that begins with an answer. Returns 0 or -1. */
 static int newest_end(const struct chat *c, int64_t answer, int64_t *end, struct err *e)
 {
 	*end = answer;
