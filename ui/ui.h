@@ -1,6 +1,6 @@
-/* ui/ui.h - the interface of the full screen. The ui is passed keys and whatever it shows, draws it into a grid of
- * cells, and returns requests of the user. Also declared here: the terminal that shows the grid
- * (screen/display.c), and the input history, which line mode shares (input/input_history.c). */
+/* ui/ui.h - the interface of the full screen. The application passes in keys and what to show; the ui draws a grid of
+ * cells and returns the user's requests. Also declared here: the terminal that shows the grid (screen/display.c), and
+ * the input history, which line mode shares (input/input_history.c). */
 #ifndef WEIR_UI_H
 #define WEIR_UI_H
 
@@ -33,7 +33,7 @@ int history_load(const char *path, history_fn *, void *ud);
 /* Append an entry. Entries longer than 1 MiB, and those with pasted file names (untyped_names_file()), are not
  * saved. Errors are ignored. */
 void history_append(const char *path, const char *text, size_t n);
-/* If the file is larger, shrink it to HISTORY_MAX entries and at most 16 MiB. */
+/* Shrink a larger file to its last HISTORY_MAX entries and at most 16 MiB. */
 void history_trim(const char *path);
 
 /* ---- the full screen (ui.c) ----
@@ -58,9 +58,10 @@ struct ui_command {
 	/* synonyms for the palette's search; a synonym that begins with a slash is a hidden alias of the command */
 	const char *words;
 };
-/* Completion of ARG_SETTING: a name, then one of its values. */
+/* A setting, for completion of ARG_SETTING. name: such as "docs". values: "auto|whole|passages", or "" = any value.
+ * help: one line. */
 struct ui_setting {
-	const char *name, *values, *help; /* "docs"; "auto|whole|passages", or "" = any value; one line */
+	const char *name, *values, *help;
 };
 
 struct ui_options {
@@ -99,11 +100,11 @@ enum ui_what {
 	UI_PREVIEW, /* id: post that session's last messages */
 	/* id: continue in that session; text: not empty = first wait until no other process writes the session */
 	UI_SWITCH,
-	UI_RENAME, /* id, text */
+	UI_RENAME, /* id; text: the new name */
 	UI_FORK,   /* id */
 	/* id: delete that session, as the user has confirmed; it can be restored for DELETE_UNDO seconds */
 	UI_DELETE,
-	UI_UNDELETE, /* id: the one deleted last */
+	UI_UNDELETE, /* id: the session deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
 	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
 	UI_MOUSE,    /* on; id: 1 = make it the user's setting */
@@ -121,11 +122,11 @@ int ui_action(struct ui *, struct ui_action *out);
 
 /* ---- what the application posts ---- */
 
-/* UI_TEXT: part of a text that is read, see ui_text() */
+/* UI_TEXT: part of the text of a growing file, see ui_text() */
 enum ui_role { UI_USER, UI_ASSISTANT, UI_NOTICE, UI_ERROR, UI_TEXT };
 void ui_clear(struct ui *); /* empty the transcript before another is posted */
-size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry: a message or a notice */
-/* append to the last entry; may be cut between any two bytes */
+size_t ui_entry(struct ui *, enum ui_role, const char *text, size_t n); /* append an entry; returns its index */
+/* append bytes to the last entry; a character may be split between two calls */
 void ui_piece(struct ui *, const char *bytes, size_t n);
 /* the last entry is complete; note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL */
 void ui_entry_end(struct ui *, const char *note);
@@ -140,7 +141,8 @@ void ui_messages_end(struct ui *, size_t n);
 /* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so
  * the next queued message is sent. */
 struct ui_work {
-	/* had: tokens that were cached before the work began, counted in done; left: seconds, < 0 = unknown */
+	/* done, total: tokens; had: part of `done` that was cached before the work began; left: seconds, < 0 =
+	 * unknown */
 	const char *verb;
 	int64_t done, total, had;
 	double tps, left;
@@ -150,14 +152,15 @@ void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
 	const char *model, *session, *kv; /* session: "" = not started; NULL = private, not saved */
-	int32_t seen, kept, ctx;          /* tokens; ctx: the cache's capacity */
+	int32_t seen, kept, ctx;          /* tokens of the sequence; of these, in the cache; capacity of the cache */
+	/* evicted: tokens evicted in all layers and KV heads; thinned: in some of them */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */
 	uint64_t kv_bytes, memory; /* bytes; memory: of the process */
 };
 void ui_status(struct ui *, const struct ui_status *);
 
-enum { UI_SEARCHED = -2 }; /* only passages of it are read */
+enum { UI_SEARCHED = -2 }; /* value of ui_document.first */
 struct ui_document {
 	const char *name, *text;
 	size_t n;
@@ -171,15 +174,15 @@ struct ui_document {
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
 /* Post the sources of an answer, numbered as in its text; at most UI_SOURCES. question: number of the answered
- * message; SIZE_MAX = the last question. F7 opens the next source, a click on "[1]" that source. share: the
- * source's share of the answer's attention; < 0 = unknown. The document shows it as a shade. */
+ * message; SIZE_MAX = the last question. F7 opens the next source, a click on "[1]" that source. share: the source's
+ * share of the answer's attention, by which the documents pane shades it; < 0 = unknown. */
 enum { UI_SOURCES = 13, UI_SOURCE_NAME = 64 };
 #define SOURCE_GONE "source [%zu]: '%.60s' is not among the documents any more, or has another text"
 struct ui_source {
 	/* bytes [from, to) of the posted text of `document`. SIZE_MAX: the document was removed, and only its name
 	 * is known */
 	size_t document, from, to;
-	char name[UI_SOURCE_NAME]; /* so only the name is known */
+	char name[UI_SOURCE_NAME]; /* name of the document */
 	int sent;                  /* 1: it was sent to the model */
 	float share;
 };
@@ -208,7 +211,7 @@ void ui_open_text(struct ui *, const char *title, const char *text, size_t n);
 void ui_say(struct ui *, const char *text);
 
 /* Commands of the screen. The text is the command's argument. */
-void ui_open_help(struct ui *, const char *words); /* at the first place with these words */
+void ui_open_help(struct ui *, const char *words); /* scroll to the first place with these words */
 /* Append the text of the help pane, in lines of at most 80 columns. */
 void ui_help_text(const struct ui_command *, struct str *out);
 void ui_open_sessions(struct ui *);
@@ -222,7 +225,8 @@ void ui_show_document(struct ui *, size_t document, size_t from, size_t to);
 void ui_open_panel(struct ui *, const char *how); /* how: "", "off", "bar", "full", "layer 12" */
 /* search the transcript; returns the number of matches */
 int ui_search(struct ui *, const char *words);
-/* what: "", "3", "code", "code 2", "all"; requests UI_COPY */
+/* Copy a message ("3"; "" = the last one), a code block ("code" = the last one, "code 2" = the one before) or all
+ * messages ("all"). Requests UI_COPY. */
 int ui_copy(struct ui *, const char *what, struct err *);
 int ui_theme(struct ui *, const char *name, struct err *); /* "" = the next one */
 void ui_raw(struct ui *, int on);                          /* on < 0: toggle */
@@ -302,9 +306,10 @@ struct ui_cache {
 };
 /* Post the cache figures, a few times a second while UI_PANEL asks for them. */
 void ui_cache(struct ui *, const struct ui_cache *);
-/* Post which parts of a text are in the KV cache, as adjacent byte ranges; each begins where the previous one
- * ends. which: number of a message, or -1 - number of a document. kept: share of the KV heads that keep the range,
- * 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of it; 0 = unknown. */
+/* Post which parts of a text are in the KV cache, as adjacent byte ranges: each begins where the previous one ends,
+ * and ends before byte `end`. which: number of a message, or -1 - number of a document. kept: share of the KV heads
+ * that keep the range, 255 = all, 0 = evicted. part: 1 + index into ui_cache.region of the region that has most of
+ * it; 0 = unknown. */
 struct ui_span {
 	uint32_t end;
 	uint8_t kept, part;
@@ -320,14 +325,14 @@ void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 /* ---- a terminal (display.c) ---- */
 
 struct display;
-/* color: 1 = use colours; ask_background: 1 = ask the terminal for its background colour; the answer comes as a
- * key */
+/* color: 1 = use colours. ask_background: 1 = ask the terminal for its background colour, which arrives as key
+ * K_BACKGROUND. */
 struct display_options {
 	int color;
 	int ask_background;
 };
-/* display_open(): open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
 const char *display_library(void); /* version in use: "ncurses 6.4.20221231" */
+/* Open the terminal fd. ERR_FAIL: it cannot show a full screen (TERM is dumb or unknown). */
 int display_open(struct display **, int fd, const struct display_options *, struct err *);
 /* Restore the terminal's previous state. */
 void display_close(struct display *);

@@ -57,7 +57,7 @@ static int named(const char *keys, const char *name)
 
 	for (const char *k = keys; n && *k;) {
 		size_t len = strcspn(k, ",");
-		if (!len) /* commas only separate names */
+		if (!len) /* an empty name ends the search: a comma cannot be bound */
 			return 0;
 		if (len == n && !memcmp(k, name, n))
 			return 1;
@@ -73,7 +73,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* Skip rows of panes: an open pane got the key already. */
+		/* Skip bindings of panes: an open pane got the key already. */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -222,7 +222,8 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
-	if (u->say.n && !u->say_new && k->code != K_MOUSE) { /* the message was shown: the session's name returns */
+	/* the message in the status row was drawn: show the session's name there again */
+	if (u->say.n && !u->say_new && k->code != K_MOUSE) {
 		str_clear(&u->say);
 		u->dirty = 1;
 	}

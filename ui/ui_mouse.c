@@ -11,7 +11,7 @@ static int is_in(const struct area *a, int x, int y)
 
 /* ---- selecting ---- */
 
-/* Selected cells [*from, *to) of row y; 0 = none. */
+/* Set [*from, *to) to the selected cells of row y. 0 = none. */
 static int selected(const struct ui *u, int y, int *from, int *to)
 {
 	const struct area *in = &u->select.in;

@@ -74,7 +74,7 @@ struct ui {
 	struct keys keys;
 	int leader; /* 1 after Ctrl-X */
 	double esc_at, quit_at;
-	int esc_once, quit_once; /* times of the first key of a pair, if it was pressed */
+	int esc_once, quit_once; /* 1 = the first Esc or Ctrl-C of a pair was pressed, at esc_at or quit_at */
 
 	struct transcript *transcript;
 	int chosen;                  /* 1: a choice of the palette is to be carried out */
@@ -85,8 +85,8 @@ struct ui {
 	int panel_told; /* value of the last UI_PANEL */
 	int mouse;
 	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`.
-	 * held: 1 = the transcript followed new text before, and will do so again. body: the area that showed text
-	 * when it was drawn last. */
+	 * held: 1 = the transcript followed new text before the drag, and will do so after it. body: the area that
+	 * showed text when it was drawn last. */
 	struct {
 		int pressed, dragged, held, x, y, to_x, to_y;
 		struct area in;
@@ -97,7 +97,7 @@ struct ui {
 
 	struct str last_question; /* as typed */
 	uint64_t place;
-	int has_place; /* set by the key m */
+	int has_place; /* place: position marked by the key m (transcript_place()); has_place: 1 = there is one */
 	/* below: transcript lines below the visible ones; fresh: how many of these are new; moved: 1 = the user
 	 * scrolled since the last drawing */
 	size_t below, fresh;
@@ -109,25 +109,25 @@ struct ui {
 	size_t found, found_at;
 
 	struct str queue[QUEUE_MOST];
-	size_t n_queue; /* messages that wait for the current work */
+	size_t n_queue; /* messages and commands that wait for the current work */
 	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on,
 	 * the next message is sent all the same. */
 	int begun;
 	double begun_until;
 	struct todo *todo;
 	size_t n_todo, cap_todo;
-	struct str given; /* text of the last action */
+	struct str given; /* text of the request that ui_action() returned last */
 
 	/* next_source: the source that F7 opens next, from the answer of turn source_turn */
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	/* typed: 1 = a pane got keys and was not yet told of a pause; typed_until: time at which it is told, if no
-	 * key comes */
+	/* typed: 1 = a pane that wants to know of pauses got keys; typed_until: time at which it is told, if no key
+	 * comes */
 	double typed_until;
 	struct str say;
 	double say_until;
-	int say_new; /* new: its time starts when it is drawn */
+	int say_new; /* 1 = `say` was not drawn yet; say_until is set when it is drawn */
 	/* 1 = the user typed a command: scroll down to its output */
 	int asked;
 	struct {
@@ -163,8 +163,8 @@ void pane_close(struct ui *);
 void pane_toggle(struct ui *, enum pane_id);
 void pane_act(struct ui *, const struct ui_action *);    /* pass a pane's request to the application */
 int pane_state(const struct ui *, unsigned state);       /* state: of enum pane_state; 0 if no pane is open */
-int pane_key(struct ui *, const struct key *);           /* 1: the pane used the key */
-enum pane_key pane_try(struct ui *, const struct key *); /* drops actions */
+int pane_key(struct ui *, const struct key *);           /* pass a key to the open pane; 1: the pane used it */
+enum pane_key pane_try(struct ui *, const struct key *); /* like pane_key(), but drop the pane's request */
 void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */
 void focus_line(struct ui *);                            /* give keys to the input line; matches stay marked */
 /* ui_palette.c */

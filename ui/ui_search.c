@@ -49,8 +49,7 @@ void ui_search_key(struct ui *u, const struct key *k)
 	} else if (k->code == K_UP || k->code == K_DOWN) {
 		ui_search_run(u, k->code == K_UP ? -1 : 1);
 	} else if (edit_key(&u->pattern, k) == 1) {
-		/* A new pattern is searched from the next match on. While more letters are typed, the current
-		 * match stays if it still fits. */
+		/* Step 0 stays at the current match if it still fits; without a current match it searches upwards. */
 		ui_search_run(u, had || !u->search_down ? 0 : 1);
 	}
 }

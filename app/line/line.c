@@ -93,7 +93,7 @@ static int line_text(struct chat *c, const char *bytes, size_t n, struct err *e)
 	return c->o.json ? 0 : output_text(&l->out, bytes, n, e);
 }
 
-/* A terminal keeps the text that was written. */
+/* Say that the text above is reasoning: text written to a terminal cannot be removed. */
 static void line_was_reasoning(struct chat *c)
 {
 	if (c->o.quiet)

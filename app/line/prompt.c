@@ -172,7 +172,7 @@ static int put_begins(void)
 void prompt_draft(const char *text, size_t n)
 {
 	str_clear(&p.begins);
-	/* the part that does not fit into readline's line */
+	/* readline's line ends at the first NUL: cut the text there */
 	str_add(&p.begins, text, strnlen(text ? text : "", n));
 }
 

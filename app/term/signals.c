@@ -5,7 +5,7 @@
  *     SIGPIPE and SIGXFSZ are ignored, so that the failed write() reports the error.
  *     SIGBUS in a mapped model file or KV cache (truncated, or the disk failed) becomes an error of the engine
  *         (engine_fault()).
- *     SIGBUS elsewhere, SIGSEGV, SIGQUIT, SIGABRT, SIGFPE and SIGILL restore the terminal and then kill as usual.
+ *     SIGBUS elsewhere, SIGSEGV, SIGQUIT, SIGABRT, SIGFPE and SIGILL restore the terminal and end the program.
  *
  * A handler also writes into a pipe that the prompt polls, because a signal just before poll() would not interrupt
  * it. */

@@ -180,8 +180,8 @@ int color_wanted(const char *when, int fd);
 /* A progress line on standard error, which is overwritten: "reading 512/4,096 tokens ...". */
 struct progress {
 	int on;       /* 1 = rewrite one line */
-	int lines;    /* 1 = print a new line each time, because -v was given and standard error is no terminal */
-	double every; /* seconds between them */
+	int lines;    /* 1 = print a new line each time, because standard error is no terminal */
+	double every; /* least seconds between two updates */
 	int shown;    /* 1 = the line is on the terminal */
 	const char *verb, *unit;
 	double start, last;

@@ -24,7 +24,7 @@ static int draft_path(const struct tui *t, struct str *path)
 /* Lock the draft file until the program ends. 1 if no other process has locked it. */
 static int draft_lock(void)
 {
-	static int fd = -1; /* kept for the next screen of this program */
+	static int fd = -1; /* holds the lock; the next screen of this program closes it and locks again */
 	struct str path = { 0 };
 	int mine = 0;
 

@@ -42,7 +42,7 @@ static int has_document(const struct tui *t)
 static int has_panel(const struct tui *t)
 {
 	return t->tour.panel;
-} /* also if it was open before */
+} /* true also if the panel was open before this step */
 static int is_away(const struct tui *t)
 {
 	return t->session != t->tour.session;

@@ -26,7 +26,8 @@ struct tui {
 	struct store *store; /* the main thread's read-only connection; NULL: no session is stored */
 	struct ui_command *commands;
 	char **prompts;
-	size_t n_prompt; /* names of the user's own prompts, at the end of the table */
+	/* prompts[n_prompt]: names of the user's own prompts, which are the last rows of `commands` */
+	size_t n_prompt;
 	struct ui_setting *settings;
 	struct str encoders; /* values of the setting `encoder`, with '|' between them */
 	int fd;
@@ -74,15 +75,16 @@ struct tui {
 /* tui.c */
 void tui_measure(struct tui *); /* take over the size of the terminal */
 /* tui_events.c */
-void tui_take_events(struct tui *); /* all waiting events, the status and the cache */
+void tui_take_events(struct tui *); /* show all waiting events, the newest status and cache figures */
 /* tui_actions.c */
 void tui_take_actions(struct tui *);
 void tui_copy_end(struct tui *, int wait); /* report a finished copy; wait: 1 = wait for it */
 void tui_suspend(struct tui *);            /* Ctrl-Z: stop until the shell continues the program */
 /* screen_commands.c */
-void tui_commands(struct tui *);               /* make the table for ui_open() */
-void tui_look(struct tui *);                   /* apply the options of the screen: mouse, panel, answers */
-void tui_take(struct tui *, struct str *text); /* run a sent text: a command of the screen, or the worker's */
+void tui_commands(struct tui *); /* make the table for ui_open() */
+void tui_look(struct tui *);     /* apply the options of the screen: mouse, panel, answers */
+/* run a text that the user sent: a command of the screen here, all other text by the worker */
+void tui_take(struct tui *, struct str *text);
 /* draft_file.c */
 void draft_restore(struct tui *); /* put the text of a killed weir into the input line */
 /* save unsent text if it is time to; returns the time of the next call, 0 = after the next key */

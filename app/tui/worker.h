@@ -13,7 +13,8 @@
 enum job_what {
 	JOB_LINE, /* text: a message or a command */
 	JOB_READ, /* prefill the documents */
-	/* id: continue in that session. All jobs below are small: they also run between two tokens of an answer */
+	/* id: continue in that session; text: not empty = first wait until no other process writes it. All jobs below
+	 * are small: they also run between two tokens of an answer */
 	JOB_SWITCH,
 	JOB_RENAME,   /* id, text */
 	JOB_FORK,     /* id */
@@ -46,7 +47,7 @@ enum event_what {
 	/* text: message about a session that was renamed, deleted, ... The status row shows it, so that the list
 	 * can stay open. */
 	EV_SAY,
-	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = to the last question */
+	/* source[n_source]: sources of the answer to question number `at`; SIZE_MAX = the last question */
 	EV_SOURCES,
 	EV_SESSIONS, /* the list of sessions has changed */
 	EV_IDLE,     /* all jobs are done */

@@ -271,7 +271,8 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		streamed |= conv->msg[i].read > 0; /* then the screen has another number of messages */
+		/* then the screen may count fewer messages: a streamed text without a question is none there */
+		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);
 		return;
@@ -293,7 +294,8 @@ static void on_turn(struct chat *c, const char *question, size_t n)
 	else if (w->messages_stale || !question)
 		send_messages(w, conv->n_msg, 0);
 	if (!question)
-		worker_drop_held(w); /* a regenerated answer is right below its question */
+		/* drop the command's notices: a regenerated answer comes right below its question */
+		worker_drop_held(w);
 	if (!question && !c->goes_on)
 		send_sources(w, SIZE_MAX, &(struct answer_sources){ 0 });
 	worker_release_held(w);
@@ -355,7 +357,7 @@ static void send_documents(struct worker *);
 
 static void on_sources(struct chat *c, const struct answer_sources *list)
 {
-	/* A text that is read has grown since it was sent. */
+	/* Send a growing text again, because it has grown since it was sent. */
 	for (size_t i = 0; i < c->conv.n_doc; i++)
 		if (c->conv.doc[i].grows)
 			send_documents(c->ud);

@@ -223,7 +223,8 @@ void worker_run_job(struct worker *w, struct job *job)
 	if (conversation_is_open(&c->conv)) {
 		worker_send_changes(w);
 		worker_release_held(w);
-		w->listener.lensed = 0; /* the last report has all evicted words */
+		/* find evicted words anew for this report, even if that was done within the last second */
+		w->listener.lensed = 0;
 		worker_report_cache(w, 1);
 	}
 }

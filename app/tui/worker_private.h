@@ -37,6 +37,7 @@ struct worker {
 	pthread_mutex_t lock; /* protects all members up to cache_fresh */
 	pthread_cond_t wake;
 	struct job *job, **job_end;
+	/* running: 1 = a job runs; closing: 1 = the thread must end; signalled: 1 = fd is readable */
 	int running, closing, signalled;
 	/* number of queued jobs, without small ones, that were queued after the last status report */
 	int waiting;
@@ -53,17 +54,18 @@ struct worker {
 	/* reported, cache_reported: times of the last reports; cache_every: seconds between two cache reports */
 	double reported, cache_reported, cache_every;
 	double reading_since; /* when the prefill began */
-	int64_t had;          /* tokens that were cached then */
+	int64_t had;          /* tokens that were cached when the prefill began */
 	/* tokens in the sequence so far, during a prefill; -1 = no prefill runs */
 	int32_t reading;
-	int open;                            /* 1 = a streamed text is being read */
-	double open_tps, open_left;          /* its speed in tokens a second; seconds left, < 0 = unknown */
+	int open; /* 1 = a streamed text is being read */
+	/* speed of reading the streamed text in tokens a second; seconds left, < 0 = unknown */
+	double open_tps, open_left;
 	uint64_t surprises;                  /* sentences whose surprise has been sent */
 	size_t streamed;                     /* bytes of the streamed text in the transcript */
 	size_t n_sent;                       /* messages in the transcript */
-	int messages_stale, documents_stale; /* 1 = they differ from what was sent */
+	int messages_stale, documents_stale; /* 1 = messages or documents differ from what was sent */
 	int32_t *first;
-	size_t n_first; /* first token of each document, as sent */
+	size_t n_first; /* first[n_first]: index of each document's first token, as sent */
 	/* 1 = a command runs that may change the messages. Its notices are queued in `held`, so that the screen
 	 * gets the messages first */
 	int holding;

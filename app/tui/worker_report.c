@@ -77,7 +77,8 @@ void worker_report(struct worker *w, enum worker_work working, const char *verb,
 		describe_cache(w, &s);
 	if (working && total > 0) {
 		if (w->reading >= 0)
-			s.seen = s.kept = w->reading; /* the timeline counts the tokens of the whole prefill */
+			/* the timeline's figures already include all tokens of the running prefill */
+			s.seen = s.kept = w->reading;
 		double spent = now_seconds() - w->reading_since;
 		if (spent > 0.2 && done > w->had) {
 			s.tps = (double)(done - w->had) / spent;

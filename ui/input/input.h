@@ -19,8 +19,8 @@ void input_names(const char *const *names, size_t n); /* names for completion; c
 /* Handle a key. Returns 1 if it was used, 0 if the input line has no use for it (such as Page Up or F1). If Enter
  * ended a message, get it with input_take(). */
 int input_key(const struct key *);
-/* Take the oldest message that Enter ended. Returns 1, or 0 if there is none. The message is in the history
- * already. It may have several lines: a line ends with a backslash, or a """ block is open. */
+/* Take the oldest message that Enter ended. Returns 1, or 0 if there is none. The message is in the history already.
+ * It has several lines if a line ended with a backslash or a """ block was open. */
 int input_take(struct str *out);
 
 int input_empty(void);

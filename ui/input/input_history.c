@@ -46,8 +46,9 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* Find the next entry at or after *at; its text is bytes [*text, *end). Returns 1, or 0 at the end of the file.
- * Lines before the first time stamp are one entry each, as older versions of readline wrote them. */
+/* Find the next entry at or after *at; its text is bytes [*text, *end). *stamped becomes 1 at the first time stamp;
+ * lines before that are one entry each, as older versions of readline wrote them. Returns 1, or 0 at the end of the
+ * file. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -217,7 +218,7 @@ void history_append(const char *path, const char *text, size_t n)
 	str_addf(&s, "#%lld\n", (long long)time(NULL));
 	str_add(&s, text, n);
 	str_adds(&s, "\n");
-	/* on a full disk only this entry is lost */
+	/* ignore errors: on a full disk only this entry is lost */
 	if (write(fd, s.p, s.n) < 0)
 		errno = 0;
 	close(fd);

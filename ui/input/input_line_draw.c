@@ -13,7 +13,7 @@ static void search_prompt(struct str *out)
 		clean_line(rl_display_prompt, strlen(rl_display_prompt), out);
 }
 
-/* Set *first to the columns that the first row has for text, *rest to those of other rows. prompt: columns of a
+/* Set *first and *rest to the columns before the text, in the first row and in other rows. prompt: columns of a
  * search prompt; -1: none. */
 static void indents(int width, int prompt, int *first, int *rest)
 {
@@ -21,8 +21,8 @@ static void indents(int width, int prompt, int *first, int *rest)
 	*first = prompt < 0 ? *rest : prompt;
 }
 
-/* Cut the beginning of a long search prompt, so that text fits beside it. Returns the first byte to show; *cols:
- * its columns. */
+/* Cut the beginning of a long search prompt, so that text fits beside it. Returns the offset of the first byte to
+ * show; *cols: columns of the rest. */
 static size_t prompt_cut(const struct str *s, int width, int *cols)
 {
 	int most = width < 12 ? width / 2 : width - 8, all = (int)text_width(s->p, s->n);
@@ -69,7 +69,8 @@ int input_rows(int width, int most)
 	return wrap_count(&w, 0, MAX(most, 1));
 }
 
-/* Return the first visible byte. It changes only if the cursor would be invisible or rows at the bottom empty. */
+/* Return the offset of the first visible byte: input.top, unless the cursor would be invisible or rows at the bottom
+ * would be empty. */
 static size_t choose_top(const struct wrapped *w, size_t rows)
 {
 	size_t from[ROWS_MOST], n, top;

@@ -20,7 +20,7 @@ static void take_offer(size_t which)
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
 	offers_text(&input.offers, which, &s);
-	/* replace a blank that follows already */
+	/* the completion ends with a blank, and one follows already: replace that one */
 	if (s.n && s.p[s.n - 1] == ' ' && rl_line_buffer[to] == ' ')
 		to++;
 	if (s.n)
@@ -247,7 +247,7 @@ static int quoted_key(const struct key *k)
 	case K_CHAR:
 		if (k->mods & KEY_CTRL && k->cp == '@')
 			return 1;
-		/* readline would insert only the first byte: cancel Ctrl-V */
+		/* after Ctrl-V, readline would insert only the first byte of a non-ASCII character: cancel Ctrl-V */
 		if (k->cp < 0 || k->cp >= 0x80)
 			line_settle();
 		return char_key(&plain);
@@ -280,8 +280,8 @@ int line_key(const struct key *k)
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
-	/* Any other key ends the search. End it here, because readline 8.2 crashes if Ctrl-X and another key end
-	 * it. */
+	/* A key that the search does not use ends it. End it here, because readline 8.2 crashes if Ctrl-X and another
+	 * key end it. */
 	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
 		line_settle();
 	if (input.quoting) {

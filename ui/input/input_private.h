@@ -21,13 +21,13 @@ struct wrap_row {
 #define NO_ROW SIZE_MAX
 
 void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out); /* from: first byte of the row */
-/* Find the row that contains byte `at`, and the rows above it, at most `want` rows. Writes their first bytes to
- * from[], the topmost first. Returns the number of rows found. */
+/* Find the row that contains byte `at`, and the rows above it, at most `want` rows. Write the offsets of their first
+ * bytes to from[], topmost first. Returns the number of rows found. */
 size_t wrap_rows_to(const struct wrapped *, size_t at, size_t *from, size_t want);
 /* Count the rows from the row that begins at byte `from`, up to `most`. */
 int wrap_count(const struct wrapped *, size_t from, int most);
-/* wrap_col(): column of the character at byte `at`. wrap_byte(): byte of the character at a column, or the end of
- * a shorter row. */
+/* wrap_col(): column of the character at byte `at`. wrap_byte(): offset of the character at a column, or of the row's
+ * end if the row is shorter. */
 int wrap_col(const struct wrapped *, const struct wrap_row *, size_t at);
 size_t wrap_byte(const struct wrapped *, const struct wrap_row *, int col);
 void wrap_draw(const struct wrapped *, const struct wrap_row *, const struct area *, int x, int y, unsigned style);
@@ -61,7 +61,8 @@ struct offers {
 	size_t n, cap;
 	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
-	/* head: for paths, the directory as typed, which is kept; quote: the quote character open behind it, or 0 */
+	/* head: for paths, the directory as typed, which is kept; quote: the quote character that is open at its end,
+	 * or 0 */
 	struct str head;
 	char quote;
 	size_t typed; /* how many bytes of each name have been typed */

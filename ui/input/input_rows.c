@@ -14,6 +14,8 @@
 /* most combining marks that are drawn with a character; further marks stay in the text but are not drawn */
 enum { MARKS = 2 * CLEAN_MARKS_MAX };
 
+/* How the character at a byte of the text is drawn. len: its bytes in the text; width: columns; show[n_show]: the text
+ * drawn; named: 1 = a name, a paste's label or U+FFFD is drawn instead of the character. */
 struct place {
 	size_t len;
 	int width, named;
@@ -107,8 +109,8 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 		col += p.width;
 	}
 	r->to = i;
-	/* A full last row gets an empty row after it, for the cursor. At a line break the cursor may be beyond the
-	 * right edge. */
+	/* A full last row gets an empty row after it, for the cursor. A full row before a newline gets none: there
+	 * the cursor is right of the last column. */
 	r->next = i < w->n ? i + 1 : i > from && col == cols ? i : NO_ROW;
 }
 
@@ -178,7 +180,7 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 
 	for (; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
-		/* at the end of a row that is not the last of its line, the cursor is in the next row */
+		/* the end of a wrapped row is the start of the next row: stay on this row's last character */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;

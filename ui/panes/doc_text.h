@@ -23,7 +23,7 @@ struct chunk {
 struct doc_text {
 	struct str name; /* clean */
 	char *raw;
-	size_t n_raw; /* as posted; recognises a document that is posted again */
+	size_t n_raw; /* as posted, to recognise a document that is posted again */
 	int ready;
 	int32_t tokens, first; /* see struct ui_document */
 	struct str text;       /* clean; p is not NULL once ready */
@@ -57,9 +57,9 @@ uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
 /* number, from 1, of the heading at or above it; 0 = none */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
-int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: its token is evicted in all KV heads */
+int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: the byte's token is evicted in all KV heads */
 uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* clean offset of a raw offset */
-/* Offset of the beginning of a line. */
+/* Offset of the beginning of a line, counted from 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* Title of a heading or page in the outline: text[*n]. */
 const char *doc_text_title(const struct doc_text *, const struct head *, size_t *n);

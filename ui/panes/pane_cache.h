@@ -29,11 +29,12 @@ struct cache_pane {
 	/* the legend in the small forms of the pane: 1 = shown; -1 = hidden; 0 = shown in the side panel if it
 	 * fits */
 	int legend;
-	int small_seen;               /* 1: it was drawn there */
-	int legend_full;              /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
-	int legend_seen, legend_more; /* legend was drawn; its lines without room */
-	int legend_top;               /* first visible line of the legend */
-	int layer;                    /* picked layer */
+	int small_seen;  /* 1: the small form drawn last shows the legend */
+	int legend_full; /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
+	/* legend_seen: 1 = the full form drawn last shows the legend; legend_more: its lines without room */
+	int legend_seen, legend_more;
+	int legend_top; /* first visible line of the legend */
+	int layer;      /* picked layer */
 	/* column of the heat map under the cursor (a column is some tokens); -1 = the highest peak of the picked
 	 * layer */
 	int at;
@@ -81,10 +82,10 @@ void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);
 void legend_plain(const struct cache_pane *, int w, struct lines *out);
 
-/* Glyph and heat colour for an amount from 0 to 255. */
+/* Return the glyph and the heat colour for an amount from 0 to 255. */
 int32_t ladder(const struct cache_pane *, int v);
 unsigned heat_style(int v);
-/* Data columns [*first, *end) that screen cell i of w shows. */
+/* Set [*first, *end) to the data columns that screen cell i of w shows. */
 void cell_columns(const struct cache_pane *, int64_t from, int64_t span, int w, int i, int *first, int *end);
 
 /* Parts that the legend explains. */

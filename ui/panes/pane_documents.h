@@ -9,6 +9,8 @@
 
 enum { LAID = 8 };
 
+/* A wrapped chunk of a document. The pane keeps LAID of them and replaces the one used longest ago. used: value of
+ * `clock` at the last use. */
 struct laid {
 	size_t doc, chunk;
 	int w;
@@ -34,9 +36,11 @@ struct documents_pane {
 
 	enum asking asking;
 	struct edit edit;
-	struct str words; /* the pattern; fold = 1: ignore case, because it has no capital letter */
+	/* words: the pattern; fold: 1 = ignore case, because it has no capital letter; back: 1 = the last search went
+	 * up */
+	struct str words;
 	int fold, back;
-	uint32_t found, found_n; /* current match; n = 0: none */
+	uint32_t found, found_n; /* the current match: its first byte and length; length 0 = none */
 	/* what documents_pane_show() opened last: byte `asked` of document asked_in - 1; asked_in 0 = nothing was
 	 * opened */
 	uint32_t asked;
@@ -57,7 +61,7 @@ void documents_say(struct documents_pane *, const char *what);     /* show in th
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
 struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* wrapped line that contains a byte */
 uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* first byte of a wrapped line */
-uint32_t documents_end_of(struct documents_pane *, struct pos);    /* byte after it */
+uint32_t documents_end_of(struct documents_pane *, struct pos);    /* byte after a wrapped line */
 /* move by `step` lines; returns the missing lines */
 int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
 /* scroll there, but not beyond the last page */

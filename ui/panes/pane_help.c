@@ -247,7 +247,7 @@ static void search(struct help_pane *p, size_t from, int step)
 	}
 }
 
-/* Line that begins with the command's name. */
+/* Return the index of the line that begins with the command's name; 0 = none. */
 static size_t line_of(const struct help_pane *p, const char *name)
 {
 	size_t n = strlen(name);

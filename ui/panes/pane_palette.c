@@ -145,7 +145,8 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		score += run && i ? 1 : 3; /* next to the previous letter */
+		/* 3 for the first letter or one right after the previous letter; 1 after a gap */
+		score += run && i ? 1 : 3;
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
 		i += step;

@@ -407,7 +407,7 @@ void sessions_pane_ask(struct pane *pane, int64_t id)
 	p->asked_from_outside = p->mode == DELETE;
 }
 
-/* Handle Ctrl-U, which restores the last deleted session. It is offered until the user types text. */
+/* Handle Ctrl-U, which restores the last deleted session. It is offered until the user types text or presses Esc. */
 static int undo_key(struct sessions_pane *p, const struct key *k, struct ui_action *out)
 {
 	int letter = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT));

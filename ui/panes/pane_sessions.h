@@ -49,13 +49,13 @@ struct sessions_pane {
 	int64_t deleted_id; /* session that was deleted last, while that can be undone; else NOBODY */
 	struct str deleted; /* its name */
 
-	int preview; /* 1: the preview is shown */
-	int64_t preview_id, preview_asked;
-	int preview_there;       /* 1: the text of preview_id has come */
-	struct str preview_text; /* clean */
+	int preview;                       /* 1: the preview is shown */
+	int64_t preview_id, preview_asked; /* preview_asked: session of the last UI_PREVIEW; NOBODY = none */
+	int preview_there;                 /* 1 = the text of session preview_id has come */
+	struct str preview_text;           /* clean */
 	struct lines lines;
 	int lines_w;
-	struct str out; /* text of an action */
+	struct str out; /* text of the request returned last */
 };
 
 /* Return the words after "/" in the filter; NULL = it has no "/". */

@@ -52,9 +52,10 @@ struct pane_ops {
 	 * that never asks */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode */
-	struct pane *(*create)(const struct ui_options *); /* uses ascii, color, commands, settings */
+	struct pane *(*create)(const struct ui_options *); /* reads only ascii, color, commands and settings */
 	void (*release)(struct pane *);
-	/* PANE_USED or PANE_ACTION; NULL: reopens as it was closed */
+	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. NULL: the pane shows what it showed when
+	 * it was closed. */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
 	/* Append the titles at the left and right of the upper border, which describe what was drawn last. No

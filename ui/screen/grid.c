@@ -98,8 +98,8 @@ struct area area_of(struct grid *g)
 	return (struct area){ g, 0, 0, g->w, g->h };
 }
 
-/* Clip a range of columns or rows, which begins at *from and has n of them, to an area. origin, size: the area's
- * begin and size in the grid. *from becomes relative to the grid. Returns the new size of the range. */
+/* Clip the range [*from, *from + n) of an area's columns or rows to the area. origin, size: the area's begin and size
+ * in the grid. *from becomes relative to the grid. Returns the new size of the range. */
 static int cut_part(int origin, int size, int *from, int n)
 {
 	long long lo = *from, hi = (long long)*from + MAX(n, 0);
@@ -149,7 +149,8 @@ void area_fill(const struct area *a, int x, int y, int n, unsigned style, int32_
 {
 	int width = base_width(&cp);
 	long long end = (long long)x + n;
-	int from = x < 0 ? x % width : x; /* keep the columns of wide characters if the text is cut at the left edge */
+	/* skip whole characters left of the area, so that wide characters keep their columns */
+	int from = x < 0 ? x % width : x;
 
 	if (end > a->w)
 		end = a->w;

@@ -52,7 +52,8 @@ struct cell {
 	int32_t cp;                    /* 0 = right half of a wide character */
 	int32_t mark[CLEAN_MARKS_MAX]; /* combining marks; 0: no further marks */
 	uint16_t style;                /* enum style | STYLE_ flags */
-	/* a style for the background: its colour is used (for heat maps); 0: the terminal's background */
+	/* style whose foreground colour becomes this cell's background (for heat maps); 0: the terminal's
+	 * background */
 	uint8_t back;
 	uint8_t width; /* 1 or 2; 0 = right half */
 };

@@ -66,7 +66,7 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		n = k->held.n; /* the limit did not cut it: the incomplete character is input */
+		n = k->held.n; /* not cut at KEYS_PASTE_MAX: the incomplete last character was pasted that way */
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
 		len = i < n ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
@@ -221,8 +221,8 @@ static double wait_of(const struct keys *k)
 		return k->pasting == PASTING_BURST ? WAIT_BURST : WAIT_PASTE;
 	if (k->skipping)
 		return WAIT_SEQUENCE;
-	/* ESC ] and similar pairs may be the beginning of a sequence or a key such as Alt-], so wait briefly.
-	 * Alt-[ cannot be bound. */
+	/* ESC ] and similar pairs may be the beginning of a sequence or a key such as Alt-], so wait briefly. ESC [
+	 * is nearly always the beginning of a sequence, so wait longer. */
 	if (k->held.n && k->held.n <= 2 && k->held.p[0] == ESC &&
 	    (k->held.n == 1 || k->held.p[1] == ESC || key_begins_string(k->held.p[1])))
 		return KEYS_ESC;

@@ -37,7 +37,7 @@ struct key {
 	int32_t cp;
 	int x, y;
 	const char *bytes;
-	size_t n; /* the input bytes of the key; for K_PASTE the text. Valid during the call */
+	size_t n; /* bytes[n]: the input bytes of the key; for K_PASTE the text. Valid during the call */
 };
 typedef void key_fn(const struct key *, void *ud);
 
@@ -53,7 +53,7 @@ struct keys {
 	unsigned char skipping;     /* inside a sequence that is skipped */
 	unsigned char marks_pastes; /* 1: the terminal has marked a paste */
 	char string[32];
-	unsigned char n_string; /* length of string[], the first bytes of a control string */
+	unsigned char n_string; /* string[n_string]: the first bytes of a control string */
 	/* in a paste: after_cr: 1 = the last byte was CR, so skip a line feed; matched: bytes of the end mark seen */
 	unsigned char after_cr, matched;
 };

@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for a character number with modifiers, as in CSI sequences. Some such keys are also sent as a
- * control code, as Ctrl-I is: then set the same key as for the code. */
+/* Set the key for code point cp with modifiers, as CSI sequences contain them. A key that terminals may also send as
+ * a control code (Ctrl-I as the code of Tab) becomes the same key as that code. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;

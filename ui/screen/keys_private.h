@@ -6,7 +6,8 @@
 
 enum { ESC = 0x1b, DEL = 0x7f };
 
-/* What follows the decoded bytes: another key, the text of a paste, or bytes to skip. */
+/* What the caller must read after the decoded bytes: nothing special, the text of a paste, or the rest of a CSI
+ * sequence or control string, to be skipped. */
 enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
 /* Decode the first key in s[n]. Returns its length; 0: more bytes are needed. Before the call *out must be a
  * zeroed K_UNKNOWN. */

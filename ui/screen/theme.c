@@ -116,8 +116,8 @@ static const struct theme themes[] = {
 enum { THEMES = LEN(themes) };
 static const struct theme *const mono = &themes[THEMES - 1];
 
-/* Parse the variable COLORFGBG, "15;0" or "0;default;15": its last number is the background. 7 and 9 to 15 are
- * light. */
+/* 1 if the variable COLORFGBG, such as "15;0" or "0;default;15", names a light background: its last number is 7 or 9
+ * to 15. */
 static int is_light(const char *colorfgbg)
 {
 	const char *last = colorfgbg ? strrchr(colorfgbg, ';') : NULL;

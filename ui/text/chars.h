@@ -8,9 +8,9 @@
 /* The script tests/vectors/make_width.py depends on the order of these values. */
 enum char_class {
 	CH_PLAIN,
-	CH_WIDE, /* one column; two columns */
+	CH_WIDE, /* two columns; CH_PLAIN: one column */
 	CH_EMOJI,
-	CH_EMOJI_WIDE, /* one column; two columns; U+200D may join them */
+	CH_EMOJI_WIDE, /* two columns; CH_EMOJI: one column; U+200D may join emoji */
 	CH_JOINING,    /* one column; letter of a script with joiners: Arabic, Indic, ... */
 	CH_MARK,       /* no column; combines with the character before */
 	CH_JOINER,     /* U+200C, U+200D */

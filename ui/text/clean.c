@@ -154,7 +154,7 @@ static void hide(struct clean *c, int32_t cp, struct str *out)
 	}
 }
 
-/* The joiner that was held back has nothing to join: treat it as an invisible character. */
+/* Treat the joiner that was held back as an invisible character, because it has nothing to join. */
 static void settle_joiner(struct clean *c, struct str *out)
 {
 	int32_t cp = c->joiner;

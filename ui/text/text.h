@@ -59,7 +59,7 @@ size_t text_width(const char *s, size_t n);
 
 /* ---- word wrap (wrap.c) ---- */
 
-/* State of wrapping one text that arrives in parts. All zero at the start of a line. */
+/* State of wrapping one text that arrives in parts. Set it to zeros while the cursor is at the start of a line. */
 struct wrap {
 	size_t col; /* columns of the line written so far */
 	/* private */
@@ -82,7 +82,7 @@ void wrap_text(struct wrap *, size_t width, const char *in, size_t n, struct str
 /* ---- punycode.c ---- */
 
 /* Append the address with its host in ASCII ("xn--..."). Returns 1; or 0, appending nothing, if the host is ASCII
- * already or there is none. */
+ * already or the address has none. */
 int address_in_ascii(const char *address, size_t n, struct str *out);
 
 #endif

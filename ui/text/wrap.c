@@ -18,7 +18,8 @@ void wrap_free(struct wrap *w)
 	str_free(&w->word);
 }
 
-/* Write characters and count their columns. Longer text is broken by the terminal at its edge. */
+/* Write characters and count their columns. If they pass `width`, the terminal continues on its next row, so count
+ * from the start of that row. */
 static void put_columns(struct wrap *w, size_t width, const char *s, size_t n, size_t cols, struct str *out)
 {
 	str_add(out, s, n);

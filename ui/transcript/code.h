@@ -1,6 +1,5 @@
-/* ui/transcript/code.h (private to ui/) - colours program code: comments, strings, numbers and keywords.
- *
- * It uses tables of keywords, no grammars, so it may choose a wrong colour. Time is linear in the length of a token. */
+/* ui/transcript/code.h (private to ui/) - colours program code: comments, strings, numbers and keywords. The colours
+ * come from tables of keywords, not from grammars, so some are wrong. Time is linear in the length of a token. */
 #ifndef WEIR_CODE_H
 #define WEIR_CODE_H
 
@@ -11,7 +10,7 @@
 struct code {
 	uint8_t lang; /* index into the table of languages; 0 = unknown, all text is drawn in ST_CODE */
 	uint8_t in;   /* what is open from the line before: a comment, string or tag (an enum of code.c) */
-	char quote;   /* the quote that began it */
+	char quote;   /* the quote character that began the open string */
 };
 /* Begin a code block. name: the text after its opening fence, such as "c++ {.numberLines}"; its first word names
  * the language. */

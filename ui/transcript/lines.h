@@ -9,6 +9,7 @@
 
 enum { WIDTH_LEAST = 4, WIDTH_MOST = 1000 };
 
+/* from, n: bytes of struct lines' text; source: their offset in the original text, or NO_SOURCE */
 struct span {
 	uint32_t from, n, source;
 	uint16_t style;
@@ -31,7 +32,8 @@ size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, i
 
 /* Begin an empty line; the next functions append to it. */
 void lines_begin(struct lines *, uint32_t source);
-void lines_own(struct lines *, const char *text, size_t n, unsigned style); /* text that is not in the source */
+/* append text that is not in the message */
+void lines_own(struct lines *, const char *text, size_t n, unsigned style);
 /* Append bytes [from, to) of l->text to the current line, in the styles of the spans (byte ranges). *at: the first
  * span to look at; it is moved forward. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
@@ -58,22 +60,23 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 /* Offset of the newline that ends the line at `at`, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
 /* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately.
- * *whole: 1 = later text cannot change it. *fence: 1 = a code fence begins here instead. scan: state of the last
- * call for this piece, so that growing text is read once; may be NULL. */
+ * *whole: 1 = later text cannot change it. *fence: 1 = no piece but a code fence begins at `from`. scan: state of the
+ * last call for this piece, so that growing text is read once; may be NULL. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
 /* 1 if a piece of Markdown has so many marks, columns or levels that it cannot be real text. It is not given to
  * md4c, whose time would not be linear. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy of a piece of Markdown that md4c parses. It is changed so that md4c finds no link definitions (colons
- * after brackets are replaced), no emphasis in products (2*3*4), and tables whose dashes are incomplete. md4c
- * 0.4.8 reads beyond the end, so zeros follow, and every pointer that it reports is checked. */
+/* The copy of a piece of Markdown that md4c parses, with these changes. Colons after brackets are replaced, so that
+ * md4c finds no link definitions. Stars in products (2*3*4) are replaced, so that it finds no emphasis there. Missing
+ * dashes are added below a table's headings, so that it finds the table. Zeros follow the text, because md4c 0.4.8
+ * reads beyond the end; every pointer that it reports is checked. */
 struct piece {
 	char *p;
 	size_t n;
 	struct {
 		size_t at, n, sum;
 	} * more;
-	size_t n_more; /* added dashes: offset, number, running total */
+	size_t n_more; /* the added dashes: offset in the copy, number, sum up to here */
 };
 enum { PIECE_BEHIND = 16 };
 void piece_copy(struct piece *, const char *text, size_t n);
@@ -95,7 +98,7 @@ enum { TABLE_COLUMNS = 32 };
 struct table_cell {
 	size_t from, to;
 	size_t span, n_span;
-}; /* bytes of l->text; index and number of spans */
+}; /* [from, to): bytes of l->text; span, n_span: its spans in table.spans */
 struct table {
 	struct spans spans;
 	struct table_cell *cell;

@@ -14,14 +14,15 @@ struct run {
 	uint16_t style;
 	uint16_t cols;
 };
-/* run, n_run: its runs; source: first byte in the clean text */
+/* A line of the layout: runs [run, run + n_run) of struct lines. source: offset of its first byte in the original
+ * text. */
 struct text_line {
 	uint32_t run, n_run;
 	uint32_t source;
 };
 struct code_block {
 	uint32_t from, n;
-}; /* bytes of the clean text inside the fence */
+}; /* bytes of the original text inside the fence */
 /* Laid-out text; all zero at the start. */
 struct lines {
 	struct str text;
@@ -58,14 +59,15 @@ struct growth {
 		unsigned char indent;
 		uint32_t n;
 	} fence;
-	uint32_t body; /* offset where its code begins */
+	uint32_t body; /* offset where the open fence's code begins */
 	struct code colours;
 };
 void lines_grow_plain(struct lines *, struct growth *, const char *text, size_t n, int width, unsigned style);
 void lines_grow_markdown(struct lines *, struct growth *, const char *text, size_t n, int width);
 
-/* State of piece_end() for the piece (a part of Markdown that can be parsed separately) that begins at `from`,
- * while the text grows. at: the first incomplete line. */
+/* State of piece_end() for the piece (a part of Markdown that can be parsed separately) that begins at `from`, while
+ * the text grows. at: the first incomplete line. list: column in which the text of the outermost open list item
+ * begins; -1 = no list is open. after_blank: 1 = the line before `at` is blank. */
 struct piece_scan {
 	size_t from, at;
 	int list, after_blank;

@@ -64,8 +64,8 @@ static void put_before(struct build *b, int all)
 	lines_own(b->l, same, n, quote ? ST_QUOTE : ST_TEXT);
 }
 
-/* Begin a line. source: offset of its text in the message; NO_SOURCE = that of the text before it. Offsets never
- * decrease from line to line. */
+/* Begin a line. source: offset of its text in the message; NO_SOURCE = the end of the text shown so far. Offsets
+ * never decrease from line to line. */
 static void new_line(struct build *b, uint32_t source)
 {
 	uint32_t least = b->g->any && b->l->n_line ? b->l->line[b->l->n_line - 1].source : 0;

@@ -1,6 +1,5 @@
-/* ui/transcript/markdown_inline.c - the text inside a paragraph, heading or table cell: styles, link addresses, entities.
- *
- * It is collected as spans (styled byte ranges); the lines are made when the block ends. */
+/* ui/transcript/markdown_inline.c - the text inside a paragraph, heading or table cell: styles, link addresses,
+ * entities. The text is collected as spans (styled byte ranges); the lines are made when the block ends. */
 #include "ui/transcript/markdown_private.h"
 #include "ui/text/text.h"
 
@@ -59,8 +58,8 @@ void build_add_as(struct build *b, const char *p, size_t n, unsigned style, uint
 		return;
 	if (!b->in_table && !b->para.n)
 		build_paragraph(b);
-	/* The text begins with a combining mark whose base character was not shown. A dotted circle becomes its
-	 * base, so that it does not combine with other text. */
+	/* If the text begins with a combining mark whose base character was not shown, put a dotted circle before it
+	 * as its base, so that it does not combine with other text. */
 	utf8_decode(p, n, &cp);
 	last = s->n ? &s->p[s->n - 1] : NULL;
 	if (cp >= 0x300 && char_width(cp) == 0 && !(last && source != NO_SOURCE && last->source + last->n == source))

@@ -248,7 +248,7 @@ static size_t row_lacks(const char *p, const char *end)
 
 static void copy_row(struct piece *c, const char *p, const char *end)
 {
-	int dashed = 0; /* a dash of this cell was seen */
+	int dashed = 0; /* 1 = a dash of this cell was seen */
 
 	for (const char *cell = p; p < end; p++) {
 		if (*p == '|') {
@@ -322,7 +322,7 @@ static int is_within(const struct piece *c, const char *p)
 	return p >= c->p && p <= c->p + c->n + PIECE_BEHIND;
 }
 
-/* Index of the first added dashes at or after `at`. */
+/* Return the index in `more` of the first added dashes at or after `at`. */
 static size_t more_at(const struct piece *c, size_t at)
 {
 	size_t lo = 0, hi = c->n_more;

@@ -30,11 +30,11 @@ struct build {
 	struct growth *g;
 	const char *text; /* the whole text */
 	struct piece piece;
-	size_t shift, end; /* md4c's copy; its range [shift, end) of the text */
+	size_t shift, end; /* piece: md4c's copy of text[shift, end) */
 	int width;
 
 	struct level level[LEVELS];
-	int n_level; /* n_level may exceed LEVELS: deeper ones are not drawn */
+	int n_level; /* may exceed LEVELS: deeper levels are not drawn */
 	struct {
 		unsigned ordered, next;
 		char mark;
@@ -42,7 +42,7 @@ struct build {
 	int n_list;
 
 	struct spans para;
-	size_t para_from; /* collected inline text of the open block */
+	size_t para_from; /* para: inline text of the open block, collected in l->text from para_from on */
 	struct spans coded;
 	struct table table;
 	int in_head, in_table;
@@ -57,11 +57,12 @@ struct build {
 
 /* ---- markdown_inline.c ---- */
 
-/* Return the offset in the text of a byte that md4c has reported, or NO_SOURCE. */
+/* Return the offset in the text of a byte that md4c has reported; NO_SOURCE = the byte is not in the text. */
 uint32_t build_source(const struct build *, const char *p);
-unsigned build_style(const struct build *);                         /* current style of inline text */
-size_t build_attribute(const struct build *, const MD_ATTRIBUTE *); /* its length, limited to the piece */
-void build_paragraph(struct build *);                               /* begin a paragraph */
+unsigned build_style(const struct build *); /* current style of inline text */
+/* length of an attribute's text, limited to the piece */
+size_t build_attribute(const struct build *, const MD_ATTRIBUTE *);
+void build_paragraph(struct build *); /* begin a paragraph */
 void build_add(struct build *, const char *p, size_t n, unsigned style);
 void build_add_as(struct build *, const char *p, size_t n, unsigned style, uint32_t source);
 void build_add_entity(struct build *, const char *p, size_t n, unsigned style);

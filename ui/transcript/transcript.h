@@ -15,7 +15,7 @@ void transcript_ascii(struct transcript *, int on); /* draw bullets, bars and ru
 
 /* Add an entry; returns its index. */
 size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_t n);
-/* to the last entry; any bytes, may be cut anywhere */
+/* append bytes to the last entry; a character may be split between two calls */
 void transcript_append(struct transcript *, const char *piece, size_t n);
 /* end the last entry; note: faint line below it, or NULL */
 void transcript_end(struct transcript *, const char *note);
@@ -44,7 +44,7 @@ void transcript_gutter(struct transcript *, int on);
 /* Draw the visible rows. By default the view follows new text; after the user has scrolled up, it stays. */
 void transcript_draw(struct transcript *, const struct area *);
 int transcript_changed(const struct transcript *); /* 1: changed since it was drawn */
-/* Number of lines below the last row; 0 while following. */
+/* Return the number of lines below the last row; 0 while following. */
 size_t transcript_below(const struct transcript *);
 
 /* Moving.  Following ends unless the move reaches the end. */
@@ -91,7 +91,7 @@ size_t transcript_search(struct transcript *, const char *pattern, int step, siz
 
 /* Append text for the clipboard: as it was received, without control characters other than newline and tab. 1, or
  * 0 if there is none. */
-/* index as for transcript_lens() */
+/* message: index among the messages */
 int transcript_copy_message(const struct transcript *, size_t message, struct str *out);
 int transcript_copy_focus(const struct transcript *, struct str *out);
 /* code block, counted from the end: 1 = last */

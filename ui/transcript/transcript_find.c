@@ -331,7 +331,7 @@ static uint32_t source_at(struct transcript *t, size_t entry, size_t line)
 	return line < e->lines.n_line ? e->lines.line[line].source : UINT32_MAX;
 }
 
-/* Index of the match to go to; there must be at least one. */
+/* Return the index of the match to go to; there must be at least one match. */
 static size_t choose_match(struct transcript *t, int step)
 {
 	struct find *f = &t->find;

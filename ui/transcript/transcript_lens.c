@@ -165,8 +165,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 	str_free(&out);
 }
 
-/* Return the style in which to draw a piece of a line. All evicted words have the same style; partly evicted words
- * are fainter. */
+/* Return the style in which to draw a run. All evicted words have the same style; partly evicted words are fainter. */
 static unsigned lens_style(const struct kept *k, const struct run *r)
 {
 	unsigned style = k->heat ? ST_HEAT + (k->heat < 3 ? 3u + k->heat : 7u) : (unsigned)r->style;

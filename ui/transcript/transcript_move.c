@@ -65,7 +65,7 @@ void transcript_at(struct transcript *t, size_t entry, size_t line)
 	t->dirty = 1;
 }
 
-/* Line that shows byte `source`. */
+/* Return the index of the line that shows byte `source`. */
 static size_t line_of(const struct lines *l, uint32_t source)
 {
 	size_t lo = 0, hi = l->n_line;
@@ -215,7 +215,8 @@ int transcript_question(struct transcript *t, int step)
 	return 1;
 }
 
-/* Return the first or last piece of a line that shows text of the entry, not a bullet or bar; NULL = none. */
+/* Return the first run of a line (last = 1: the last one) that shows text of the entry, not a bullet or bar; NULL =
+ * none. */
 static const struct run *text_run(const struct lines *l, size_t line, int last)
 {
 	const struct run *found = NULL;

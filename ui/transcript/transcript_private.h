@@ -15,9 +15,8 @@
 #include "ui/transcript/transcript.h"
 #include "ui/text/text.h"
 
-/* How much of a byte range is in the KV cache. It begins at the end of the previous range, and ends at byte `end`
- * of the filtered text. */
-/* part: as in struct ui_span */
+/* How much of a byte range of the filtered text is in the KV cache. A range begins where the previous one ends, and
+ * ends before byte `end`. heat: how surprising its sentence is, 0 to 3. part: as in struct ui_span. */
 struct kept {
 	uint32_t end;
 	enum { KEPT, KEPT_PARTLY, KEPT_NOT } what;
@@ -48,11 +47,11 @@ struct entry {
 	 * code block that is open there; line: beginning of the last line. */
 	size_t whole;
 	struct open open;
-	struct piece_scan scan; /* scan of the block after it */
+	struct piece_scan scan; /* state of piece_end() for the block at `whole` */
 	struct {
 		size_t raw, clean, newlines;
 		struct clean state;
-		int behind_code;
+		int behind_code; /* 1 = fenced code ends right before the line */
 	} line;
 
 	/* Lines of the first laid_n bytes. They are out of date if `laid` is not the transcript's stamp, which
@@ -67,12 +66,14 @@ struct entry {
 	size_t rows, note_rows;
 
 	struct ui_span *lens;
-	size_t n_lens; /* spans over raw */
+	size_t n_lens; /* lens[n_lens]: spans over raw */
 	struct ui_span *heat;
 	size_t n_heat; /* spans over raw: levels of surprise */
 	struct kept *kept;
 	size_t n_kept;
-	int lens_fits; /* ranges of clean, computed when the entry is drawn */
+	/* kept: ranges of clean, computed from lens and heat when the entry is drawn; lens_fits: 1 = they are up to
+	 * date */
+	int lens_fits;
 
 	struct ui_source *source;
 	size_t n_source; /* UI_USER: sources of its answer */
@@ -80,7 +81,7 @@ struct entry {
 
 struct match {
 	uint32_t entry, from, n;
-}; /* bytes of the entry's clean text; may end in a later part */
+}; /* from, n: bytes of the entry's clean text; the match may end in a later part */
 
 struct find {
 	struct str pattern; /* one blank between words; lower case if fold */
@@ -111,7 +112,7 @@ struct transcript {
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	size_t pos_n; /* layout to which `line` refers */
+	size_t pos_n; /* `line` refers to the layout with stamp pos_stamp of the first pos_n bytes */
 
 	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
@@ -138,7 +139,7 @@ void transcript_at(struct transcript *, size_t entry, size_t line); /* make that
 void transcript_settle(struct transcript *);                        /* bring top and line up to date */
 void transcript_move(struct transcript *, size_t *entry, size_t *line, long rows);
 int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2);
-/* The first position from which the last row is visible. */
+/* Find the first position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_lens.c */
 void entry_fit_lens(const struct transcript *, struct entry *); /* map spans over raw to words of clean */
@@ -147,7 +148,7 @@ const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* transcript_find.c */
 void find_free(struct find *);
-void find_reset(struct find *);        /* texts have changed */
+void find_reset(struct find *);        /* search all texts again, because they have changed */
 void find_update(struct transcript *); /* search new text */
 /* first match that ends after `from`, or NULL */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
