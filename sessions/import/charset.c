@@ -135,7 +135,7 @@ const struct charset *charset_declared(const char *p, size_t n)
 	return NULL;
 }
 
-static iconv_t loaded[CHARSETS + 2]; /* never closed */
+static iconv_t loaded[CHARSETS + 2]; /* kept open, so that glibc keeps the conversions in memory */
 
 static void load_all(void)
 {
@@ -187,7 +187,7 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 		char *to = buf;
 		size_t room = sizeof buf, r;
 		int why;
-		held = left > 0; /* no input is left: this call makes iconv write a letter that it has kept */
+		held = left > 0; /* no input is left: this call makes iconv write a character that it still holds */
 		r = held ? iconv(cd, &in, &left, &to, &room) : iconv(cd, NULL, NULL, &to, &room);
 		why = errno;
 		str_add(out, buf, sizeof buf - room);

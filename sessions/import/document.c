@@ -28,7 +28,7 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* How many characters of valid UTF-8 have several bytes; 0: none, or some bytes are not UTF-8. */
+/* Count the characters of several bytes. 0 if there are none, or if p[n] is not valid UTF-8. */
 static size_t utf8_multibyte(const char *p, size_t n)
 {
 	size_t multibyte = 0;
@@ -45,8 +45,9 @@ static size_t utf8_multibyte(const char *p, size_t n)
 	return multibyte;
 }
 
-/* Decode the page to UTF-8. Many pages are UTF-8 and declare another encoding. A text that is really in a single-byte
- * encoding is almost never valid UTF-8; one in a Chinese, Japanese or Korean encoding may be, if it is short. */
+/* Decode the page to UTF-8. Many pages are UTF-8 but declare another encoding, so valid UTF-8 with more than 2
+ * multi-byte characters is taken for UTF-8. If a Chinese, Japanese or Korean encoding is declared, more than 16 are
+ * needed, because a short text in it may be valid UTF-8 by chance. */
 static int html_text(const char *name, const char *mime, const char *p, size_t n, struct doc *text, struct err *e)
 {
 	const struct charset *c = html_charset(mime, p, n);

@@ -18,16 +18,16 @@ struct style {
 	char *id, *based;
 	int level;      /* heading level; 0 = not a heading */
 	int kept;       /* keep white space, as in program text */
-	long num, ilvl; /* list of its paragraphs; num: 0 = none, -1 = inherited */
+	long num, ilvl; /* list and list level of its paragraphs; num: 0 = no list, -1 = inherited */
 };
 struct note {
-	char kind;
+	char kind; /* 'f': footnote, 'e': endnote */
 	long id;
 };
 
 struct paragraph {
 	int begun;               /* the paragraph's first text was written */
-	int heading, item, kept; /* heading level; list item; keep white space */
+	int heading, item, kept; /* heading: level, 0 = none; item: 1 = a list item; kept: 1 = keep white space */
 	long num, level;
 };
 

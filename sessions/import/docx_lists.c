@@ -27,7 +27,7 @@ struct docx_lists {
 	size_t n_numbering;
 	struct list *list;
 	size_t n_list;
-	long ilvl; /* level of the current element */
+	long ilvl; /* list level that the current XML element describes */
 };
 
 static enum list_format format_of(const struct xml_attr *v)
@@ -74,7 +74,8 @@ static void numbering_start(void *ud, const char *name, const struct xml_attr *a
 {
 	struct docx_lists *x = ud;
 	const struct xml_attr *v = xml_attr(a, n, "val");
-	/* Of levels inside a w:num only the start is used. */
+	/* Elements inside a w:num override a level of its numbering. Only their start value is read, as
+	 * startOverride. */
 	struct list_level *level = x->n_numbering && !x->n_list && x->ilvl >= 0 && x->ilvl < LIST_LEVELS
 	                                   ? &x->numbering[x->n_numbering - 1].level[x->ilvl]
 	                                   : NULL;

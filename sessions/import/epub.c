@@ -28,7 +28,7 @@ struct epub {
 	size_t n_label;
 	struct str text; /* text of the current label */
 	int in_label, in_nav_point;
-	char *toc;        /* path of the NCX or of the navigation document */
+	char *toc;        /* path of the table of contents: NCX (EPUB 2) or navigation document (EPUB 3) */
 	size_t encrypted; /* encrypted entries other than fonts */
 };
 

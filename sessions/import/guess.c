@@ -97,6 +97,7 @@ static const struct charset *guess_script(const char *p, size_t n)
 static const char *const latin[] = { "windows-1252", "windows-1250", "iso-8859-2", "windows-1254",
 	                             "windows-1257", "iso-8859-3",   "ibm850",     "ibm852" };
 enum {
+	/* Encodings that have the letters of a group of languages: bit i means latin[i]. */
 	WESTERN = 1 | 1 << 6,
 	CENTRAL = 1 << 1 | 1 << 2 | 1 << 7,
 	TURKISH = 1 << 3,

@@ -37,7 +37,7 @@ struct child {
 	int no_tables;      /* 1: pdftotext has reported that it lacks tables for Chinese, Japanese or Korean fonts */
 	char *p;            /* standard output so far */
 	size_t n, cap;
-	const char *why; /* killed by us, and why; NULL: not killed */
+	const char *why; /* why this process killed the child; NULL: it did not */
 	int stopped;     /* killed because the user stopped the import */
 	int status;
 };
@@ -103,7 +103,8 @@ static void close_all(int *fd, int n)
 			close(fd[i]);
 }
 
-/* Start a child that reads `in`. out: the end of a pipe that it writes, or -1 for one that is read here. */
+/* Start a child whose standard input is `in`. Its standard output is `out`, or for -1 a new pipe that listen_to()
+ * reads. */
 static int start_reader(struct child *c, const char *type, const char *program, int in, int out)
 {
 	int fd[4] = { -1, -1, -1, -1 }; /* two pipes */
@@ -140,7 +141,7 @@ static void kill_child(struct child *c, const char *why)
 	c->why = why;
 }
 
-/* Read output; 0 at the end of the pipe. */
+/* Read what the child's standard output has by now. Returns 0 at its end and on errors. */
 static int take_output(struct child *c)
 {
 	ssize_t got;
@@ -190,8 +191,8 @@ static void wait_for(struct child *c)
 	c->pid = -1;
 }
 
-/* Read the pipes of one or two children to their ends and wait for them. When the time is over, kill the first that
- * still runs, and do not wait for the second. */
+/* Read the pipes of one or two children to their ends and wait for the children. After so many seconds, kill the first
+ * of them that still runs, and return; the other one may run on. */
 static void listen_to(struct child *c, struct child *second, double seconds)
 {
 	struct child *all[] = { c, second };
@@ -412,11 +413,12 @@ static void free_child(struct child *c)
 	str_free(&c->message);
 }
 
-/* The text child has ended, and the parser of what it printed. */
+/* Report the result of a PDF, when both children have ended: `text` executed pdftotext, and `parser` parsed what it
+ * printed. */
 static int finish_pdf(struct child *text, struct child *parser, const char *name, struct doc *d, struct err *e)
 {
 	int complete = !text->why && WIFEXITED(text->status) && WEXITSTATUS(text->status) == 0;
-	/* pdftotext cannot write on if the parser ends early. */
+	/* SIGPIPE: the parser ended early, so pdftotext could not write on. */
 	int parser_failed = WIFSIGNALED(text->status) && WTERMSIG(text->status) == SIGPIPE;
 
 	if (WIFEXITED(text->status) && WEXITSTATUS(text->status) == EXIT_NO_JAIL)

@@ -30,10 +30,12 @@ enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };
 struct mark {
 	enum mark_kind kind;
 	int level; /* headings: 1 to 6 */
-	/* offset of its first byte in the text; a page or section ends where the next page or section begins */
+	/* offset in the text of the first byte of the page, heading or paragraph. A page or section ends where the next
+	 * one begins */
 	size_t at;
 	char *text; /* label of a page ("12", "xii") or text of a heading; NULL for a paragraph */
-	/* For marks_at(): for each kind of mark, how many marks there are up to this one. All 0: not computed. */
+	/* For marks_at(): index + 1 of the last mark of each kind, up to and including this mark; 0 = none so far. All
+	 * 0: not computed. */
 	uint32_t last[MARK_KINDS];
 };
 
@@ -94,16 +96,17 @@ void origin_free(struct doc_origin *);
  * the time alone differs. If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
-/* List the documents that an argument names, at most 1,000. A file, "-" or an address names itself. A folder names
- * the files below it, sorted, without hidden files, links, pictures and programs. A pattern with * ? [ names the
- * matching files, unless a file has exactly that name. -1 on error; ERR_DOCUMENT if there is none. */
-/* skipped because of their names: one of them, and how many */
+/* The documents that an argument names. Files that are no documents by their endings are skipped: n_other counts them,
+ * and `other` is the name of the first. */
 struct doc_paths {
 	char **path;
 	size_t n;
 	char *other;
 	size_t n_other;
 };
+/* List the documents that an argument names, at most 1,000. A file, "-" or an address names itself. A folder names the
+ * files below it, sorted, without hidden files, links, pictures and programs. A pattern with * ? [ names the matching
+ * files, unless a file has exactly that name. -1 on error; ERR_DOCUMENT if there is none. */
 int doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 

@@ -118,7 +118,8 @@ void doc_forget_pages(struct doc *); /* delete the page marks: where pages begin
 /* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
 void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
-/* Keep only the given ranges of the document's text, in order, with their marks. */
+/* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of them move to the
+ * text that is kept next. */
 struct range {
 	size_t from, to;
 };
@@ -190,7 +191,7 @@ struct xml_handler {
 int xml_parse(const char *what, const char *p, size_t n, const struct xml_handler *, void *ud, struct err *);
 const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *name);
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
-/* `otherwise` if the attribute is NULL, empty or too long */
+/* Return the number in an attribute; `otherwise` if the attribute is NULL, empty or too long. */
 long xml_number(const struct xml_attr *, long otherwise);
 
 /* ---- list_labels.c ---- */
@@ -277,8 +278,8 @@ int jail_enter(enum jail_kind, const char *path, struct jail_level *, struct err
 /* ---- jailed.c ---- */
 
 /* Arguments of the jailed process. argv[1]: helper_argument. argv[2]: a doc_type_name, or helper_model_type. argv[3]
- * for a model: its path. argv[3] for a PDF: path of pdftotext, to execute it; without argv[3] standard input is the
- * text that pdftotext printed. */
+ * for a model: its path. argv[3] for a PDF: path of pdftotext or pdftohtml, to execute it; without argv[3] the process
+ * parses what these two printed, from standard input. */
 extern const char helper_argument[], helper_model_type[];
 /* Exit status of the jailed process if jail_enter() failed. pdftotext never exits with it. */
 enum { EXIT_NO_JAIL = 125 };

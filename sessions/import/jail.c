@@ -338,8 +338,8 @@ static int add_all(scmp_filter_ctx f, uint32_t action, const int *call, size_t n
 	return 0;
 }
 
-/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which asks about an open file. seccomp cannot check that the
- * path is empty, so hidden files also need the jail's own root directory. */
+/* Allow newfstatat() and statx() with AT_EMPTY_PATH, which ask about an open file. seccomp cannot check that the path
+ * is empty, so they may ask about other files, too, unless the jail has its own root directory. */
 static int add_stat(scmp_filter_ctx f)
 {
 	uint32_t no = SCMP_ACT_ERRNO(EACCES);

@@ -102,7 +102,7 @@ static char *take_document(size_t *n)
 	return p;
 }
 
-/* The words of a PDF come through a pipe, about twenty bytes for each of its text, and are parsed as they come. */
+/* Parse the words of a PDF while they come through the pipe: they take about twenty times the bytes of the text. */
 static int convert_words(void)
 {
 	struct pdf f = { 0 };
@@ -169,7 +169,8 @@ static void close_inherited(void)
 		close((int)fd);
 }
 
-/* Execute pdftotext for the words, or pdftohtml for the outline, which it prints whatever pages are asked for. */
+/* Execute pdftotext, which prints the words, or pdftohtml, which prints the outline. pdftohtml is asked for page 1
+ * only, because it prints the whole outline in any case. */
 static int execute(const char *program)
 {
 	static char *const env[] = { (char *)(uintptr_t) "LC_ALL=C.UTF-8", NULL };
@@ -198,7 +199,7 @@ int doc_helper(int argc, char **argv)
 	if (type == DOC_EPUB || type == DOC_RTF)
 		charset_load();
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
-		/* A program's standard output goes to the parser. */
+		/* Standard output of a program goes to the parser, so the error goes to standard error. */
 		rc = (program ? write(STDERR_FILENO, e.msg, strlen(e.msg)) < 0 : send_error(&e)) ? 1 : EXIT_NO_JAIL;
 	} else if (program) {
 		rc = execute(argv[3]);

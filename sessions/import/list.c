@@ -117,7 +117,7 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 	else if (!stat(what, &st))
 		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, e);
 	else
-		/* missing file: doc_read() reports it */
+		/* a missing file is listed, too: doc_read() reports it */
 		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, e);
 	if (rc)
 		doc_paths_free(out);

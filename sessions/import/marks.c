@@ -21,7 +21,7 @@ void doc_note(struct doc *d, const char *fmt, ...)
 	str_addf(&d->notices, "%s\n", s);
 }
 
-/* Copy a mark's text as one line, cut at a character. */
+/* Copy a mark's text as one line of at most HEADING_BYTES_MAX bytes, cut between characters. */
 static char *mark_text(const char *s, size_t n)
 {
 	struct str out = { 0 };
@@ -197,7 +197,7 @@ static int stopped_at(size_t at, size_t *asked)
 struct line {
 	const char *s;
 	size_t n;
-}; /* trimmed */
+}; /* a line of text, without the white space around it */
 
 static struct line line_at(const struct str *t, size_t at, size_t *next)
 {
@@ -273,7 +273,7 @@ static size_t skip_any(const char *s, size_t n, const char *const *any)
 	return at;
 }
 
-/* The same for "第3章 ...", "第十二节", "제 3 장". */
+/* Return the level of an East Asian division ("第3章 ...", "第十二节", "제 3 장"); 0 for other lines. */
 static int east_asian_division(const char *s, size_t n)
 {
 	static const char *const digits[] = { "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  " ",  "一",

@@ -14,8 +14,8 @@
 
 enum { LIST_MOST = 64 << 10 }; /* most bytes of the list; then it starts again, empty */
 
-/* Write the line for the file that the list of good files would have. It is empty for a split model, which is
- * never remembered. */
+/* Write the line that stands for the model file in the list. The line is empty for a split model, which is never
+ * remembered, and if the file cannot be examined. */
 static void line_of(const char *path, struct str *line)
 {
 	struct stat st;

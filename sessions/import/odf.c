@@ -42,7 +42,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 		                             "event-listeners",
 		                             "content-validations",
 		                             "binary-data",
-		                             "document" }; /* embedded in a flat file */
+		                             "document" }; /* a document embedded in a flat file */
 	/* repeated on every slide */
 	static const char *const furniture[] = { "page-number", "header", "footer", "date-time" };
 	size_t n = strlen(name);
@@ -55,7 +55,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 	for (size_t i = 0; i < LEN(names); i++)
 		if (!strcmp(name, names[i]))
 			return 1;
-	return n > 7 && !strcmp(name + n - 7, "-source"); /* template of an index */
+	return n > 7 && !strcmp(name + n - 7, "-source"); /* "...-source": template of an index */
 }
 
 static void inline_start(struct odf *x, const char *name, const struct xml_attr *a, size_t n)

@@ -12,7 +12,8 @@ struct odf_list {
 	size_t counter;
 	int first;
 };
-/* An open table. empty: cells without text since the last cell with text; they are written only if text follows. */
+/* An open table. empty: cells without text since the last cell with text; they are written only if text follows. times,
+ * rows: how often the file repeats the current cell and row. */
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
@@ -45,12 +46,12 @@ struct odf {
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
-	unsigned char hides[ODF_DEPTH_MAX]; /* for each open paragraph, span, section and table */
+	unsigned char hides[ODF_DEPTH_MAX]; /* 1: hidden; for each open paragraph, span, section and table */
 	int open, hide, raised;             /* hide: number of hidden open elements */
 	size_t hidden;
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
-	char *sheet;      /* name of a sheet without text so far */
+	char *sheet;      /* name of the sheet, until it is written as a heading before the sheet's first text */
 	const char *lead; /* written before the next text, "Notes: " */
 	size_t note;
 	int next_is_title;

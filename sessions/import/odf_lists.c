@@ -53,7 +53,8 @@ static int find_counter(const struct odf_lists *s, const struct xml_attr *name, 
 	return 0;
 }
 
-/* Set the list's style and its counter: a new counter, or that of the list which this list continues. */
+/* Set the list's style and its counter: a new counter, or that of the list which this list continues. other: xml:id of
+ * that list, or NULL. goes_on: 1 = continue the last list with this style. */
 static void list_join(struct odf *x, struct odf_list *l, struct odf_list_style *style, int goes_on,
                       const struct xml_attr *other)
 {

@@ -18,7 +18,7 @@ void odf_page(struct odf *x, long number)
 
 void odf_page_break(struct odf *x, long number)
 {
-	/* the first page has no text yet, so the break belongs to it */
+	/* 1: page 1 has no text yet, so a break before its first paragraph begins no second page */
 	int first = x->document->page_due && !x->document->doc->n_mark;
 
 	if (x->flows || x->tables || x->spreadsheet || (first && number <= 0))
@@ -148,8 +148,8 @@ void odf_paragraph_end(struct odf *x)
 	odf_hide_end(x);
 }
 
-/* Write text whose white space is kept. One blank may be any white space in the XML; further blanks are <text:s>
- * elements. */
+/* Write text whose white space is kept. White space in the XML counts as one blank; the file stores further blanks as
+ * <text:s> elements. */
 static void shown_kept(struct odf *x, const char *s, size_t n)
 {
 	for (size_t i = 0; i < n;) {

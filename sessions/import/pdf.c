@@ -35,8 +35,8 @@ static int begins_with_letter(const char *p, size_t n)
 	       (cp >= 0xc0 && cp < 0x2000 && cp != 0xd7 && cp != 0xf7);
 }
 
-/* Hashes of the words of the text, sorted. They are sorted because a hostile text could put all words into one bucket
- * of a hash table. A word with a hyphen counts as it is, not divided. */
+/* Hashes of the words of the text, sorted for binary search. In a hash table, a hostile text could put all its words
+ * into one bucket. */
 struct words {
 	uint64_t *hash;
 	size_t n, cap;
@@ -76,7 +76,7 @@ static int by_hash(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* 1 if the text has the word `times` times or more. */
+/* 1 if the text has the word with hash h `times` times or more. */
 static int words_have(const struct words *w, uint64_t h, size_t times)
 {
 	size_t from = 0, to = w->n;
@@ -91,7 +91,8 @@ static int words_have(const struct words *w, uint64_t h, size_t times)
 	return from + times <= w->n && w->hash[from + times - 1] == h;
 }
 
-/* Collect the words of all lines, and pairs of words with a hyphen between them. What a line end divides is neither. */
+/* Collect the words of all lines. "well-known" gives "well" and "well-known". Words that a line end may divide are not
+ * collected. */
 static void words_collect(struct words *w, const struct pdf *f)
 {
 	int divided = 0;
@@ -114,7 +115,7 @@ static void words_collect(struct words *w, const struct pdf *f)
 		qsort(w->hash, w->n, sizeof *w->hash, by_hash);
 }
 
-/* 1 if a word may follow a hyphen that stands for the rest of a word: "Vor- und Nachteile". */
+/* 1 for a word such as "and", before which a hyphen may stand for the rest of a word: "Vor- und Nachteile". */
 static int suspends(const char *p, size_t n)
 {
 	static const char words[] = " und oder bzw sowie bis and or to en of et ou y o e ed och eller og i a oraz lub ";
@@ -126,7 +127,7 @@ static int suspends(const char *p, size_t n)
 	return strstr(words, word) != NULL;
 }
 
-/* 1 if the line ends within an address: of the web, of a mail, of a file. */
+/* 1 if the line ends in a web, mail or file address. */
 static int ends_in_address(const char *p, size_t n)
 {
 	size_t at = n;
@@ -139,8 +140,12 @@ static int ends_in_address(const char *p, size_t n)
 
 enum line_end { END_LINE, END_DIVIDED, END_HYPHEN, END_BLANK };
 
-/* Tell how line l goes on in the next one. END_DIVIDED: its hyphen divides a word, and *hyphen is its bytes. END_HYPHEN:
- * the hyphen is part of the word. END_BLANK: it stands for a part of the word that follows later. */
+/* Tell how the text goes on from line l to the next line. *hyphen: bytes of the hyphen that ends line l, or 0.
+ *
+ *     END_LINE:    a new line begins;
+ *     END_DIVIDED: the hyphen divides a word: without it, the lines are joined;
+ *     END_HYPHEN:  the hyphen is part of the word: with it, the lines are joined;
+ *     END_BLANK:   the hyphen stands for the rest of a word ("Vor- und"): a blank joins the lines. */
 static enum line_end line_end(const struct pdf *f, const struct words *w, const struct pdf_line *l,
                               const struct pdf_line *next, size_t *hyphen)
 {
@@ -173,7 +178,7 @@ static enum line_end line_end(const struct pdf *f, const struct words *w, const 
 		return words_have(w, compound, 1) ? END_HYPHEN : END_BLANK;
 	if (words_have(w, solid, 1))
 		return END_DIVIDED;
-	/* Two words that the text has, too, are a compound; syllables are seldom words. */
+	/* If both parts are words of the text, they are a compound: syllables are seldom words. */
 	return words_have(w, compound, 1) || (a >= PART_LETTERS && b >= PART_LETTERS &&
 	                                      words_have(w, word_hash(0, p + l->n - mark - a, a), 2) &&
 	                                      words_have(w, word_hash(0, q, b), 2))
@@ -189,10 +194,10 @@ struct writing {
 	struct pdf_headings *headings;
 	struct doc *d;
 	size_t left_out;
-	enum line_end end; /* of the line before, perhaps on the page before */
+	enum line_end end; /* how the last written line ended, perhaps on the page before */
 };
 
-/* The line that is written after line i; NULL: none. */
+/* Return the next line after line i that is written; NULL: none. */
 static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 {
 	while (++i < f->n_line)
@@ -201,7 +206,8 @@ static const struct pdf_line *line_after(const struct pdf *f, size_t i)
 	return NULL;
 }
 
-/* 1 if text goes on from line l to `next`: in one block, or from one column or page to the next. */
+/* 1 if a paragraph may go on from line l to `next`: no blank line is between them, or `next` is higher up, in another
+ * column or page, and in letters of about the same size. */
 static int goes_on(const struct pdf_line *l, const struct pdf_line *next)
 {
 	return !l->row && !next->row &&
@@ -212,7 +218,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	size_t heading = 0, hyphen, from = 0; /* lines of the heading that are left; where it began */
+	/* heading: lines of the current heading not yet written; from: offset + 1 where it began, 0 = not yet */
+	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
 	for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
@@ -238,7 +245,7 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 		if (heading && !--heading) {
 			doc_mark(w->d, MARK_HEADING, level, from - 1, t->p + from - 1, t->n - from + 1);
 			from = 0;
-			gap = 1; /* what follows is a block of its own */
+			gap = 1; /* the text after a heading is a block of its own */
 		}
 	}
 }
@@ -263,7 +270,7 @@ static void note_empty_pages(const struct pdf *f, struct doc *d)
 	str_free(&list);
 }
 
-/* What the text of a form says that only the program which made it can show. */
+/* 1 if the text is only the notice in a dynamic form (XFA) that another program must show the form. */
 static int is_dynamic_form(const struct doc *d)
 {
 	return d->text.n < 4096 && !strncmp(str_text(&d->text), "Please wait...", 14) &&
@@ -300,7 +307,7 @@ static void write_pages(struct pdf *f, struct doc *d)
 		         f->replaced == 1 ? " that" : "s that");
 }
 
-/* The size of most letters, from sizes in quarters of a point. */
+/* Return the size that most letters have, rounded to a quarter of a point. */
 static float usual_size(const struct pdf *f)
 {
 	enum { STEPS = 400 };

@@ -13,20 +13,20 @@ struct pdf_box {
 	float x0, y0, x1, y1;
 };
 
-/* Words without a wide gap between them, as pdftotext prints them as one line. */
+/* The words of a line that pdftotext prints as one line: there is no wide gap between them. */
 struct pdf_piece {
 	struct pdf_box box;
-	float size;   /* height of its letters */
-	size_t at, n; /* its text, in pdf.text */
-	uint32_t block, flow;
-	int upright;       /* 0: letters lie on their side, or stand above each other */
-	int right_to_left; /* 1: most letters are Hebrew or Arabic */
+	float size;           /* height of its letters */
+	size_t at, n;         /* range of its text in pdf.text */
+	uint32_t block, flow; /* the paragraph and the column that contain it, by pdftotext; numbered on each page */
+	int upright;          /* 0: letters lie on their side, or stand above each other */
+	int right_to_left;    /* 1: most letters are Hebrew or Arabic */
 };
 
 struct pdf_line {
 	struct pdf_box box;
 	float size;
-	size_t at, n;           /* its text, in pdf.text; cells of a table's row have " | " between them */
+	size_t at, n;           /* range of its text in pdf.text; cells of a table's row have " | " between them */
 	unsigned char gap;      /* 1: a blank line stands before it */
 	unsigned char row;      /* 1: row of a table */
 	unsigned char upright;  /* as in struct pdf_piece */
@@ -37,7 +37,7 @@ struct pdf_line {
 enum { LEFT_LINE = 1, LEFT_NUMBER };
 
 struct pdf_page {
-	size_t line, n_line; /* in pdf.line */
+	size_t line, n_line; /* range of its lines in pdf.line */
 	float width, height;
 };
 
@@ -45,12 +45,12 @@ struct pdf_page {
 struct pdf_entry {
 	uint32_t page; /* from 0 */
 	int level;
-	size_t at, n; /* its title, in pdf.titles */
+	size_t at, n; /* range of its title in pdf.titles */
 };
 
 struct pdf {
 	struct str in;  /* input that has not been parsed */
-	size_t scanned; /* bytes of it without the end of a page */
+	size_t scanned; /* how many bytes of `in` are known to hold no end of a page */
 	struct str text, titles;
 	struct pdf_line *line;
 	size_t n_line, cap_line;
@@ -58,8 +58,8 @@ struct pdf {
 	size_t n_page, cap_page;
 	struct pdf_entry *entry;
 	size_t n_entry, cap_entry;
-	int depth;               /* of the outline, while it is read */
-	struct pdf_piece *piece; /* of the page that is being read */
+	int depth;               /* of the current entry, while the outline is read */
+	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
 	size_t replaced; /* byte sequences that were no UTF-8 */
 	float body;      /* size of most letters */
@@ -67,11 +67,12 @@ struct pdf {
 
 /* ---- pdf_read.c ---- */
 
-/* Parse the next bytes of the input, page by page. The input is what pdftohtml -xml printed, of which the outline is
- * taken, and then what pdftotext -bbox-layout printed. */
+/* Parse the next bytes of the input, page by page. First comes what pdftohtml -xml printed, of which only the outline
+ * is used; then what pdftotext -bbox-layout printed. */
 void pdf_feed(struct pdf *, const char *p, size_t n);
-/* Parse what is left, an incomplete page. Write the document, and free *f. */
+/* Parse the rest of the input, write the document, and free *f. In pdf.c. */
 int pdf_end(struct pdf *f, struct doc *, struct err *);
+/* Parse the rest of the input, which may be an incomplete page. */
 void pdf_read_rest(struct pdf *f);
 
 /* ---- pdf_rows.c ---- */

@@ -1,5 +1,5 @@
-/* sessions/import/pdf_headings.c - finds the headings of a PDF: lines that its own outline names, lines in larger
- * letters than the text, and lines of their own that begin with a number or look like a title otherwise. */
+/* sessions/import/pdf_headings.c - finds the headings of a PDF: lines that the PDF's outline names, lines in larger
+ * letters than the text, and lines after a blank line that begin with a number or look like a title otherwise. */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -13,9 +13,9 @@ enum { LINES_MOST = 3, BYTES_MOST = 200, SIZES = 256, PARTS_MOST = 5 };
 
 struct pdf_headings {
 	const struct pdf *f;
-	size_t next;                  /* outline entry of the page that is being written, or after it */
-	unsigned char level[SIZES];   /* of a heading by the size of its letters, in half points */
-	int last[PARTS_MOST], n_last; /* number of the heading before: 4.2.1 */
+	size_t next;                  /* index of the first outline entry of the current page or a later one */
+	unsigned char level[SIZES];   /* level of a heading, by the size of its letters in half points */
+	int last[PARTS_MOST], n_last; /* number of the last heading, such as 4, 2, 1 */
 };
 
 /* ---- numbers in sequence ---- */
@@ -40,8 +40,8 @@ static int number_parts(const char *s, size_t len, int part[PARTS_MOST], size_t 
 	return parts;
 }
 
-/* Return the level of a line in a paragraph that is a heading, because its number follows the last heading's: "4.1
- * Nesting" after "4", "4.4 Trees" after "4.3". 0: it is none. */
+/* Return the level of a heading without a blank line before it, if its number follows that of the last heading: "4.1
+ * Nesting" after "4", "4.4 Trees" after "4.3". 0 for other lines. */
 static int next_number(const struct pdf_headings *h, const char *p, size_t n)
 {
 	int part[PARTS_MOST], same = 0;
@@ -64,7 +64,8 @@ static int size_class(float size)
 	return size * 2 < 1 ? 0 : size * 2 >= SIZES ? SIZES - 1 : (int)(size * 2 + 0.5f);
 }
 
-/* Return how many lines from line i are of one heading by their look: of one size, without blank lines between. */
+/* Count the lines from line i that look like one heading: of one size, without a blank line between them. Returns at
+ * most one more than LINES_MOST. *bytes: their length. */
 static size_t lines_alike(const struct pdf *f, const struct pdf_page *pg, size_t i, size_t *bytes)
 {
 	size_t n = 1, end = pg->line + pg->n_line;
@@ -76,6 +77,7 @@ static size_t lines_alike(const struct pdf *f, const struct pdf_page *pg, size_t
 	return n;
 }
 
+/* Return how many lines from line i are a heading in large letters; 0 if there is none. */
 static size_t large_lines(const struct pdf *f, const struct pdf_page *pg, size_t i)
 {
 	const struct pdf_line *l = &f->line[i];
@@ -90,7 +92,8 @@ static size_t large_lines(const struct pdf *f, const struct pdf_page *pg, size_t
 	return letters >= 2 ? n : 0;
 }
 
-/* The largest letters of headings are of level 1, the next of level 2. */
+/* Set the levels of headings in large letters: level 1 for the largest letters, level 2 for the next size, and so
+ * on. */
 static void find_levels(struct pdf_headings *h)
 {
 	const struct pdf *f = h->f;
@@ -102,7 +105,7 @@ static void find_levels(struct pdf_headings *h)
 			if (!f->line[i].left_out && f->line[i].gap && large_lines(f, &f->page[k], i))
 				seen[size_class(f->line[i].size)] = 1;
 	for (int s = SIZES - 1; s >= 0; s--) {
-		if (seen[s] && s * 12 < last * 11) { /* nearly equal sizes are one */
+		if (seen[s] && s * 12 < last * 11) { /* a size within 1/12 of the last one has the same level */
 			level += level < 6;
 			last = s;
 		}
@@ -110,7 +113,7 @@ static void find_levels(struct pdf_headings *h)
 	}
 }
 
-/* 1 if the line is as wide as the next one of its block: then it is text that begins with a number. */
+/* 1 if the line is more than 3/4 as wide as the next line of its block. Then it is text that begins with a number. */
 static int fills_block(const struct pdf *f, const struct pdf_page *pg, size_t i)
 {
 	const struct pdf_line *l = &f->line[i], *next = l + 1;
@@ -121,7 +124,8 @@ static int fills_block(const struct pdf *f, const struct pdf_page *pg, size_t i)
 
 /* ---- the outline ---- */
 
-/* Compare letters and digits, without blanks and signs. A number may stand before the line's title alone. */
+/* 1 if the line is this title of the outline. Only letters and digits are compared. The line may have a number before
+ * the title. */
 static int is_title(const char *line, size_t n, const char *title, size_t n_title)
 {
 	size_t a = 0, b = 0;
@@ -144,7 +148,8 @@ static int is_title(const char *line, size_t n, const char *title, size_t n_titl
 	}
 }
 
-/* Return how many lines from line i are the title of an entry that the outline has for page `page`. */
+/* Return how many lines from line i are the title of an outline entry of page pg; *level becomes the entry's. 0 if
+ * there is none. */
 static size_t outline_lines(struct pdf_headings *h, const struct pdf_page *pg, size_t i, int *level)
 {
 	const struct pdf *f = h->f;
@@ -211,7 +216,7 @@ size_t pdf_heading(struct pdf_headings *h, const struct pdf_page *pg, size_t i, 
 			n = 1;
 		}
 	}
-	/* "Chapter 4" and its title */
+	/* "Chapter 4" alone: its title follows */
 	if (n == 1 && heading_number_level(p, l->n) && i + 1 < end && !l[1].left_out && !l[1].row &&
 	    l[1].size >= l->size) {
 		size_t title = large_lines(f, pg, i + 1);

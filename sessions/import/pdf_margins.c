@@ -1,9 +1,13 @@
 /* sessions/import/pdf_margins.c - finds running heads and feet, and page numbers.
  *
- * A page number is a number alone, or beside a running head, that counts the pages: on three pages near each other, at
- * the same place of the page, it is n, n + 1, ... A running head or foot is a line that recurs at the same place. Both
- * stand in the margin, and their letters are not larger than those of the text. A number that does not count the pages
- * is text, and so is one behind a word that is not "page": "Invoice No. 4711". What recurs stays once. */
+ * Both stand in a page's margins, in letters that are not much larger than those of the text.
+ *
+ * A page number stands alone or beside a running head, and counts the pages: on nearby pages the number at the same
+ * place differs as much as the pages' indexes do. A number that does not count the pages is text. So is a number behind
+ * a word that is not "page": "Invoice No. 4711".
+ *
+ * A running head or foot is a line that recurs at the same place. The first one stays in the text, unless it repeats a
+ * title. */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -11,26 +15,29 @@
 #include <string.h>
 
 #define MARGIN 0.15f /* of a page's height: the zones at its top and bottom that hold heads and feet */
-#define LARGE  1.25f /* letters of this many times the usual size are no margin's */
-#define SAME   3.0f  /* points that a place may differ from page to page */
+#define LARGE  1.25f /* lines in letters of more than this many times the usual size are no heads or feet */
+#define SAME   3.0f  /* most points that a place may differ from page to page */
 
-/* lines in a zone, and pieces of them; pages before and after; pages of a short document; the most that a page's number
- * differs from its place in the file: invoices have larger ones, and years are none */
+/* EDGE: most rows of a margin that are examined, from the edge inwards; PIECES: most lines in these rows.
+ * NEAR: how many pages before and after a page are compared with it.
+ * FEW_PAGES: a document with fewer pages is short.
+ * OFFSET_MOST: most that a page's number may exceed its index in the file; numbers of invoices are larger.
+ * YEAR_FIRST to YEAR_LAST: years, which are no page numbers. */
 enum { EDGE = 6, PIECES = 16, NEAR = 6, FEW_PAGES = 10, OFFSET_MOST = 2500, YEAR_FIRST = 1700, YEAR_LAST = 2100 };
 
 /* A line in the margin of a page. */
 struct candidate {
 	uint32_t page, line;
 	int bottom;
-	uint64_t text, letters; /* hashes: of the text with its page number as '#'; of its letters */
+	uint64_t text, letters; /* hashes: of the text, with its page number as '#'; of its letters alone */
 	size_t n_letters;
-	/* the number at its end and the one at its beginning, which may be the page's; -1 = none */
+	/* numbers that may be the page's: [0] at the line's end, [1] at its beginning; -1 = none */
 	long number[2];
-	int bare[2];   /* 1: there is nothing else but a word for "page" */
-	int counts;    /* 1: one of them counts the pages */
-	int is_number; /* 1: and it is bare */
-	int recurs;    /* 1: the line recurs at this place */
-	int first;     /* 1: it is the first that recurs */
+	int bare[2];   /* 1: besides number[i] the line has only words for "page", the number of pages, and signs */
+	int counts;    /* 1: one of its numbers counts the pages */
+	int is_number; /* 1: that number is bare, so the whole line is a page number */
+	int recurs;    /* 1: a running head or foot */
+	int first;     /* 1: the first occurrence of a running head or foot */
 };
 
 struct margins {
@@ -38,13 +45,14 @@ struct margins {
 	struct candidate *c;
 	size_t n, cap;
 	size_t *page;      /* [n_page + 1] index of each page's first candidate */
-	uint64_t *letters; /* [n_letters] sorted hashes of all other lines */
+	uint64_t *letters; /* [n_letters] sorted hashes of the letters of all other lines */
 	size_t n_letters;
 };
 
 /* ---- numbers ---- */
 
-/* Return the value of a number: decimal, or Roman as one writes it (so not "mill"). -1: it is none. */
+/* Return the value of a decimal number of at most five digits, or of a Roman numeral below 400. -1 for anything
+ * else. */
 static long number_value(const char *p, size_t n)
 {
 	static const struct {
@@ -75,7 +83,7 @@ static long number_value(const char *p, size_t n)
 	return n && at == n ? v : -1;
 }
 
-/* 1 for a word that stands before a page number, or between it and the number of pages. */
+/* 1 for a word that stands before a page number ("page"), or between it and the number of pages ("of"). */
 static int is_page_word(const char *p, size_t n)
 {
 	static const char words[] =
@@ -93,7 +101,8 @@ static int is_page_word(const char *p, size_t n)
 	return strstr(words, word) != NULL;
 }
 
-/* Return the bytes of a sign that may stand around a page number: "-", "|", "·", "–", brackets. 0: no such sign. */
+/* If p begins with a sign that may stand around a page number, such as '-', '|' or a bracket, return the sign's bytes;
+ * else 0. */
 static size_t ornament(const char *p, size_t n)
 {
 	static const char *const signs[] = { "-",
@@ -129,6 +138,8 @@ struct token {
 	int sign;
 };
 
+/* Read the first token of p[n] into *t. Returns how many bytes were read. A sign ends a word if it is '/', not ASCII,
+ * or followed by a blank or the end. So "3.1" is one token. */
 static size_t next_token(const char *p, size_t n, struct token *t)
 {
 	size_t at = 0, from;
@@ -152,20 +163,22 @@ static size_t next_token(const char *p, size_t n, struct token *t)
 
 enum { TOKENS = 64 };
 
-/* 1 for a sign that parts a running head from its page number. A wide gap is a '|' by now. */
+/* 1 for a sign that separates a running head from its page number. If they are separated by a wide gap, a '|' has been
+ * written there. */
 static int parts_number(const struct token *t)
 {
 	return t->sign && !strchr(".:,-()[]", *t->p);
 }
 
-/* 1 for a number that a page may have, the page-th of the file. */
+/* 1 if v may be the number of a page. page: index of that page in the file. */
 static int may_be_page(long v, uint32_t page)
 {
 	return v >= 0 && v < (long)page + OFFSET_MOST && (v < YEAR_FIRST || v > YEAR_LAST || page > YEAR_FIRST / 2);
 }
 
-/* Find the numbers at the line's end and beginning that may be page numbers: alone, beside a page word, or parted from
- * the rest by a sign, but not as "No. | 12". place[]: which tokens they are. */
+/* Find the numbers at the end (side 0) and the beginning (side 1) of a line of n tokens, if they may be page numbers.
+ * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest. The number of
+ * "No. | 12" is refused because of the dot. place[side]: index of the number's token. */
 static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
 {
 	size_t words = 0, numbers = 0;
@@ -186,7 +199,7 @@ static void find_numbers(struct candidate *c, const struct token *t, size_t n, s
 				continue;
 			if (t[i].value < 0)
 				break;
-			/* "page 3 of 9", "3/9": the 3; "9" is equal on all pages */
+			/* "page 3 of 9", "3/9": skip the 9, which is the number of pages */
 			if (!side && i > 1 && t[i - 2].value >= 0 &&
 			    (is_page_word(t[i - 1].p, t[i - 1].n) || *t[i - 1].p == '/')) {
 				of = 1;
@@ -238,7 +251,8 @@ static const struct pdf_line *line_of(const struct margins *m, const struct cand
 	return &m->f->line[c->line];
 }
 
-/* Hash the line's text; side: 0 or 1 = with that number as '#', and the letters without it; -1 = as it is. */
+/* Find the numbers of line c, and hash its text and its letters. side 0 or 1: number[side] is hashed as '#' in the
+ * text, and is left out of the letters. side -1: the line is hashed as it is. */
 static void hash_text(const struct margins *m, struct candidate *c, int side)
 {
 	const struct pdf_line *l = line_of(m, c);
@@ -272,7 +286,7 @@ static int by_y(const void *a, const void *b)
 	return x->y != y->y ? (x->y > y->y) - (x->y < y->y) : (x->line > y->line) - (x->line < y->line);
 }
 
-/* Add the lines of a page that stand in its margins, from the edge inwards. */
+/* Add the lines in a page's margins, from the edge inwards. s: memory for as many places as the page has lines. */
 static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 {
 	const struct pdf_page *pg = &m->f->page[page];
@@ -304,8 +318,8 @@ static void add_candidates(struct margins *m, uint32_t page, struct place *s)
 	}
 }
 
-/* 1 if two lines of different pages stand at the same place: the same height, and the same left or right end, centre,
- * or distance from the other side (of a book's left and right pages). */
+/* 1 if two lines of different pages stand at the same place: at the same height, with the same left end, right end or
+ * centre, or mirrored, as on left and right pages of a book. */
 static int same_place(const struct margins *m, const struct candidate *a, const struct candidate *b)
 {
 	const struct pdf_box *x = &line_of(m, a)->box, *y = &line_of(m, b)->box;
@@ -319,7 +333,8 @@ static int same_place(const struct margins *m, const struct candidate *a, const 
 	       (width - y->x1 - x->x0 < SAME && x->x0 - width + y->x1 < SAME);
 }
 
-/* Find numbers that count the pages. */
+/* Find numbers that count the pages: numbers of nearby pages differ as much as the pages' indexes do. They must stand
+ * at the same place, unless both are bare. */
 static void find_page_numbers(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -338,7 +353,7 @@ static void find_page_numbers(struct margins *m)
 						break;
 					}
 				}
-			/* Beside a head a number counts for less: it may be that of an invoice. */
+			/* A number beside a head must count more pages, because it may be that of an invoice. */
 			if (found < (c->bare[side] ? 2 : 4))
 				continue;
 			c->counts = 1;
@@ -371,7 +386,9 @@ static size_t count_others(const struct margins *m, const struct candidate *c)
 	return others;
 }
 
-/* Equal lines at one place, in the order of pages: 1 if they are a running head or foot. */
+/* 1 if n equal lines at one place, sorted by page, are a running head or foot. In a short document half of the pages
+ * must have the line, and no page another one there. Else 2/5 of the pages from the first to the last of them must have
+ * it, or 1/5 of all pages. */
 static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
 {
 	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;
@@ -391,7 +408,7 @@ static void find_recurring(struct margins *m)
 		s[i] = &m->c[i];
 	qsort(s, m->n, sizeof(struct candidate *), by_text);
 	for (size_t i = 0, to; i < m->n; i = to) {
-		/* A run ends where the place differs, or where many pages lie between. */
+		/* Lines i to `to` are equal, at one place, and without many pages between two of them. */
 		for (to = i + 1; to < m->n && s[to]->text == s[i]->text &&
 		                 s[to]->page - s[to - 1]->page <= MAX(2 * NEAR, m->f->n_page / 5) &&
 		                 same_place(m, s[to - 1], s[to]);
@@ -415,7 +432,7 @@ static int by_hash(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Collect the letters of all lines that are not in a margin. */
+/* Collect the hashes of the letters of all lines that are no candidates. */
 static void collect_letters(struct margins *m)
 {
 	const struct pdf *f = m->f;
@@ -433,13 +450,14 @@ static void collect_letters(struct margins *m)
 	free(margin);
 }
 
-/* 1 if a line outside the margins has the same letters: the title that this head repeats. */
+/* 1 if a line that is no candidate has the same letters: then c repeats that title. */
 static int stands_elsewhere(const struct margins *m, const struct candidate *c)
 {
 	return c->n_letters >= 4 && bsearch(&c->letters, m->letters, m->n_letters, sizeof c->letters, by_hash);
 }
 
-/* A head beside a page number, or on the line of other heads, that repeats the title of a section on a page or two. */
+/* Find running heads that repeat the title of a section, and so recur on few pages. They stand beside a page number, or
+ * at the same height as other heads on at least half of the nearby pages. */
 static void find_section_heads(struct margins *m)
 {
 	for (size_t i = 0; i < m->n; i++) {
@@ -469,7 +487,8 @@ static void keep_line(const struct pdf *f, size_t i)
 		f->line[i].left_out = 0;
 }
 
-/* Lines of a block that stays, such as a form that recurs, are no heads and feet. */
+/* Keep lines that no blank line separates from a line that stays. They are part of its block, such as a form that
+ * recurs, and no heads or feet. */
 static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 {
 	for (size_t i = pg->line + pg->n_line; i-- > pg->line + 1;)
@@ -480,7 +499,8 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 			keep_line(f, i);
 }
 
-/* No page loses all its text: then its heads are what it says. A page that has but its number may. */
+/* Mark page numbers, and running heads and feet except for the first, as left out. If a page would lose all its lines,
+ * its heads and feet stay, unless all its lines are page numbers. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

@@ -8,9 +8,9 @@
 
 /* in heights of letters */
 #define WORD_SPACE 0.1f /* least space between two words */
-#define CELL_GAP   1.3f /* least space between a number and the next cell of a row */
+#define CELL_GAP   1.3f /* least space between a number and its neighbour, to make them two cells of a row */
 
-/* The tag of n bytes at p, between '<' and '>'. */
+/* An XML tag: n bytes at p, without '<' and '>'. p NULL: there is none. */
 struct tag {
 	const char *p;
 	size_t n;
@@ -23,7 +23,8 @@ static int tag_is(struct tag t, const char *name)
 	return t.n >= k && !memcmp(t.p, name, k) && (t.n == k || t.p[k] == ' ');
 }
 
-/* Return the number in an attribute, which `before` names (" xMin=\""); 0 if there is none, or an absurd one. */
+/* Return the number after `before`, the beginning of an attribute (" xMin=\""). 0 if the attribute is missing or the
+ * number is absurd. */
 static float tag_number(struct tag t, const char *before)
 {
 	const char *p = memmem(t.p, t.n, before, strlen(before)), *end = t.p + t.n;
@@ -100,7 +101,7 @@ static void add_characters(struct pdf *f, struct str *out, const char *p, size_t
 		out->p[--out->n] = 0;
 }
 
-/* 1: written from right to left, -1: from left to right, 2: a digit, 0: neither. */
+/* Return a character's direction: 1 = right to left; -1 = left to right; 2 = a digit; 0 = none, such as a sign. */
 static int direction(int32_t cp)
 {
 	if (cp >= '0' && cp <= '9')
@@ -121,7 +122,7 @@ static int order_characters(struct str *t, size_t from)
 	struct str out = { 0 };
 	int rtl;
 
-	for (i = from; i < t->n; i++) /* lead bytes of U+0590-08FF and U+F000-FFFF */
+	for (i = from; i < t->n; i++) /* lead bytes that Hebrew or Arabic letters have */
 		right += ((unsigned char)t->p[i] >= 0xd6 && (unsigned char)t->p[i] <= 0xe0) ||
 		         (unsigned char)t->p[i] == 0xef;
 	if (!right)
@@ -134,8 +135,8 @@ static int order_characters(struct str *t, size_t from)
 	}
 	rtl = right > left;
 	if (right) {
-		/* Runs against the line's direction are reversed, and the whole line if that is right to left. A run from
-		 * left to right begins and ends with such a letter or a digit. */
+		/* Reverse the line if it is right to left. Then reverse each run of characters against the line's
+		 * direction. Signs at the ends of a run do not belong to it. */
 		if (rtl)
 			for (i = 0; i < n / 2; i++) {
 				int32_t c = cp[i];
@@ -172,23 +173,24 @@ static int order_characters(struct str *t, size_t from)
 
 /* ---- lines ---- */
 
-/* What is known of the line that is being read. */
+/* The line that is being read. Sums are over its words. */
 struct reading {
 	uint32_t block, flow;
 	int in_line;
 	struct pdf_piece piece;
 	struct pdf_box last;   /* its last word */
-	float widest;          /* sum of its words' widths */
-	float heights;         /* and heights, each times its letters */
-	size_t letters, lying; /* letters; those of words that lie on their side */
+	float widest;          /* sum of width times letters */
+	float heights;         /* sum of height times letters */
+	size_t letters, lying; /* number of letters; number of letters in words that lie on their side */
 };
 
-/* What stands between two words of a line: nothing if they touch, for only their fonts differ; '^' before a number that
- * is raised behind a word or number, so that 10 with exponent 3 does not become 103. */
+/* Return the text to write between word a of a line and the next word b, which reads next[n]. Words that touch get
+ * none: only their fonts differ. A raised number gets '^', so that 10 with exponent 3 does not become 103. */
 static const char *between_words(const struct pdf_box *a, const struct pdf_box *b, const char *next, size_t n)
 {
 	float size = a->y1 - a->y0, small = MIN(size, b->y1 - b->y0), gap = b->x0 - a->x1;
-	float beside = MIN(a->y1, b->y1) - MAX(a->y0, b->y0); /* less than their heights: text that lies on its side */
+	/* overlap of their heights; small between words that lie on their side */
+	float beside = MIN(a->y1, b->y1) - MAX(a->y0, b->y0);
 
 	if (gap > WORD_SPACE * MAX(size, b->y1 - b->y0) || b->x1 < a->x0 || beside < 0.3f * small)
 		return " ";
@@ -240,7 +242,7 @@ static void end_line(struct pdf *f, struct reading *r)
 		return;
 	p->right_to_left = order_characters(&f->text, p->at);
 	p->n = f->text.n - p->at;
-	/* Two letters such as "ll" are higher than wide, too. */
+	/* A short line is taken for upright: two letters such as "ll" are higher than wide, too. */
 	p->upright = r->lying * 2 <= r->letters || r->letters < 3;
 	p->size = (p->upright ? r->heights : r->widest) / (float)r->letters;
 	p->size = MAX(p->size, 0.1f);
@@ -298,7 +300,7 @@ static void add_entry(struct pdf *f, struct tag t, const char *p, size_t n)
 	f->entry[f->n_entry++] = e;
 }
 
-/* Parse text that ends with a page, or is the last. */
+/* Parse a part of the input that ends where a page ends, or where the input ends. */
 static void parse_page(struct pdf *f, const char *p, size_t n)
 {
 	struct reading r = { 0 };
@@ -308,7 +310,7 @@ static void parse_page(struct pdf *f, const char *p, size_t n)
 		const char *text = t.p + t.n + 1,
 			   *end = text < p + n ? memchr(text, '<', (size_t)(p + n - text)) : NULL;
 
-		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) { /* of pdftohtml */
+		if (tag_is(t, "page") && memmem(t.p, t.n, "position=", 9)) { /* printed by pdftohtml: not used */
 			open = 0;
 		} else if (tag_is(t, "page")) {
 			add_page(f, t);

@@ -1,9 +1,11 @@
 /* sessions/import/pdf_rows.c - makes lines of a page's pieces, in reading order.
  *
- * The order is that of pdftotext, which reads columns one after the other. It takes the columns of a table for columns
- * of text, too, and what stands far from its number or bullet. So pieces on one baseline are joined to one line: a
- * number and its title, and the cells of a row. Pieces of two columns of text are not joined. Text is wide, cells are
- * narrow, or most lines of a wide column have a narrow neighbour. */
+ * pdftotext prints the columns of a page one after the other, the columns of a table as well. It also separates a
+ * number or bullet from its text if there is much space between them. So this file joins pieces on one baseline to one
+ * line: a number or bullet and its text, or the cells of a table's row. It does not join the columns of a text.
+ *
+ * A flow is a column by pdftotext. A wide flow holds text, and a narrow one cells. A wide flow holds cells, too, if
+ * enough of its lines have a narrow piece beside them (has_cells). */
 #include "sessions/import/pdf.h"
 #include "engine/base/utf8.h"
 
@@ -11,36 +13,42 @@
 #include <string.h>
 
 /* in heights of letters */
-#define WIDE      11.0f /* average width of the lines in a column of text */
+#define WIDE      11.0f /* least average width of the lines of a wide flow */
 #define LABEL_GAP 4.0f  /* most space between a number or bullet and its text */
 #define WORD_GAP  1.3f  /* most space between two words of a line */
 #define ROW_GAP   2.5f  /* most space between two rows of a table */
 
-enum { LONG = 4, TABLES = 8 }; /* lines of a column that is long; the tables to which a row may belong */
+/* LONG: least lines of a flow that is not short; TABLES: how many of the last tables a row may continue */
+enum { LONG = 4, TABLES = 8 };
 
 struct flow {
-	float width, widest; /* of its lines, in heights of letters: sum and most */
-	uint32_t full;       /* its lines that are nearly as wide as the widest */
-	uint32_t lines,
-		beside; /* its lines; those that have a narrow piece (a wide flow) or any (a narrow one) beside them */
+	float width, widest; /* widths of its lines, in heights of letters: sum and maximum */
+	uint32_t full;       /* how many lines are nearly as wide as the widest, without those of a table of contents */
+	/* lines: how many. beside: how many have a neighbour on their baseline, if this flow or the neighbour's is
+	 * narrow */
+	uint32_t lines, beside;
 };
 
+/* A piece. The parts of a page are sorted by baseline, and from left to right on one baseline. */
 struct part {
-	uint32_t piece; /* index: order of pdftotext */
-	float base;
-	uint32_t join;  /* JOIN_... to the part before it on this baseline */
-	uint32_t table; /* index of its table + 1; 0 = none */
+	uint32_t piece; /* index in pdf.piece, where pieces are in pdftotext's order */
+	float base;     /* y of the baseline */
+	uint32_t join;  /* JOIN_...: how it is joined to the part at its left */
+	uint32_t table; /* index in rows.table, + 1; 0 = in no table */
 };
 enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 
+/* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	uint32_t first; /* least index of its pieces */
+	uint32_t first; /* smallest index of its pieces: pdftotext's order has the table there */
 };
 
+/* A line to be written: one part, or several that are joined. */
 struct out {
-	uint32_t key, table; /* where it is written: index of a piece; order of parts */
-	uint32_t part, n;    /* range of parts */
+	/* key: index in pdf.piece; lines are written in the order of keys. table: as in struct part */
+	uint32_t key, table;
+	uint32_t part, n; /* its parts: part .. part + n */
 };
 
 struct rows {
@@ -80,7 +88,8 @@ static int by_base(const void *a, const void *b)
 /* Sort the parts of one baseline from left to right. */
 static void sort_row(struct rows *r, size_t from, size_t to)
 {
-	for (size_t i = from + 1; i < to; i++) /* mostly in order */
+	/* insertion sort: most parts are in order. 64: limits the time for hostile files */
+	for (size_t i = from + 1; i < to; i++)
 		for (size_t k = i; k > from && piece_of(r, k)->box.x0 < piece_of(r, k - 1)->box.x0 && i - k < 64; k--) {
 			struct part p = r->part[k];
 			r->part[k] = r->part[k - 1];
@@ -88,7 +97,7 @@ static void sort_row(struct rows *r, size_t from, size_t to)
 		}
 }
 
-/* 1 for a bullet, or a number as of a list, a section or an equation: "2.1", "(a)", "iv.", "[12]". */
+/* 1 for a label: a bullet, or the number of a list item, section or equation: "2.1", "(a)", "iv.", "[12]". */
 static int is_label(const char *p, size_t n)
 {
 	size_t i = 0, from;
@@ -121,7 +130,7 @@ static float gap_between(const struct pdf_piece *a, const struct pdf_piece *b)
 	return (b->box.x0 - a->box.x1) / MAX(MIN(a->size, b->size), 1);
 }
 
-/* Count for each flow how many of its lines have a neighbour that makes a cell of them. */
+/* Add the parts [from, to), which are all on one baseline, to the `beside` of their flows. */
 static void count_neighbours(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
@@ -135,17 +144,19 @@ static void count_neighbours(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* 1 if a line of this flow may be the cell of a row. The lines of a text are nearly all full, and most of them have no
- * neighbour. */
+/* 1 if lines of flow w may be cells of a table. Short flows always may. A narrow flow must have a neighbour beside 1/2
+ * of its lines. A wide flow whose lines are not mostly full needs one beside 3/10. A wide flow of full lines is text,
+ * except for a short one with neighbours beside 9/10. */
 static int has_cells(const struct flow *w)
 {
 	if (w->lines < LONG || !is_wide(w))
 		return w->lines < LONG || w->beside * 2 >= w->lines;
-	if (w->full * 10 >= w->lines * 6) /* in a short table this happens */
+	if (w->full * 10 >= w->lines * 6) /* full lines, as in text */
 		return w->lines < 3 * LONG && w->beside * 10 >= w->lines * 9;
 	return w->beside * 10 >= w->lines * 3;
 }
 
+/* Set the joins of the parts [from, to), which are all on one baseline. */
 static void join_row(struct rows *r, size_t from, size_t to)
 {
 	for (size_t i = from + 1; i < to; i++) {
@@ -157,7 +168,8 @@ static void join_row(struct rows *r, size_t from, size_t to)
 
 		if (gap < -0.5f || a->block == b->block)
 			continue;
-		/* A number that is nearer to what stands on its other side, as the page's in a table of contents, is no label. */
+		/* A label belongs to its text, unless the piece on its other side is nearer. So the page number at the
+		 * end of a line of contents is no label of the column beside it. */
 		if (gap <= LABEL_GAP && a->right_to_left == b->right_to_left &&
 		    (a->right_to_left ? gap <= right && is_label(r->f->text.p + b->at, b->n)
 		                      : gap <= left && is_label(r->f->text.p + a->at, a->n)))
@@ -180,7 +192,8 @@ static struct pdf_box box_of(const struct rows *r, size_t from, size_t to)
 	return b;
 }
 
-/* The table that the row continues, of the last TABLES; NULL: it begins one. */
+/* Find the table that a row in box b continues, among the last TABLES: it lies above or at the row, and at most ROW_GAP
+ * away. NULL: the row begins a new table. */
 static struct grid *table_above(struct rows *r, const struct pdf_box *b, float size)
 {
 	for (size_t k = 0; k < TABLES && k < r->n_table; k++) {
@@ -191,8 +204,8 @@ static struct grid *table_above(struct rows *r, const struct pdf_box *b, float s
 	return NULL;
 }
 
-/* Add the row of parts [from, to) to a table. `cells`: it has several. A single one belongs to a table only if it is
- * narrow and a row follows: then the row takes it. */
+/* Add the row of parts [from, to), which has several cells, to the table above it or to a new one. Rows of one cell are
+ * added by place_single_cells(). */
 static void place_row(struct rows *r, size_t from, size_t to)
 {
 	struct pdf_box b = box_of(r, from, to);
@@ -211,7 +224,8 @@ static void place_row(struct rows *r, size_t from, size_t to)
 	}
 }
 
-/* A line with one cell stands in a table if rows of it are above and below. */
+/* Add lines of one cell to a table. The table has a row among the 15 parts before the line and a row below it, and is
+ * as wide as the line or wider. */
 static void place_single_cells(struct rows *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
@@ -249,7 +263,7 @@ static void make_outputs(struct rows *r)
 
 		for (to = i + 1; to < r->n && r->part[to].join; to++)
 			;
-		/* A label goes to the place of its text. */
+		/* Joined parts are written at the place of the last one: the text of a label. */
 		*o = (struct out){ .key = table ? r->table[table - 1].first : r->part[to - 1].piece,
 			           .table = table,
 			           .part = (uint32_t)i,
@@ -258,7 +272,8 @@ static void make_outputs(struct rows *r)
 	qsort(r->out, r->n_out, sizeof *r->out, by_key);
 }
 
-/* Append the text of joined parts behind all text; return its place. */
+/* Append the joined text of o's parts to pdf.text. Set l->at and l->n to its range, and l->row if it has cells. If most
+ * parts are right to left, the rightmost comes first. */
 static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 {
 	struct str *t = &r->f->text, s = { 0 };
@@ -281,7 +296,9 @@ static void join_text(struct rows *r, const struct out *o, struct pdf_line *l)
 	str_free(&s);
 }
 
-/* 1 if a blank line stands between two lines: of one block none, else if there is space between them. */
+/* 1 if a blank line is written between two lines, with pieces a and b. In a table: if the space between them is larger
+ * than 1.2 heights of letters. In one block of pdftotext: never. Otherwise: if the flow or the size of letters changes,
+ * the space is larger than 0.5 heights, or b is above a. */
 static int blank_between(const struct pdf_piece *a, const struct pdf_piece *b, int same_table)
 {
 	float space = (b->box.y0 - a->box.y1) / b->size;
@@ -316,6 +333,7 @@ void pdf_add_lines(struct pdf *f)
 		                        !memmem(f->text.p + p->at, p->n, "....", 4);
 	}
 	qsort(r.part, r.n, sizeof *r.part, by_base);
+	/* For each baseline: pass 0 counts neighbours in all flows, and pass 1 joins parts by these counts. */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t from = 0, to; from < r.n; from = to) {
 			for (to = from + 1; to < r.n && piece_of(&r, from)->upright && piece_of(&r, to)->upright &&

@@ -63,9 +63,8 @@ static int is_program_text(const struct rtf *x)
 	return x->program || (f && f->fixed);
 }
 
-/* Tell whether a list item is numbered with non-ASCII letters or has a bullet: 1 if byte c begins a letter beyond
- * ASCII. n: bytes of the number or bullet. A bullet gives 0: a single character, or a first byte 0xc2, 0xe2 or
- * 0xef. */
+/* 1 if byte c of a list item's label begins a letter beyond ASCII, so the label is a number and no bullet. n: bytes of
+ * the label. 0 for a label of one character, and for lead bytes that signs have: 0xc2, 0xe2 and 0xef. */
 static int is_letter_of_label(unsigned char c, size_t n)
 {
 	return c >= 0xc3 && c < 0xef && c != 0xe2 && n > (c < 0xe0 ? 2u : 3u);

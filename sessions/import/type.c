@@ -94,7 +94,7 @@ static int is_odf_kind(const char *kind, size_t n)
 
 static const char odf_mime[] = "application/vnd.oasis.opendocument.";
 
-/* 1 if the first element is that of an OpenDocument file in a single XML file (.fodt). */
+/* 1 for an OpenDocument file that is one XML file (.fodt), by its root element. */
 static int is_flat_odf(const char *p, size_t n)
 {
 	const char *end = p + MIN(n, 16384), *root, *kind;
@@ -139,9 +139,9 @@ static int has_object(const char *p, size_t n)
 	return 0;
 }
 
-/* 1 for a PDF, also after a byte order mark or white space. Other bytes may stand before it, such as the header of a
- * mail or of a printer's job, in the first 1,024 bytes: then it is a PDF if an object follows, or by its name, but no
- * text that has an example of one. */
+/* 1 for a PDF: "%PDF-" begins it, perhaps after a byte order mark or white space. Within the first 1,024 bytes other
+ * bytes may also precede, such as the header of a mail or a print job. Then the name must end in .pdf; or an object
+ * must follow, and the name must not be that of a text, which may only quote a PDF. */
 static int is_pdf(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "pdf", NULL };

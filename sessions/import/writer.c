@@ -1,8 +1,8 @@
 /* sessions/import/writer.c - writes a document's text with marks (offsets of pages and headings), block by block.
  *
- * Between two texts, a converter asks for gaps (space, line break, blank line); the widest of them is written.
- * Cells of a table are written as lines. When the row ends they are joined with " | ", unless they show that the
- * table only lays out a page. */
+ * Between two texts, a converter asks for gaps (space, line break, blank line); the widest of them is written. Cells of
+ * a table are first written as lines. When the row ends they are joined with " | ". A row stays as lines if it contains
+ * a table, a heading or long text, because such a table only lays out a page. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
