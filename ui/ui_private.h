@@ -196,7 +196,7 @@ void ui_submit_command(struct ui *, const char *command); /* send or queue a com
 void queue_remove(struct ui *, size_t i);
 void queue_lines(const struct ui *, struct str *out); /* append the queued messages, line by line */
 void queue_draw(const struct ui *, const struct area *);
-/* Command with whose name text begins, or NULL. */
+/* Find the command with whose name text begins; NULL = none. */
 const struct ui_command *command_of(const struct ui *, const char *text, size_t n);
 /* ui_status.c */
 void status_draw(const struct ui *, const struct area *);

@@ -167,7 +167,7 @@ int print_all(const char *bytes, size_t n, struct err *e)
 	if (errno == EINTR)
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (errno == EPIPE) {
-		/* `weir ... | head`: no message (see fail()) */
+		/* `weir ... | head`: no message (see say_error()) */
 		if (e)
 			*e = (struct err){ .code = ERR_FAIL };
 		return -1;

@@ -114,8 +114,8 @@ void signals_init(void);
 /* Let SIGINT, SIGTERM and SIGHUP cancel this timeline's work. NULL: they end the program; after signals_note(1)
  * they are only recorded, for signals_take_int() and signals_quit(). */
 void signals_watch(struct timeline *);
-/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: it has ended. A timeline that
- * stopped work passes to signals_watch() is cancelled at once. */
+/* on = 1: long work begins; signals stop it, and it polls signals_stopped(). on = 0: the work has ended. If the work
+ * was stopped, a timeline passed to signals_watch() is cancelled at once. */
 void signals_work(int on);
 void signals_note(int on);
 /* Call with 1 before waiting for a key and with 0 after it. In between, also note changes of the window size and
@@ -210,9 +210,9 @@ struct reading {
 	int waiting;      /* 1 = the source has no more text yet */
 	int imports;      /* 1 = no text yet: the document is being imported */
 };
-/* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MB, p. 34 of 311, 1,300 t/s, 95 s left".
- * brief: 1 = "reading 123,456, 24% of 1.2 MB, p. 34/311". A page that is not labelled by its number is "p. xii (12
- * of 311)". */
+/* Append how far a file was read: "reading 123,456 tokens, 24 % of 1.2 MiB, p. 34 of 311, 1,300 t/s, 80 s left".
+ * brief: 1 = "reading 123,456 24% of 1.2 MiB p. 34/311". A page that is not labelled by its number is "p. xii (12 of
+ * 311)". */
 void reading_text(const struct reading *, int brief, struct str *out);
 void progress_clear(struct progress *);
 

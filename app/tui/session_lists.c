@@ -33,7 +33,7 @@ struct rows {
 	struct tui *t;
 	struct ui_session *row;
 	size_t n, cap;
-	int64_t *head; /* last message of each session, [cap] */
+	int64_t *head; /* [cap] id of each session's last message */
 	struct str text;
 	struct err e;
 };

@@ -41,12 +41,12 @@ static void on_progress(struct chat *c, const char *verb, int32_t done, int32_t 
 	struct worker *w = c->ud;
 
 	w->reading = -1;
-	if (total > 0) { /* without a total it is no prefill of the conversation */
+	if (total > 0) { /* without a total, the work is no prefill of the conversation */
 		struct timeline_stats st = { 0 };
 
 		if (c->conv.tl)
 			timeline_stats(c->conv.tl, &st);
-		w->reading = st.reused_tokens + done; /* done counts from the reused tokens */
+		w->reading = st.reused_tokens + done; /* `done` is 0 at the first token that is not reused */
 	}
 	if (done < 0) {
 		w->reading_since = 0;

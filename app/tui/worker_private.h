@@ -39,7 +39,7 @@ struct worker {
 	struct job *job, **job_end;
 	/* running: 1 = a job runs; closing: 1 = the thread must end; signalled: 1 = fd is readable */
 	int running, closing, signalled;
-	/* number of queued jobs, without small ones, that were queued after the last status report */
+	/* number of queued jobs, without small ones, that have not begun */
 	int waiting;
 	struct event *event, **event_end;
 	struct worker_status status;
@@ -105,7 +105,8 @@ void worker_sent_all(struct worker *);     /* the screen has the current message
 /* worker_report.c */
 enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);
-void worker_report_sessions(struct worker *);        /* report the title and the number of deleted sessions */
+/* report the status again, with the new title and the deleted sessions */
+void worker_report_sessions(struct worker *);
 void worker_report_cache(struct worker *, int last); /* last: 1 = the job is over */
 
 #endif

@@ -38,7 +38,7 @@ void input_open(const char *history, const struct ui_command *commands, const st
 	rl_change_environment = 0;
 	rl_completion_query_items = 0;
 	rl_attempted_completion_function = line_no_completion;
-	/* at Enter, undo edits of old history lines, unless ~/.inputrc sets this otherwise */
+	/* at Enter, edits of old history lines are undone; ~/.inputrc may change this */
 	rl_variable_bind("revert-all-at-newline", "on");
 	line_locale_save();
 	rl_initialize();

@@ -45,9 +45,9 @@ int input_commands(void);
  * cursor. mark: text before the first row, such as "> ". */
 int input_rows(int width, int most);
 void input_draw(const struct area *, const char *mark);
-/* Return the number of completions in the popup; 0: it is closed. input_key() handles its keys: Tab and arrows
- * move the choice, Enter or further typing accepts it, Esc closes the popup. The popup is drawn up to the bottom
- * row of its area. */
+/* Return the number of completions in the popup; 0: it is closed. While it is open, input_key() takes the popup's
+ * keys: Tab and arrows move the choice, Enter or further typing accepts it, Esc closes the popup. input_draw_offers()
+ * draws it at the bottom of the area. */
 int input_offers(void);
 void input_draw_offers(const struct area *, int ascii);
 

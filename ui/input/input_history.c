@@ -212,7 +212,7 @@ void history_append(const char *path, const char *text, size_t n)
 	fd = open_locked(path, O_RDWR | O_APPEND | O_CREAT, &locked);
 	if (fd < 0)
 		return;
-	/* an interrupted writer has left a last line without a line feed: end it first */
+	/* if an interrupted writer left a last line without a newline, end that line first */
 	if (!fstat(fd, &st) && st.st_size && pread(fd, &last, 1, st.st_size - 1) == 1 && last != '\n')
 		str_adds(&s, "\n");
 	str_addf(&s, "#%lld\n", (long long)time(NULL));

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define BLOCK "\"\"\""
-/* largest repeat count (Alt-9 Alt-9 ... x inserts x so often); a slip must not fill the memory */
+/* largest repeat count: Alt-9 Alt-9 ... x inserts x that many times, and must not fill the memory */
 enum { ARG_MOST = 9999 };
 
 struct input input;

@@ -113,8 +113,8 @@ static const struct ui_command *command_of(const struct ui_command *commands, co
 	return NULL;
 }
 
-/* Offer the words in the usage text of an argument, for example "[off|bar|layer N|dump FILE]". Words have only
- * lower-case letters. */
+/* Offer the words in the usage text of an argument, for example "[off|bar|layer N|dump FILE]". Only words of
+ * lower-case letters are offered. */
 static void find_words(struct offers *o, const char *forms, const char *typed, size_t n)
 {
 	o->typed = n;

@@ -54,7 +54,7 @@ struct input {
 	struct offers offers;
 	/* width: columns of the area drawn last; mark: columns of the text before the first row, such as "> " */
 	int width, mark;
-	size_t top; /* first visible byte */
+	size_t top; /* offset of the first visible byte */
 	int goal;   /* column that repeated Up or Down aim at; -1: none */
 };
 extern struct input input;

@@ -95,7 +95,7 @@ static void add_page(struct doc_text *d, int ascii)
 	str_adds(&d->text, ascii ? " --\n" : " \xe2\x94\x80\xe2\x94\x80\n");
 }
 
-/* Offset after the next byte c, or the end. */
+/* Return the offset after the next byte c, or the end of the text. */
 static size_t after_byte(const struct doc_text *d, size_t from, char c)
 {
 	const char *at = memchr(d->raw + from, c, d->n_raw - from);
@@ -166,7 +166,7 @@ static void clean_all(struct doc_text *d, int ascii)
 	size_t solid = d->n_raw;
 	int ff;
 
-	/* A form feed at the end begins no page. */
+	/* Find the end of the solid text: a form feed after it begins no page. */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
@@ -243,7 +243,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	d->head[d->n_head++] = (struct head){ (uint32_t)at, (uint32_t)(from + n), level };
 }
 
-/* Add headings from the marks, at their lines. */
+/* Add the headings that the document's marks name: the lines at which the marks stand. */
 static void marked_heads(struct doc_text *d)
 {
 	for (size_t i = 0; i < d->n_mark && d->n_head < HEADS_MOST; i++) {
@@ -392,7 +392,7 @@ uint32_t doc_text_line_start(const struct doc_text *d, int64_t line)
 	return (uint32_t)at;
 }
 
-/* A heading without its '#'; for pages their first words. */
+/* Return the text of a heading without its '#', or the first words of a page (level 0). */
 const char *doc_text_title(const struct doc_text *d, const struct head *h, size_t *n)
 {
 	const char *s = d->text.p;

@@ -51,17 +51,17 @@ void doc_text_free(struct doc_text *);
 void doc_text_ready(struct doc_text *, int ascii);
 void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 
-/* Lookups by a byte of the clean text. */
+/* Find the chunk, line, page or heading of byte `at` of the clean text. */
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
-/* number, from 1, of the heading at or above it; 0 = none */
+/* number, from 1, of the heading at or above the byte; 0 = none */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
 int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: the byte's token is evicted in all KV heads */
 uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* clean offset of a raw offset */
 /* Offset of the beginning of a line, counted from 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
-/* Title of a heading or page in the outline: text[*n]. */
+/* Return the title that the outline shows for a heading or page: *n bytes. */
 const char *doc_text_title(const struct doc_text *, const struct head *, size_t *n);
 
 #endif

@@ -329,7 +329,7 @@ void cache_pane_draw_side(struct pane *pane, const struct area *all)
 		part.h = 1;
 		box_title(p, &part, "where it looks, over time");
 	}
-	/* Examples and legend if they fit. */
+	/* Draw recent events and the legend if they fit. */
 	if (went_rows(p) && take_box(p, &a, &y, went_rows(p), "last words that", &part))
 		went_draw(p, &part);
 	legend_plain(p, a.w, &legend);

@@ -55,8 +55,9 @@ void meters_draw(const struct cache_pane *, const struct area *, int compact);
 /* one row; most: also the memory at capacity */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
-/* Draw the strip: an axis, how much of each token position is kept, letters of cache regions, and where documents
- * begin. left: columns to leave for labels. */
+/* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis:
+ * 1 = with a row of token numbers above. left: columns to leave for labels. from, span: tokens to show; span 0 =
+ * all. */
 int strip_rows(const struct cache_pane *, int axis);
 void strip_draw(const struct cache_pane *, const struct area *, int left, int axis, int64_t from, int64_t span);
 int history_rows(const struct cache_pane *);

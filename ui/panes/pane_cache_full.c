@@ -19,7 +19,7 @@ enum part { TITLE, METERS, NUMBERS, KEPT, READS, FLOW, HISTORY_PART, STRIP, HEAT
 
 /* ---- heat ---- */
 
-/* Highest heat value of n_layer layers in screen cell x of w. */
+/* Return the highest heat value of n_layer layers in screen cell x of w. */
 static int heat_of(const struct cache_pane *p, int layer, int n_layer, int w, int x)
 {
 	int first, end, most = 0;
@@ -38,7 +38,7 @@ static int halves_per_row(const struct cache_pane *p)
 	return p->color && !p->ascii ? 2 : 1;
 }
 
-/* Number of layers shown by each half row (or row). */
+/* Return how many layers share a row, or with colours half a row. */
 static int layers_each(const struct cache_pane *p, int rows)
 {
 	int slots = rows * halves_per_row(p);
@@ -106,7 +106,7 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 	return n;
 }
 
-/* Data column under the cursor; -1 = none. */
+/* Return the data column under the cursor; -1 = none. */
 static int cursor_column(const struct cache_pane *p)
 {
 	int at[PEAKS_MOST];
@@ -352,7 +352,7 @@ void cache_full_draw(struct cache_pane *p, const struct area *a)
 		p->legend_top = p->legend_more;
 	top = rows[TITLE];
 	for (enum part i = TITLE; i < PARTS; i++) {
-		/* Meters to flow are drawn left of the history. */
+		/* With `beside`, the parts METERS to FLOW leave room for the attention history at their right. */
 		int w = beside && i >= METERS && i <= FLOW ? a->w - HISTORY_COLS : a->w;
 		struct area part = area_part(a, 0, y, w, rows[i]);
 

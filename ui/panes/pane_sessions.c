@@ -364,7 +364,8 @@ static enum pane_key delete_key(struct sessions_pane *p, const struct key *k, st
 	p->mode = PICK;
 	p->asked_from_outside = 0;
 	if (k->code != K_CHAR || k->mods & (KEY_CTRL | KEY_ALT) || (k->cp != 'y' && k->cp != 'Y') || !t)
-		return was_asked ? PANE_CLOSE : PANE_USED; /* a command opened the pane for this question */
+		/* close the pane if a command opened it for this question */
+		return was_asked ? PANE_CLOSE : PANE_USED;
 	p->deleted_id = t->is.id;
 	str_clear(&p->deleted);
 	if (name->n)
@@ -502,7 +503,7 @@ static enum pane_key sessions_pane_key(struct pane *pane, const struct key *k, s
 		p->forked = newest_id(p);
 		return sessions_chosen(p) ? make_action(p, out, UI_FORK) : PANE_USED;
 	}
-	p->forked = 0; /* the user has moved on */
+	p->forked = 0; /* any other key: do not choose the fork when it appears */
 	if (control && (k->cp == 'r' || k->cp == 'd'))
 		return control_key(p, k->cp);
 	if (control && (k->cp == 'p' || k->cp == 'n')) {

@@ -15,7 +15,8 @@ struct session_row {
 	struct str name, title, model, snippet; /* clean; snippet: FOUND_ON and FOUND_OFF around matches */
 };
 
-/* what the keys do. TAKEN: answer whether to read the chosen session, which another process has open, or to wait */
+/* What keys do. PICK: choose a session. RENAME: edit its name. DELETE: answer y or n. TAKEN: the chosen session is
+ * open in another process; choose to read it or to wait. */
 enum mode { PICK, RENAME, DELETE, TAKEN };
 
 struct sessions_pane {
@@ -47,7 +48,7 @@ struct sessions_pane {
 	int finding;
 
 	int64_t deleted_id; /* session that was deleted last, while that can be undone; else NOBODY */
-	struct str deleted; /* its name */
+	struct str deleted; /* name of the deleted session */
 
 	int preview;                       /* 1: the preview is shown */
 	int64_t preview_id, preview_asked; /* preview_asked: session of the last UI_PREVIEW; NOBODY = none */

@@ -2,8 +2,8 @@
  * keys.
  *
  * A pane is a file pane_NAME.c with a struct pane_ops, and an entry in PANES. It draws into an area of the screen.
- * It gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row ACT_PANE +
- * NAME in bindings.c is the key that opens and closes it. */
+ * It gets most keys first (see `key` below); keys that it does not use keep their usual meaning. A row of bindings.c
+ * with action ACT_PANE + NAME names the key that opens and closes it. */
 #ifndef WEIR_PANES_H
 #define WEIR_PANES_H
 
@@ -146,7 +146,7 @@ void sessions_pane_post(struct pane *, const struct ui_session *, size_t n, int6
 void sessions_pane_preview(struct pane *, int64_t id, const char *text, size_t n);
 /* Ask whether to delete that session, as Ctrl-D does. */
 void sessions_pane_ask(struct pane *, int64_t id);
-/* The last deletion can no longer be undone. */
+/* Tell the pane that the last deletion can no longer be undone. */
 void sessions_pane_undo_over(struct pane *);
 
 /* Documents (pane_documents.c). */

@@ -15,7 +15,7 @@ enum flag {
 	CASELESS = 4,        /* keywords in any case */
 	MARKUP = 8,          /* tags; the rest is text */
 	PREPROCESSOR = 16,   /* # at the start of a line */
-	LIFETIMES = 32,      /* 'a is a string only if it is closed at once */
+	LIFETIMES = 32,      /* ' begins a string only if it closes after one character ('a is a lifetime of Rust) */
 	SHELL = 64,          /* shell syntax: strings span lines, # begins a comment only after a blank, $names */
 	LONG_BRACKETS = 128, /* [[ ... ]] */
 	DOUBLED = 256,       /* a quote inside a string is written twice; backslash has no meaning */
@@ -25,7 +25,7 @@ enum flag {
 enum in { IN_NOTHING, IN_COMMENT, IN_STRING, IN_TRIPLE, IN_BRACKETS, IN_TAG, IN_TAG_STRING, IN_LINE };
 
 struct language {
-	const char *names;        /* each with blanks around it */
+	const char *names;        /* names of the language, each between blanks */
 	const char *line[2];      /* begins a comment up to the end of the line */
 	const char *open, *close; /* begin and end of a multi-line comment */
 	const char *quotes;
@@ -178,7 +178,7 @@ static size_t token_end(struct code *c, const char *line, size_t n, size_t at, c
 	return (size_t)(p - line) + strlen(close);
 }
 
-/* End of a string whose text begins at `at`. */
+/* Return the end of a string whose text begins at `at`, or the end of the line. */
 static size_t string_end(struct code *c, const struct language *l, const char *line, size_t n, size_t at)
 {
 	while (at < n) {

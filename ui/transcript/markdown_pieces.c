@@ -56,7 +56,7 @@ static int is_rule(const char *p, const char *end)
 	return marks >= 3;
 }
 
-/* Length of the fence that p[0..end) opens, or 0. */
+/* Return the length of the fence that p[0..end) opens, or 0. */
 static size_t fence_mark(const char *p, const char *end)
 {
 	size_t n = 0;
@@ -198,7 +198,8 @@ int piece_is_hostile(const char *p, size_t n)
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	/* A wide table with short rows: md4c would fill each row with cells, up to the length of the widest row. */
+	/* 1 also for a wide table with short rows: md4c would fill each row with cells, up to the length of the
+	 * widest row. */
 	return rows * most > 2 * n;
 }
 

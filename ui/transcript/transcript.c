@@ -245,7 +245,7 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n); /* cut inside an endless block */
+		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n); /* cut inside a block that is too long */
 		return next_part(t);
 	}
 	/* The line begins another block: move it to the next part. */

@@ -37,8 +37,8 @@ void transcript_text_lens(struct transcript *, size_t from, const struct ui_span
 /* Tint the sentences of a growing file's text, from its byte `from` on, by how surprising they are to the model:
  * levels 0 to 3. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
-/* Show or hide the gutter: a bar before each row, whose colour tells in which region of the KV cache (sinks,
- * prefix, ring) most of the row's text is. */
+/* Show or hide the gutter: a bar before each row, whose colour names the region of the KV cache (sinks, prefix, ring)
+ * that has the row's first word. */
 void transcript_gutter(struct transcript *, int on);
 
 /* Draw the visible rows. By default the view follows new text; after the user has scrolled up, it stays. */

@@ -223,7 +223,7 @@ void find_update(struct transcript *t)
 	entry = f->entry;
 	from = f->from;
 	f->n = index_at(f, entry, from);
-	f->entry = t->n; /* no incomplete match */
+	f->entry = t->n; /* no incomplete match so far */
 	for (; entry < t->n; entry++) {
 		size_t n = t->entry[entry].clean.n;
 

@@ -145,7 +145,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 			span = k; /* the next word begins in this span or later */
 		}
 		if (k == e->n_lens)
-			most = 255; /* the rest is unknown */
+			most = 255; /* the word ends after the last range: its rest is unknown */
 		what = least == 255 ? KEPT : most == 0 ? KEPT_NOT : KEPT_PARTLY;
 		while (hot < e->n_heat && e->heat[hot].end <= at)
 			hot++;

@@ -202,7 +202,7 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n; /* the last question, visible or not */
+		i = t->n; /* so that one step up goes to the last question, whether it is visible or not */
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {

@@ -97,9 +97,9 @@ struct transcript {
 	struct entry *entry;
 	size_t n, cap;
 	size_t *message, n_message, cap_message; /* [n_message] entry index of each message */
-	size_t text_first;                       /* first entry of the text that is read */
+	size_t text_first;                       /* first entry of the growing file's text */
 	int w, h, ascii, raw;
-	int gutter;       /* columns at the left for cache parts */
+	int gutter;       /* columns of the gutter at the left; 0 = no gutter */
 	size_t part_most; /* PART_MOST; smaller in tests */
 	uint64_t work;    /* bytes laid out so far, for tests */
 	int dirty;
