@@ -77,15 +77,15 @@ static int piece_emit(struct conversation *conv, struct message *m, int32_t id, 
 	return h->text ? h->text(m->text.p + m->text.n - n, n, h->text_ud, e) : 0;
 }
 
-/* Append the tokens of an answer that will be continued. They are the sampled tokens; if another model wrote the
- * answer, its text is tokenized. */
+/* Append the tokens of an answer that will be continued: the sampled tokens; if another model wrote it, the tokens of
+ * its text. */
 static int begun_tokens(const struct conversation *conv, const struct message *begun, struct tokens *out, struct err *e)
 {
 	if (begun->id.n || !begun->text.n)
 		tokens_append(out, begun->id.id, begun->id.n);
 	else if (conv->info->channels &&
 	         strcmp(conv->o->think ? conv->o->think : "", "off") !=
-	                 0 && /* with think off, the reply head has the mark */
+	                 0 && /* with --think off, the reply head already has this mark */
 	         engine_tokenize(conv->engine, CHANNEL_FINAL, sizeof CHANNEL_FINAL - 1, TOKENIZE_SPECIAL, out, e) < 0)
 		return -1;
 	else
@@ -113,8 +113,8 @@ static int32_t local_read(struct conversation *conv, const struct message *begun
 	return (int32_t)(n - n_begun);
 }
 
-/* For models that write reasoning and answer as separate channels: 1 if the token ends the answer's channel, which
- * ends the turn. *r parses the text of each token to track the current channel. */
+/* 1 if the token ends the channel of the answer, and so the turn. Only for models that write reasoning and answer as
+ * separate channels. *r parses the text of each token to know the current channel. */
 static int token_ends_answer(const struct conversation *conv, struct reasoning *r, int32_t id)
 {
 	static const char end[] = CHANNEL_END;
@@ -132,8 +132,8 @@ static int token_ends_answer(const struct conversation *conv, struct reasoning *
 	return ends;
 }
 
-/* 1 if the token has a line break and the answer began with a forced quotation (conv->given): such an answer ends
- * with its first paragraph. */
+/* 1 if the token has a line break and the answer began with forced tokens (conv->given, a quotation): such an answer
+ * ends with its first paragraph. */
 static int token_ends_paragraph(const struct conversation *conv, const struct turn *turn, int32_t id)
 {
 	struct str piece = { 0 };
@@ -147,7 +147,7 @@ static int token_ends_paragraph(const struct conversation *conv, const struct tu
 	return ends;
 }
 
-/* As local_generate(), with the channel parser set up. */
+/* Generate the answer. channels: parser that has read the text of an answer to continue (token_ends_answer()). */
 static int generate_tokens(struct conversation *conv, int ids, double start, struct reasoning *channels,
                            const struct answer_hooks *h, struct turn *turn, struct err *e)
 {
@@ -156,12 +156,13 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	conv->sampling.answer = m->place.first; /* penalties count the whole answer, also if it is continued */
+	conv->sampling.answer = m->place.first; /* penalties count from the answer's first token on, also if it is
+	                                         * continued */
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);
 	timeline_stats(conv->tl, &st);
-	/* A cache that evicts never fills. So limit the answer: a model that repeats itself would never stop. */
+	/* A cache that evicts never fills. So limit the answer: a model that repeats itself might never stop. */
 	if (most < 0 && st.endless)
 		most = st.ctx;
 	while (most < 0 || turn->answer_tokens < most) {
@@ -179,8 +180,8 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 			return got;
 		if (ids)
 			tokens_add(&m->id, step.id);
-		/* Measure the attention only at tokens 0, 1, 2, 4, 8, ...: the figures change little after the first
-		 * tokens. */
+		/* Measure the attention only at tokens 0, 1, 2, 4, 8, ..., because the figures change little after the
+		 * first tokens. */
 		if ((turn->answer_tokens & (turn->answer_tokens - 1)) == 0)
 			timeline_attention_read_measure(conv->tl);
 		turn->answer_tokens++;
@@ -240,7 +241,7 @@ static int32_t local_prefill(struct conversation *conv, timeline_progress_fn *pr
 
 	timeline_resume(conv->tl);
 	signals_watch(conv->tl);
-	if (conv->grows) { /* the last message is incomplete: its companion prefills it */
+	if (conv->grows) { /* the last message is still being read: its companion prefills it */
 		EACH_COMPANION(conv, k, prefill)
 			computed = k->ops->prefill(k->self, conv, progress, ud, e);
 	} else {
@@ -283,7 +284,8 @@ static size_t local_count(const struct conversation *conv, const char *text, siz
 
 /* ---- documents ---- */
 
-/* Set the error for a document that cannot be pinned in the cache. */
+/* Set *e for a document that does not fit into a cache that evicts (why: the error of conversation_pin()). Returns
+ * -1. */
 static int pin_error(const struct document *d, const struct err *why, struct err *e)
 {
 	return err_set(e, why->code,

@@ -14,10 +14,10 @@
 #include "app/remote/remote.h"
 
 enum {
-	SHARE_OF_ANSWER = 4, /* without -n, 1/4 of the context is reserved for the answer */
+	SHARE_OF_ANSWER = 4, /* without -n, 1 / SHARE_OF_ANSWER of the context is reserved for the answer */
 	AROUND = 16,         /* most tokens of the template per message */
 	BEFORE = 64,         /* most tokens of the template before the first message */
-	/* most times that a request is shortened and sent again because the server refused it as too long */
+	/* most times that a request is shortened and sent again, because the server refuses it as too long */
 	TRIES = 8,
 };
 
@@ -43,7 +43,8 @@ static void copy_info(struct engine_info *to, const struct remote_info *from)
 	snprintf(to->arch, sizeof to->arch, "%s", from->program);
 }
 
-/* 1 if the user stopped the current work. Outside of work, signals_stopped() still reports an earlier stop. */
+/* 1 if the user stopped the current work. Only during work: afterwards signals_stopped() still reports an earlier
+ * stop. */
 static int is_stopped(void)
 {
 	return signals_working() && signals_stopped();
@@ -61,8 +62,8 @@ void model_server_options(const struct options *o, struct remote_options *to)
 		.timeout = o->timeout,
 		.stopped = is_stopped,
 	};
-	/* With --remote, the command line's --model names a model of the server. In the config file or the
-	 * environment, the setting names a local file: ignore it. */
+	/* With --remote, --model on the command line names a model of the server. Set in the config file or the
+	 * environment, it names a local file: ignore it. */
 	to->model = o->served ? o->served : o->remote && option_said(o, model) ? o->model : NULL;
 }
 
@@ -121,7 +122,7 @@ void conversation_server_models(const struct conversation *conv, struct str *out
 		remote_models(conv->served.remote, out);
 }
 
-/* Return the context size in tokens: the server's; or the value of -c, if it is smaller or the server reports none. 0
+/* Return the context size in tokens: the server's, or the value of -c if that is smaller or the server reports none. 0
  * = unknown. */
 static int32_t context_limit(const struct conversation *conv)
 {
@@ -134,7 +135,7 @@ static int32_t context_limit(const struct conversation *conv)
 
 struct list {
 	struct remote_message *msg;
-	struct str *own; /* texts that the list owns */
+	struct str *own; /* [n] texts made for the list, which frees them */
 	size_t n;
 };
 
@@ -154,8 +155,7 @@ static void list_add(struct list *l, enum chat_role role, const struct str *text
 }
 
 /* Append a message: a question with its passages, or an answer without its reasoning. first: 1 = put the whole
- * documents before it. A question that follows an unanswered question is joined to it, because some templates refuse
- * two questions in a row. */
+ * documents before it. Two questions in a row become one message, because some templates refuse them. */
 static void list_add_message(struct list *l, const struct conversation *conv, const struct message *m, int first)
 {
 	struct str *own;
@@ -178,7 +178,7 @@ static void list_add_message(struct list *l, const struct conversation *conv, co
 	list_add(l, m->role, own);
 }
 
-/* Make the list of messages to send: the system prompt, the messages from index `from` on, and begun, the answer to
+/* Make the list of messages to send: the system prompt, the messages from index `from` on, then *begun, the answer to
  * continue (may be NULL). Free it with list_free(). */
 static struct list list_make(const struct conversation *conv, size_t from, const struct message *begun)
 {
@@ -198,7 +198,7 @@ static struct list list_make(const struct conversation *conv, size_t from, const
 
 /* ---- the context ---- */
 
-/* Return the index of the message at which the next turn after the one at `from` begins, or n_msg. */
+/* Return the index of the question that follows the turn at index `from`, or n_msg. */
 static size_t next_turn(const struct conversation *conv, size_t from)
 {
 	for (from++; from < conv->n_msg && conv->msg[from].role != ROLE_USER; from++)
@@ -216,8 +216,8 @@ static size_t last_question(const struct conversation *conv)
 	return i ? i - 1 : 0;
 }
 
-/* Return an upper bound of the number of tokens: the number of bytes, because a token has at least one byte of
- * text. */
+/* Return an upper bound of the number of tokens: the bytes of the texts, because a token has at least one, and the
+ * tokens of the template. */
 static size_t tokens_most(const struct list *l)
 {
 	size_t n = BEFORE;
@@ -227,8 +227,9 @@ static size_t tokens_most(const struct list *l)
 	return n;
 }
 
-/* Return the number of tokens of the messages from index `from` on. Counting by the server costs a request, so it
- * is asked only if they can have more than `enough` tokens; otherwise the number is an estimate. */
+/* Return the number of tokens of a request with the messages from index `from` on, and set served.tokens and
+ * served.counted. The server counts, which costs a request. If the messages have at most `enough` tokens for certain,
+ * estimate instead. */
 static int32_t count_from(struct conversation *conv, size_t from, const struct message *begun, size_t enough)
 {
 	struct list l = list_make(conv, from, begun);
@@ -245,8 +246,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns, until the messages have about `most` tokens instead of n, or only the last
- * question is left. A turn's tokens are estimated from its bytes. */
+/* Leave out more of the oldest turns. The messages now have n tokens; stop when about `most` are left, or only the
+ * last question is. A turn's share of the tokens is its share of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;
@@ -263,9 +264,9 @@ static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 	}
 }
 
-/* Set served.left_out, the number of oldest messages to leave out, so that the request and its answer fit the
- * context. refused: 1 = the server has just refused the request, so send no more turns than before. Returns 0, or
- * -1 with ERR_FIT if even the last question alone does not fit. */
+/* Set served.left_out, the number of oldest messages to leave out, so that the request and its answer fit the context.
+ * refused: 1 = the server has just refused the request: do not send earlier turns again. Returns 0, or -1 with ERR_FIT
+ * if even the last question does not fit. */
 static int request_fit(struct conversation *conv, const struct message *begun, int refused, struct err *e)
 {
 	int32_t ctx = context_limit(conv), answer, n;
@@ -278,7 +279,7 @@ static int request_fit(struct conversation *conv, const struct message *begun, i
 		return 0;
 	}
 	answer = conv->o->predict >= 0 && conv->o->predict < ctx / 2 ? conv->o->predict : ctx / SHARE_OF_ANSWER;
-	/* After an undo or a change of -c all turns may fit again. */
+	/* Send all turns again if they fit by now, as after an undo or a change of -c. */
 	if (conv->served.left_out && !refused && count_from(conv, 0, begun, 0) <= (ctx - answer) / 4 * 3)
 		conv->served.left_out = 0;
 	n = count_from(conv, conv->served.left_out, begun, (size_t)(ctx - answer));
@@ -301,7 +302,7 @@ struct wait {
 	int told;
 };
 
-/* Report progress while a request waits. why: the reason of a retry, shown once; NULL = no retry. */
+/* Report progress while a request waits. why: the error that makes it try again, shown once; NULL = none. */
 static void request_waiting(int32_t done, int32_t total, const char *why, void *ud)
 {
 	struct wait *w = ud;
@@ -355,8 +356,8 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	for (int tries = 0; (rc = request_send(conv, begun, h, &why)) < 0; tries++) {
 		if (why.code != ERR_FIT || conv->served.left_out >= last_question(conv) || tries == TRIES)
 			return err_set(e, why.code, "%s", why.msg);
-		/* Leave out half of the turns. request_fit() uses the context size instead, if the server's error
-		 * has named it. */
+		/* Leave out the oldest turns with half of the bytes. If the server's error has named its context size,
+		 * request_fit() leaves out more until the request fits. */
 		turns_leave_out(conv, 2, 1);
 		if (request_fit(conv, begun, 1, e) < 0)
 			return -1;
@@ -368,7 +369,7 @@ static int32_t served_read(struct conversation *conv, const struct message *begu
 	return 0;
 }
 
-/* Hash of a piece of text, used as a token id by loop_add(). */
+/* Hash a piece of text, for loop_add(), which wants token ids. */
 static int32_t piece_hash(const char *p, size_t n)
 {
 	uint32_t h = 2166136261u;
@@ -378,8 +379,8 @@ static int32_t piece_hash(const char *p, size_t n)
 	return (int32_t)(h & INT32_MAX);
 }
 
-/* Handle the text of the server's stream that was appended to the last message at byte `from`. Returns 1 to stop the
- * answer, 0 to go on, or -1. */
+/* Handle the next piece of the server's stream, which was appended to the last message at byte `from`. Returns 1 to
+ * stop the answer, 0 to go on, or -1. */
 static int piece_take(struct conversation *conv, size_t from, struct loop_watch *watch, const struct answer_hooks *h,
                       struct turn *turn, struct err *e)
 {
@@ -394,8 +395,7 @@ static int piece_take(struct conversation *conv, size_t from, struct loop_watch 
 	turn->loop = h->stop_loops ? loop_add(watch, piece_hash(p, n)) : 0;
 	if (turn->loop)
 		turn->stop = STOP_LOOP;
-	/* A server may ignore the limit of tokens. Each piece of its stream has at least one token, so count
-	 * pieces. */
+	/* A server may ignore the limit of tokens, so count here: each piece of its stream has at least one token. */
 	return turn->loop || (conv->o->predict >= 0 && turn->answer_tokens > conv->o->predict);
 }
 
@@ -429,7 +429,7 @@ static int served_generate(struct conversation *conv, int ids, double start, con
 	return rc < 0 || got < 0 ? -1 : 0;
 }
 
-/* Set the figures of the turn: as the server reports them, otherwise as measured here. */
+/* Set the figures of the turn: those that the server reports; for the others, what was measured here. */
 static void served_measure(struct conversation *conv, struct turn *turn)
 {
 	const struct remote_usage *u = remote_usage(conv->served.remote);
@@ -460,7 +460,7 @@ static void served_no_work(struct conversation *conv)
 	(void)conv;
 }
 
-/* Nothing to do: a server prefills when it is asked. */
+/* Do nothing: a server prefills only when it is asked. */
 static int32_t served_prefill(struct conversation *conv, timeline_progress_fn *progress, void *ud, struct err *e)
 {
 	(void)progress, (void)ud, (void)e;
@@ -501,8 +501,7 @@ static int served_document_fits(struct conversation *conv, struct document *d, s
 		struct list l = list_make(conv, conv->n_msg, NULL);
 		int exact;
 
-		/* Count only the documents and an empty question, because old turns are left out if they do not
-		 * fit. */
+		/* Count the documents with an empty question alone: old turns are left out if they do not fit. */
 		list_add_message(&l, conv, &question, 1);
 		n = remote_count_messages(conv->served.remote, l.msg, l.n, &exact);
 		list_free(&l);

@@ -8,8 +8,7 @@ int32_t tokens_in_cache(const struct timeline_stats *st)
 
 	for (int i = 0; i < st->rings.n_ring; i++)
 		kept += st->rings.fill[i];
-	/* In a cache that evicts, `kept` counts a new token one step late. So n_tokens is used as long as nothing is
-	 * evicted. */
+	/* `kept` counts a new token one step late. So use n_tokens as long as nothing is evicted. */
 	return !st->endless || kept > st->n_tokens || st->rings.evicted + st->rings.evicted_in_part == 0 ? st->n_tokens
 	                                                                                                 : kept;
 }
@@ -22,7 +21,8 @@ int32_t conversation_cached_tokens(const struct conversation *conv, const struct
 
 	if (conv->n_msg)
 		return undone < cached ? cached - undone : 0;
-	/* Without messages, the conversation is only system prompt and documents, of which nothing is evicted. */
+	/* Without messages, only the system prompt and the documents belong to the conversation. They are never
+	 * evicted. */
 	if (!conv->tl || !conv->prefix_known)
 		return 0;
 	had = timeline_tokens(conv->tl, &n);

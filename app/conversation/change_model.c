@@ -31,8 +31,8 @@ int tokens_match_text(const struct engine *engine, const int32_t *id, size_t n_i
 	return fit && at == n_text;
 }
 
-/* Before a change of the model, set the number of token ids to 0 for each answer whose ids spell another text in
- * the new vocabulary. was[n_msg] receives the old numbers, for ids_show() to restore. */
+/* Hide the token ids of each answer for which they spell another text in the new model's vocabulary: set their number
+ * to 0. was[n_msg] receives the old numbers, for ids_show(). */
 static void ids_hide(struct conversation *conv, const struct engine *engine, size_t *was)
 {
 	for (size_t i = 0; i < conv->n_msg; i++) {
@@ -51,7 +51,7 @@ static void ids_show(struct conversation *conv, const size_t *was)
 		conv->msg[i].id.n = was[i];
 }
 
-/* Returns 0, or -1 if the model's chat template is not supported. */
+/* Return 0, or -1 if the model has a chat template that is not supported. */
 static int template_ok(const struct engine *engine, struct err *e)
 {
 	const struct engine_info *info = engine_info(engine);
@@ -61,7 +61,7 @@ static int template_ok(const struct engine *engine, struct err *e)
 	return 0;
 }
 
-/* Check that the conversation fits the new model. *n = tokens of the conversation in the new vocabulary. Returns 0 or
+/* Check that the conversation fits the context of the new model. *n: its tokens in the new vocabulary. Returns 0 or
  * -1. */
 static int check_model(struct conversation *conv, struct engine *engine, const struct options *next, size_t *n,
                        struct err *e)
@@ -81,7 +81,7 @@ static int check_model(struct conversation *conv, struct engine *engine, const s
 	tokens_free(&all);
 	if (rc < 0)
 		return -1;
-	/* The default policy evicts, so any number of tokens fits. */
+	/* Without --kv the default policy evicts, so any number of tokens fits. */
 	if (kv && !kv_policy_endless(kv) && *n > (size_t)ctx)
 		return err_set(
 			e, ERR_FIT,

@@ -15,26 +15,26 @@ struct question {
 	const struct answer_hooks *hooks;
 };
 
-/* Changes that companions are told of, because their state depends on the conversation. */
+/* Changes of the conversation that changed() reports, because companions' states depend on them. */
 enum companion_change {
 	CHANGE_RENDERED,  /* the whole conversation is about to be rendered */
 	CHANGE_CACHE,     /* the cache policy was changed */
 	CHANGE_MODEL,     /* the model is about to be closed */
-	CHANGE_DOCUMENTS, /* indices or texts of documents change or have just changed */
+	CHANGE_DOCUMENTS, /* documents were or will be added, removed, moved or replaced */
 	CHANGE_MESSAGES,  /* messages at the end were removed or put back */
 	CHANGE_EMPTIED,   /* all messages are about to be removed */
-	/* the growing message (a text read from a stream) is complete, because a question was appended to it or it
-	 * will be removed */
+	/* the growing message (a text read from a stream) has ended: a question was appended to it, or it will be
+	 * removed */
 	CHANGE_CLOSED,
-	/* reading of the growing message (a text from a stream) continues: the question that was appended to it
-	 * will be removed */
+	/* the growing message (a text read from a stream) continues: the question that was appended to it will be
+	 * removed */
 	CHANGE_REOPENED,
 };
 
 struct companion_ops {
 	const char *name;
-	/* Prepare a question. Returns 0 to ask it; 1 if the documents do not answer it, so that the model is not
-	 * asked (STOP_NOT_FOUND); -1 on error or ERR_CANCELLED. */
+	/* Prepare for a question. Returns 0 to ask it; 1 not to ask it, because the documents do not answer it
+	 * (STOP_NOT_FOUND); -1 on error or ERR_CANCELLED. */
 	int (*before)(void *self, struct conversation *, const struct question *, struct err *);
 	/* Append the text that is rendered before the question. */
 	void (*context)(void *self, struct conversation *, struct str *out);
@@ -43,44 +43,44 @@ struct companion_ops {
 	/* Prepare to regenerate (goes_on 0) or continue (goes_on 1) an answer. old: the last answer, already removed
 	 * from the messages, or empty if there was none. Returns 0, or -1 with ERR_CANCELLED. */
 	int (*again)(void *self, struct conversation *, const struct message *old, int goes_on, struct err *);
-	/* Called before the prompt is prefilled. */
+	/* Prepare for the answer, before the prompt is prefilled. */
 	void (*begin)(void *self, struct conversation *, const struct answer_hooks *);
-	/* Called after the prompt is prefilled. answer: the new last message, which is empty or has the text to
-	 * continue. */
+	/* Begin the answer, after the prompt is prefilled. answer: the new last message, which is empty, or has the
+	 * text to continue. */
 	void (*began)(void *self, struct conversation *, struct message *answer);
-	/* Called at the end of the turn. answer: NULL if the turn ended before the answer began. */
+	/* End the turn. answer: the last message; NULL if the turn ended before the answer began. */
 	void (*ended)(void *self, struct conversation *, struct message *answer);
 	/* If the last message is being read from a stream, prefill its text that is not prefilled yet. Returns the
 	 * number of tokens prefilled, or -1. */
 	int32_t (*prefill)(void *self, struct conversation *, timeline_progress_fn *, void *ud, struct err *);
 	void (*changed)(void *self, struct conversation *, enum companion_change);
-	/* Append members to the object of conversation_json(). */
+	/* Append JSON members to the object that conversation_json() writes. */
 	void (*json)(void *self, const struct conversation *, struct str *out);
 	void (*free)(void *self);
 };
 
 /* Add a companion. conversation_close() calls ops->free(self) before it closes the model. */
 void companion_add(struct conversation *, const struct companion_ops *, void *self);
-/* State of the companion with that name; NULL = not added. */
+/* Return the state (self) of the companion with this name; NULL if none was added. */
 void *companion_find(const struct conversation *, const char *name);
 
 /* ---- functions for companions ---- */
 
-/* Send an event to the observers. i: see enum conversation_event_what. */
+/* Send an event to the observers. i: depends on the event, see enum conversation_event_what. */
 void conversation_emit(struct conversation *, enum conversation_event_what, size_t i);
 /* Send EVENT_NOTICE to the observers: one sentence for the user. */
 void conversation_notice(struct conversation *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Return the context size in tokens; a constant if the server does not report its size. */
+/* Return the context size in tokens; CTX_ASSUMED (answerer.c) if the server does not report it. */
 size_t conversation_context_size(const struct conversation *);
-/* Number of tokens of a text on its own. */
+/* Return the number of tokens of a text that is tokenized alone; for a server it may be an estimate. */
 size_t conversation_count(const struct conversation *, const char *text, size_t n);
 /* 1 if the cache has at least 90 % of the KV entries of tokens [first, first + n). */
 int tokens_cached(const struct conversation *, int32_t first, int32_t n);
-/* Append the tokens of the conversation up to byte `bytes` of the last message, without a token that ends this
- * message, because more of its text may be read. */
+/* Append the tokens of the conversation up to byte `bytes` of the last message. The token that ends a message is left
+ * out, because more of its text may follow. */
 int render_open(struct conversation *, size_t bytes, struct tokens *out, struct err *);
-/* Pin the prefix (system prompt and documents), which *want begins with, so that the cache never evicts it. -1 with
- * ERR_FIT if the prefix does not fit. */
+/* Pin the prefix (system prompt and documents), with which *want begins, so that the cache never evicts it. Returns 0,
+ * or -1 with ERR_FIT if the prefix does not fit. */
 int conversation_pin(struct conversation *, const struct tokens *want, struct err *);
 /* Append the JSON members "page" and "heading". */
 void document_place_json(const struct document_place *, struct str *out);

@@ -81,8 +81,8 @@ int32_t conversation_change_policy(struct conversation *conv, const char *where,
 	} else if (why.code != ERR_FIT) {
 		return err_set(e, why.code, "%s", why.msg);
 	} else {
-		/* Memory is too short for both caches: close the old one first. If the new one cannot be opened,
-		 * open the old one again, empty. */
+		/* There is no memory for both caches: close the old one first. If the new one cannot be opened, open
+		 * the old policy again, with an empty cache. */
 		timeline_close(conv->tl);
 		conv->tl = NULL;
 		conv->pinned = -1;

@@ -16,8 +16,8 @@
 
 struct remote;
 
-/* Where a text is in the newest rendering of the conversation to tokens. first: index of its first token, or -1 if it
- * is not rendered. byte: offset of its first byte in the rendered text. */
+/* Where a text is in the newest rendering of the conversation to tokens. first: index of its first token; -1 = the
+ * text is not rendered. byte: offset of its first byte in the rendered text. */
 struct text_at {
 	int32_t first;
 	size_t byte;
@@ -32,16 +32,17 @@ struct undone; /* an entry of the redo stack: conversation_private.h */
  * has copies of all that is displayed. */
 struct answer_source {
 	char *doc, *page, *heading; /* name of the document; page and heading of the passage, or NULL */
-	size_t line, last_line;     /* first and last line, from 1; 0 = the document has pages */
+	size_t line, last_line;     /* first and last line of the passage, from 1; 0 for a document with pages */
 	size_t from, to;            /* byte range of the passage in the document's body */
-	/* byte range of the quote: the best sentence if found is 1, else the passage's beginning */
+	/* byte range of the quote: the best sentence of the passage if found is 1, else the passage's beginning */
 	size_t quote, quote_end;
 	char *text;            /* the quote on one line */
 	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
-	int found;             /* 1 = the search found it before the answer; 0 = only the answer's attention did */
+	int found;             /* 1 = the search found the passage, before the answer; 0 = only the answer's attention
+	                        * shows it */
 	double score;          /* score of the search */
 	int sent;              /* 1 = the passage was in the prompt */
-	/* share of the answer's attention on documents that this source got, 0 .. 1; < 0 = not known or not
+	/* share, 0 .. 1, of the answer's attention on documents that this passage got; < 0 = unknown or not
 	 * comparable */
 	double share;
 };
@@ -75,17 +76,18 @@ struct document {
 	int whole;
 	struct str text;
 	size_t body, n_body; /* offset and number of the file's own bytes in text */
-	size_t tokens;       /* number of tokens of text; estimated if the text is much longer than the context */
+	size_t tokens;       /* number of tokens of text, maybe an estimate */
 	struct text_at place;
-	size_t at;      /* number of messages when the document was added */
+	size_t at;      /* how many messages there were when the document was added */
 	uint64_t bytes; /* size of the file */
 	int64_t stored; /* row id in the store; 0 = not stored */
 	int type;       /* enum doc_type */
 	struct mark *mark;
 	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
 	struct doc_origin *origin; /* the file; never NULL, maybe empty */
-	struct document *before;   /* the version that this one replaced, kept until the next answer; NULL = none */
-	size_t replaced;           /* number of messages when that version was replaced */
+	struct document *before;   /* owned: the version that this one replaced, kept until the next answer for undo;
+	                            * NULL = none */
+	size_t replaced;           /* how many messages there were when that version was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
 	/* 1 = the document is the text of a message that is still being read. Questions search it; it is stored
 	 * with the message */
@@ -93,7 +95,7 @@ struct document {
 	size_t skipped, lines; /* if grows: bytes and lines of the stream that precede body and are not searched */
 };
 
-/* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document. NULL = none. */
+/* Page ("12", "xii") and heading ("Methods") of a passage, as printed in the document; NULL = none. */
 struct document_place {
 	const char *page, *heading;
 };
@@ -109,8 +111,8 @@ struct turn {
 	int32_t recomputed;
 	int outgrown; /* 1 = the cache evicted tokens for the first time */
 	int loop;     /* STOP_LOOP: period of the loop in tokens */
-	/* For a model on a server: how many of the oldest messages were left out of the request; 0 if no more than
-	 * in the turn before. */
+	/* model on a server: number of oldest messages left out of the request, if more than in the turn before; else
+	 * 0 */
 	size_t left_out;
 	int guessed;   /* 1 = left_out rests on an estimate of the tokens */
 	int estimated; /* 1 = prompt_tokens is an estimate, because the server did not report it */
@@ -126,8 +128,8 @@ struct turn {
 
 enum conversation_event_what {
 	EVENT_QUESTION,           /* the last message is a new question: an answer follows */
-	EVENT_QUESTION_WITHDRAWN, /* the new question was removed: its prompt was not prefilled */
-	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed: regenerate begins */
+	EVENT_QUESTION_WITHDRAWN, /* the new question was removed, because no answer to it began */
+	EVENT_ANSWER_WITHDRAWN,   /* the last answer was removed, to be regenerated */
 	/* the last message is an answer, which is empty or has the text that /continue extends */
 	EVENT_ANSWER_BEGAN,
 	EVENT_ANSWER_GREW,  /* the answer has one more token */
@@ -135,15 +137,15 @@ enum conversation_event_what {
 	EVENT_UNDONE,       /* messages at the end were undone; msg[0 .. n_msg) are left */
 	EVENT_REDONE,       /* undone messages were restored at the end */
 	EVENT_CLEARED,      /* all messages were removed */
-	/* reading of message i (a text from a stream) continues: the turns after it were removed */
+	/* message i, a text read from a stream, continues: the turns about it were removed */
 	EVENT_RETURNED,
-	EVENT_TEXT_GREW,         /* the last message, a growing one, has new text at byte i */
+	EVENT_TEXT_GREW,         /* the last message, a text read from a stream, has new text from byte i on */
 	EVENT_DOCUMENT_ADDED,    /* document i, the last one, was added */
 	EVENT_DOCUMENT_DROPPED,  /* document i is about to be removed */
 	EVENT_DOCUMENT_PUT_BACK, /* document i was restored at its old index, or replaced by another version */
 	EVENT_SETTINGS,          /* options, cache policy or system prompt changed */
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
-	EVENT_PREFILL_ENDED,     /* a prefill was stopped, or ended without an answer to follow */
+	EVENT_PREFILL_ENDED,     /* a prefill was stopped, failed, or was not for an answer */
 	EVENT_NOTICE,            /* text: a sentence for the user */
 	EVENT_OPENING,           /* the KV cache is being allocated: i = 1: begins; i = 0: has ended or failed */
 	EVENT_RECALLED,          /* evicted turns were found for the question that is asked */
@@ -165,11 +167,11 @@ enum { OBSERVERS_MOST = 4 };
 
 /* Functions that the session log provides; each may be NULL. */
 struct conversation_hooks {
-	/* Called before the prompt *want is prefilled, to load saved KV entries for it into the timeline, which
+	/* Load saved KV entries for the prompt *want into the timeline, before the prompt is prefilled. The timeline
 	 * already has the entries of its first `same` tokens. */
 	void (*fetch)(struct conversation *, const struct tokens *want, size_t same, void *ud);
-	/* Find the turn that followed the last message in an earlier run and was undone. Returns 1 if found (out =
-	 * question and answer, which the caller frees), 0 if there is none, or -1. */
+	/* Find the turn that followed the last message in an earlier run, and was undone then. Returns 1 with out[0]
+	 * the question and out[1] the answer, which the caller frees; 0 if there is none; or -1. */
 	int (*next_turn)(struct conversation *, struct message out[2], void *ud, struct err *);
 	void *ud;
 };
@@ -184,7 +186,7 @@ enum { COMPANIONS_MOST = 8 };
 struct answerer; /* functions of a model in this process or on a server (conversation_private.h) */
 struct conversation {
 	const struct answerer *by;      /* the model's functions; NULL = no model is open */
-	const struct engine_info *info; /* properties of the model, for a server as far as it reports them */
+	const struct engine_info *info; /* properties of the model; a server reports only some of them */
 	struct engine *engine;          /* NULL if the model is on a server */
 	struct timeline *tl;            /* NULL if the model is on a server */
 	struct served {                 /* state of a model on a server (answer_remote.c) */
@@ -198,9 +200,9 @@ struct conversation {
 		double prefill_s, decode_s;
 	} served;
 	const struct options *o;
-	/* sampling settings, and the state of the random generator, which continues over turns */
+	/* sampling settings, and the state of the random generator, which goes on from turn to turn */
 	struct sampling sampling;
-	struct tokens given;            /* forced first tokens of the answer */
+	struct tokens given;            /* tokens that the answer is forced to begin with */
 	struct sampling_choice sampled; /* sampling settings in force, and the origin of each */
 	struct str system;
 	int has_system;
@@ -209,7 +211,7 @@ struct conversation {
 	size_t n_msg, cap_msg;
 	struct document *doc;
 	size_t n_doc;
-	const char *docs;      /* value of --docs that was applied to the documents */
+	const char *docs;      /* value of --docs for which document.whole was set */
 	struct undone *undone; /* redo stack, newest entry last */
 	size_t n_undone;
 	struct rendered rendered; /* newest rendering */
@@ -235,17 +237,19 @@ int conversation_open(struct conversation *, const struct options *, observer_fn
 void conversation_close(struct conversation *);
 /* 1 if a model is open, in this process or on a server. */
 int conversation_is_open(const struct conversation *);
-/* Set the numbers of tokens, the context size and speeds. For a server, fields that it does not report are 0. */
+/* Fill in the numbers of tokens, the context size and the speeds. For a model on a server, members that the server
+ * does not report are 0. */
 void conversation_stats(const struct conversation *, struct timeline_stats *);
 /* Append the names of the server's models, one per line; append nothing if the model is in this process. */
 void conversation_server_models(const struct conversation *, struct str *out);
-/* Return 0 if the model is in this process. Otherwise -1, with the error that `what` (as "/stream") needs a local
- * model. */
+/* Return 0 if the model is in this process. Otherwise set the error that `what` (such as "/stream") needs such a
+ * model, and return -1. */
 int conversation_needs_local(const struct conversation *, const char *what, struct err *);
 /* Apply the sampling options and the model's recommended settings. reseed: 1 = also seed the random generator. */
 void conversation_sampling(struct conversation *, int reseed);
-/* Set *out to the sampling settings for this model. Each is the first that is given: by the user, the model file, the
- * model family, a default. engine NULL: a setting that the user has not given is left to the server. */
+/* Set *out to the sampling settings for this model. Each setting is taken from the first of these that has it: the
+ * user, the model file, the model family, the defaults. engine NULL: the server chooses the settings that the user has
+ * not given. */
 void sampling_choose(const struct options *, const struct engine *, struct sampling_choice *out);
 /* Append the value of a setting, as "0.6". sampling_show: with its origin, as "0.6 (family: Qwen3)". */
 void sampling_value(const struct sampling_choice *, enum sampling_setting, struct str *out);
@@ -254,13 +258,13 @@ void sampling_show(const struct sampling_choice *, enum sampling_setting, struct
 void sampling_line(const struct sampling_choice *, struct str *out);
 /* Append all settings as a JSON object. */
 void sampling_json(const struct sampling_choice *, const char *key, struct str *out);
-/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer. On error
- * returns -1 and restores the old policy. If the KV cache of the old policy can no longer be allocated, no model
- * is open afterwards. where: name of the setting, for error messages. */
+/* Change the cache policy to `text`. Returns the number of tokens to recompute before the next answer, or -1 with the
+ * old policy restored. If even the old policy's cache can no longer be allocated, no model is open after -1. where:
+ * name of the setting, for error messages. */
 int32_t conversation_change_policy(struct conversation *, const char *where, const char *text, struct err *);
 
-/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer. On error
- * returns -1 with the old model open; if that cannot be opened again, no model is open. */
+/* Change to the model that *next names. Returns the number of tokens to recompute before the next answer, or -1 with
+ * the old model open. If even that cannot be opened again, no model is open after -1. */
 int32_t conversation_change_model(struct conversation *, const struct options *next, struct err *);
 /* 1 if the tokens spell exactly text[0 .. n) in the engine's vocabulary, or if engine is NULL. */
 int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, const char *text, size_t n);
@@ -273,8 +277,8 @@ int tokens_match_text(const struct engine *, const int32_t *id, size_t n_id, con
 int conversation_add_document(struct conversation *, const struct doc *, struct err *);
 /* Add a document that an earlier run stored, without an event. at: number of messages when it was first added. */
 int conversation_restore_document(struct conversation *, const struct doc *, size_t at, struct err *);
-/* Find the page and heading of bytes [from, to) of a document's body, for the first byte that is not blank. If no
- * heading precedes that byte, take the first heading within the range. */
+/* Find the page and the heading above the first byte of [from, to) that is not blank; the bytes count in the
+ * document's body. If there is no heading above it, take the first heading within the range. */
 void document_place(const struct document *, size_t from, size_t to, struct document_place *out);
 /* Return the index of the document that was imported from file `path`, or SIZE_MAX. */
 size_t conversation_document_of(const struct conversation *, const char *path);
@@ -286,26 +290,26 @@ int conversation_undo_replaced(struct conversation *, struct str *name, struct e
 /* Undo adding the last document, if no message has been added since. Returns 1 and appends its name, or 0 if there
  * is nothing to undo. */
 int conversation_drop_last_document(struct conversation *, struct str *name);
-/* Move document i to the redo stack and append its name to *name (may be NULL). The next turn recomputes the
- * tokens that followed the document. */
+/* Move document i to the redo stack, and append its name to *name (may be NULL). The next turn recomputes the tokens
+ * after the document. */
 void conversation_drop_document(struct conversation *, size_t i, struct str *name);
 /* Free all documents, without an event. */
 void conversation_drop_documents(struct conversation *);
 
 /* ---- a growing message: a text still being read from a stream (app/reader) ---- */
 
-/* Offset of the question in the text of a user's message. */
+/* Return the offset of the question in the text of a user's message. */
 static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;
 }
-/* Make the text of a growing message searchable: set the document that has the text read so far, replacing the
- * previous one. NULL removes it. skipped, lines: bytes and lines of the stream before the document's body. */
+/* Make the text of a growing message searchable, as a document with `grows` set: add this document, or replace the
+ * earlier one. NULL removes it. skipped, lines: bytes and lines of the stream before the document's body. */
 void conversation_read_document(struct conversation *, const struct doc *, size_t skipped, size_t lines);
 
 /* ---- turns ---- */
 
-typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *); /* 0; -1 = stop the turn */
+typedef int answer_text_fn(const char *bytes, size_t n, void *ud, struct err *); /* Returns 0, or -1 to stop the turn */
 struct answer_hooks {
 	answer_text_fn *text;
 	void *text_ud;
@@ -315,7 +319,7 @@ struct answer_hooks {
 	int stop_loops;        /* stop an answer that repeats itself: STOP_LOOP */
 	int evidence;          /* 1 = measure the answer's attention on the documents (app/retrieval/evidence.c) */
 };
-/* Number of tokens in the cache that are not evicted. */
+/* Return the number of tokens in the cache that are not evicted. */
 int32_t tokens_in_cache(const struct timeline_stats *);
 /* Append what the cache has evicted, as "1,234 of 9,426 tokens evicted, 99 in part" (in part: in some layers or
  * heads). Returns 0 if nothing was evicted. */
@@ -348,14 +352,14 @@ void conversation_options_changed(struct conversation *, int reseed);
 /* Append a message of an earlier run, with its token ids, without an event. */
 struct message *conversation_message(struct conversation *, enum chat_role, const char *text, size_t n,
                                      const int32_t *id, size_t n_id);
-/* Undo the last n turns. Returns how many were undone. A question that was appended to a growing message (a text
- * read from a stream) is removed with its answer, but the text stays; only the next undo removes it. */
+/* Undo the last n turns, and return how many were undone. If the question was appended to a growing message (a text
+ * read from a stream), question and answer are removed and the text stays; only the next undo removes the text. */
 size_t conversation_undo(struct conversation *, size_t n);
 /* Redo the last undone turn or dropped document. If the redo stack is empty, redo the turn that an earlier run has
  * undone. Returns 1 (and appends a document's name), 0 if there is nothing to redo, or -1. */
 int conversation_redo(struct conversation *, struct str *name, struct err *);
-/* Return the number of cached tokens that belong to the conversation. The cache may also have tokens of undone or
- * cleared messages, until the next question. */
+/* Return how many cached tokens belong to the conversation. Until the next question the cache may also have tokens of
+ * undone or cleared messages. */
 int32_t conversation_cached_tokens(const struct conversation *, const struct timeline_stats *);
 /* Empty the redo stack and free the versions of documents that were replaced. */
 void undo_forget(struct conversation *);
@@ -370,7 +374,7 @@ void answer_source_free(struct answer_source *);
 void answer_sources_free(struct answer_sources *);
 /* Set the system prompt; NULL = the template's default. */
 void conversation_system(struct conversation *, const char *text);
-/* The last message if it is an answer, else NULL. */
+/* Return the last message if it is an answer, else NULL. */
 const struct message *conversation_answer(const struct conversation *);
 
 /* Append the turn as the JSON object that -p --json prints, with a newline. session: name of the session, or "". */
@@ -382,7 +386,7 @@ void conversation_json(const struct conversation *, const struct turn *, const c
  * opening mark counts only at the beginning of the text; later ones are part of the answer. Some templates end the
  * prompt with the opening mark, so that the text has only the closing one. */
 
-/* State of the parser for a text that arrives in pieces. Initialize to zero, then set `first`. */
+/* State of the parser for an answer that arrives in pieces. Initialize it to zero, then set `first`. */
 struct reasoning {
 	int first; /* 1 = the prompt ends with the opening mark */
 	enum {
@@ -393,15 +397,15 @@ struct reasoning {
 		REASONING_MARGIN,
 		REASONING_AFTER
 	} at;
-	int mark; /* index of the opening mark (reasoning_mark_at()); -1 = the prompt has it */
-	/* bytes not parsed yet: they may be part of a mark, or are blanks at the beginning of the answer */
+	int mark; /* index of the opening mark (reasoning_mark_at()); -1 = none in the text */
+	/* bytes not parsed yet: maybe a part of a mark, or blanks at the beginning of the answer */
 	struct str held;
 	size_t blanks; /* REASONING_BEGIN: number of leading blanks in held */
 	size_t words;  /* words of the reasoning so far */
 	int in_word;   /* 1 = the last byte of reasoning was part of a word */
 };
 void reasoning_free(struct reasoning *);
-/* Parse the next piece of the text, cut anywhere. Append its bytes that belong to the answer, not the reasoning. */
+/* Parse the next piece of the answer, which may be cut at any byte. Append the bytes that are not reasoning. */
 void reasoning_feed(struct reasoning *, const char *text, size_t n, struct str *out);
 /* Finish the text: append those bytes of `held` that belong to the answer. */
 void reasoning_end(struct reasoning *, struct str *out);
@@ -414,13 +418,13 @@ size_t reasoning_length(const char *text, size_t n);
  * the bytes up to the end of the closing mark, or 0 if there is none. A closing mark quoted in prose or code does not
  * count. whole: 1 = the text is complete. *seen: state between calls while the text grows, 0 at first. */
 size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen);
-/* Look at the text's first mark. 1 = it is a closing mark; -1 = it is an opening mark, and a closing mark follows;
- * 0 = the text has no closing mark. */
+/* Tell by its first mark how a text begins. Returns 1 if that is a closing mark; -1 if it is an opening mark and a
+ * closing mark follows; 0 if there is no closing mark. */
 int reasoning_closed(const char *text);
 
 /* ---- a model on a server (answer_remote.c) ---- */
 
-/* Set *out to the connection settings of the server, and the server's model, if the options name one. */
+/* Fill in the connection settings of the server, and the server's model if the options name one. */
 struct remote_options;
 void model_server_options(const struct options *, struct remote_options *);
 

@@ -9,13 +9,13 @@
  * An answerer is the interface to a model: in this process (answer_local.c) or on a server (answer_remote.c). */
 
 struct answerer {
-	/* Prefill the prompt (all messages), then `begun`, the answer to continue (may be NULL). Sets
-	 * turn->answered and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
+	/* Prefill the prompt (all messages), then *begun, the answer to continue (may be NULL). Sets turn->answered
+	 * and the prompt's figures in *turn. Returns the index of the answer's first token, or -1. */
 	int32_t (*read)(struct conversation *, const struct message *begun, const struct answer_hooks *, struct turn *,
 	                struct err *);
-	/* Generate the answer into the last message. ids: 1 = also store the sampled token ids; 0 = store only the
-	 * text, because another model wrote the beginning. start: time at which the turn began. Returns 0 or -1; sets
-	 * turn->stop. */
+	/* Generate the answer into the last message. ids: 1 = store the sampled token ids, too; 0 = only the text,
+	 * because another model wrote its beginning. start: time at which the turn began. Sets turn->stop. Returns 0
+	 * or -1. */
 	int (*generate)(struct conversation *, int ids, double start, const struct answer_hooks *, struct turn *,
 	                struct err *);
 	/* begin is called before read(), end after generate(). In between, a signal stops the turn. */
@@ -23,10 +23,11 @@ struct answerer {
 	void (*end)(struct conversation *);
 	/* Set the speeds and counts of a finished turn. */
 	void (*measure)(struct conversation *, struct turn *);
-	/* Prefill before the next question is asked. Returns the number of tokens computed, or -1. */
+	/* Prefill documents and messages before the next question is asked. Returns the number of tokens computed, or
+	 * -1. */
 	int32_t (*prefill)(struct conversation *, timeline_progress_fn *progress, void *ud, struct err *);
 	void (*stats)(const struct conversation *, struct timeline_stats *);
-	/* Number of tokens of a text on its own. */
+	/* Return the number of tokens of a text that is tokenized alone. */
 	size_t (*count)(const struct conversation *, const char *text, size_t n);
 	/* Check that the conversation with all of document d fits the context, with `room` tokens left free. Sets
 	 * d->tokens. Returns 0, or -1 with ERR_FIT, ... */
@@ -65,12 +66,12 @@ struct message *message_add(struct conversation *, enum chat_role);
 
 /* ---- render.c ---- */
 
-/* Set the member `place` of all documents and messages: where their text is in conv->rendered, in tokens and
- * bytes. */
+/* Set `place` of all documents, and `place` and `context_place` of all messages: where their text is in
+ * conv->rendered. */
 void place_all(struct conversation *);
 /* Return how many tokens document i has in conv->rendered. If it is not rendered there, tokenize its text alone. */
 size_t document_count(const struct conversation *, size_t i, struct err *);
-/* Make the timeline's sequence equal to the rendered conversation, by prefill of the tokens that are not cached.
+/* Render the conversation, and make the timeline's sequence equal to it: prefill the tokens that are not cached.
  * reply_head: 1 = append the template's beginning of an answer. begun: first tokens of that answer, or NULL. Returns
  * the number of tokens reused, or -1. *n: tokens of the sequence. *again: cached tokens that were prefilled again,
  * because the cache could not roll back. */
@@ -89,13 +90,13 @@ void document_forget_before(struct document *);
 
 /* Decide anew which documents are prefilled whole. Call after a change of the model or of --docs. */
 void documents_choose(struct conversation *);
-/* Insert a copy of a dropped document at index i and emit EVENT_DOCUMENT_PUT_BACK. Returns 0, or -1 with no change if
- * the document does not fit. */
+/* Insert a dropped document again at index i (its members move to conv->doc[i]), and emit EVENT_DOCUMENT_PUT_BACK.
+ * Returns 0, or -1 with no change if it does not fit. */
 int document_put_back(struct conversation *, const struct document *, size_t i, struct err *);
-/* Let document i own *old, the version that it has replaced, for a later undo. */
+/* Let document i own *old, the version that it has replaced, so that undo can restore it. */
 void document_keep_before(struct conversation *, size_t i, const struct document *old);
-/* Replace document i by *document, and move the old document to *old. Returns 0, or -1 with no change if the new one
- * does not fit. */
+/* Replace document i by another version, and move the old one to *old. Returns 0, or -1 with no change if the new
+ * version does not fit. */
 int document_swap(struct conversation *, const struct document *, size_t i, struct document *old, struct err *);
 
 /* ---- undo_stack.c ---- */
@@ -106,18 +107,18 @@ struct undone {
 	size_t n_msg;
 	struct document doc;
 	size_t doc_at; /* index of the document */
-	int replaces;  /* what redo does: 1 = replaces the document at index doc_at; 0 = inserts a document there */
+	int replaces;  /* 1 = redo replaces document doc_at by doc; 0 = redo inserts doc at index doc_at */
 };
 
-/* Move the messages from index `from` on to the redo stack. undo_keep_document: copy document i to it; the caller
- * removes the document from the list. */
+/* Push the messages from index `from` on, or document i, on the redo stack. The messages are removed; the caller of
+ * undo_keep_document() removes the document. */
 void undo_keep_turns(struct conversation *, size_t from);
 void undo_keep_document(struct conversation *, size_t i);
 /* Return the number of tokens at the end of the cache that belong to undone turns. */
 int32_t undo_cached(const struct conversation *, const struct timeline_stats *);
 /* Record that the cache no longer has tokens of undone turns. Call after timeline_sync(). */
 void undo_uncached(struct conversation *);
-/* Move the newer version of document i to the redo stack, after undo has put the older version back. */
+/* Push the newer version of document i on the redo stack, after undo has restored the older version. */
 void undo_keep_version(struct conversation *, const struct document *, size_t i);
 
 /* ---- loops.c ---- */
@@ -126,8 +127,8 @@ enum { LOOP_PERIOD = 128 }; /* longest period of a loop that is detected, in tok
 /* State of the loop detection in one answer; initially all zero. */
 struct loop_watch {
 	int32_t id[LOOP_PERIOD]; /* ring of the last tokens */
-	/* n: number of tokens added. run[p]: how many tokens at the answer's end each equal the token p positions
-	 * before. */
+	/* n: number of tokens added. run[p]: length of the run at the answer's end in which each token equals the one
+	 * p positions before it. */
 	int n, run[LOOP_PERIOD + 1];
 };
 /* Add a token of the answer. Returns the period, in tokens, of the loop with which the answer now ends; 0 = no

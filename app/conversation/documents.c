@@ -12,8 +12,8 @@
 enum {
 	ROOM_MIN = 32,       /* tokens kept free beside the documents, for a question and its answer */
 	BYTES_PER_TOKEN = 4, /* bytes per token assumed by estimates */
-	/* a text with more bytes than this for each token of the context is searched; its tokens need not be
-	 * counted */
+	/* a text with more bytes than this per token of the context cannot fit: it is searched without counting its
+	 * tokens */
 	BYTES_HOPELESS = 16,
 	/* documents added together are all searched if they would fill more than this many contexts */
 	CONTEXTS_OF_MANY = 2,
@@ -52,9 +52,9 @@ void conversation_drop_documents(struct conversation *conv)
 	conv->prefix_known = 0;
 }
 
-/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts; documents
- * larger than one context do not count. Documents were added together if their `at` is equal (number of messages
- * at that time). Only sizes matter, so that a resumed session gets the same result. */
+/* 1 if the documents that were added together with d would fill more than CONTEXTS_OF_MANY contexts. Documents larger
+ * than one context are left out of the sum. Documents were added together if they have the same `at` (number of
+ * messages at that time). Only sizes matter, so that a resumed session gets the same result. */
 static int is_one_of_many(const struct conversation *conv, const struct document *d)
 {
 	size_t ctx = conversation_context_size(conv), tokens = 0;
@@ -71,8 +71,8 @@ static int docs_auto(const struct conversation *conv)
 	return !conv->o->docs || !strcmp(conv->o->docs, "auto");
 }
 
-/* Decide by --docs whether document d is prefilled whole (d->whole). With "auto" it is if it fits with `room`
- * tokens left free. Returns 0, or -1 if --docs is "whole" and the document does not fit. */
+/* Decide whether document d is prefilled whole (d->whole): as --docs says; with "auto", if d fits with `room` tokens
+ * left free. Returns 0, or -1 if --docs is "whole" and d does not fit. */
 static int document_choose(struct conversation *conv, struct document *d, size_t room, struct err *e)
 {
 	int decides = docs_auto(conv);
@@ -129,8 +129,8 @@ static int document_append(struct conversation *conv, struct document d, size_t 
 	rc = document_choose(conv, &conv->doc[conv->n_doc - 1], room, e);
 	if (rc < 0)
 		document_free(&conv->doc[--conv->n_doc]);
-	/* With d, the documents that were added together may be too many for the context. Then search all of them,
-	 * also those that were read whole. */
+	/* With d, the documents added together may be too many for the context. Then all of them are searched, also
+	 * those that were to be read whole. */
 	for (size_t i = 0; !rc && docs_auto(conv) && i < conv->n_doc; i++)
 		if (conv->doc[i].whole && conv->doc[i].at == d.at && is_one_of_many(conv, &conv->doc[i])) {
 			conv->doc[i].whole = 0;
@@ -163,7 +163,7 @@ int document_put_back(struct conversation *conv, const struct document *d, size_
 {
 	struct document *last;
 
-	/* Append the document at the end, which checks that it fits, then move it to index i. */
+	/* Append the document, to check that it fits; then move it to index i. */
 	conv->doc = xrealloc(conv->doc, (conv->n_doc + 1) * sizeof *conv->doc);
 	last = &conv->doc[conv->n_doc++];
 	*last = *d;
@@ -270,7 +270,7 @@ int conversation_undo_replaced(struct conversation *conv, struct str *name, stru
 		before = *d->before;
 		if (document_swap(conv, &before, i, &new, e) < 0)
 			return -1;
-		free(new.before); /* the struct alone: its members were moved to document i */
+		free(new.before); /* free only the struct: its members were moved to document i */
 		new.before = NULL;
 		undo_keep_version(conv, &new, i);
 		str_adds(name, conv->doc[i].name);

@@ -1,8 +1,8 @@
 /* app/conversation/loops.c - detects an answer that repeats itself (conversation_private.h).
  *
- * A loop of period p: each of the last tokens equals the token p positions before it. The answer is stopped when
- * that holds for LEAST tokens and for TURNS * p tokens. Tables and lists do not match, because each row has new
- * words. */
+ * The answer ends with a loop of period p if each of its last tokens equals the token p positions before it. The
+ * answer is stopped when this holds for at least LEAST tokens and for TURNS periods. Tables and lists do not match,
+ * because each row has new words. */
 #include "app/conversation/conversation_private.h"
 
 enum { LEAST = 96, TURNS = 4 };

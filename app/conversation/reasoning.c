@@ -75,11 +75,11 @@ static int find_close(const char *p, size_t n, int which)
 	return -may;
 }
 
-/* Parse the name of a channel and the mark before its text. Returns the number of bytes parsed; 0 = more bytes are
- * needed. Without a mark within HEAD_BYTES the text is no channel but the answer. */
+/* Parse the head of a channel: its name, and the mark before its text. Returns the number of bytes parsed; 0 = more
+ * bytes are needed. If the mark is not within HEAD_BYTES, the text is taken for the answer. */
 static size_t step_channel(struct reasoning *t, const char *p, size_t n)
 {
-	/* a limit that makes the result independent of how the text was cut into pieces */
+	/* a fixed limit, so that the result does not depend on how the text was cut into pieces */
 	size_t most = MIN(n, HEAD_BYTES);
 	const char *end = memmem(p, most, CHANNEL_TEXT, sizeof CHANNEL_TEXT - 1);
 
@@ -182,7 +182,7 @@ void reasoning_end(struct reasoning *t, struct str *out)
 {
 	if (t->held.n && t->at == REASONING_WITHIN)
 		words_count(t, t->held.p, t->held.n);
-	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* the prefix of a mark is text */
+	else if (t->held.n && t->at == REASONING_BEGIN && !t->first) /* blanks, or the beginning of a mark: text */
 		str_add(out, t->held.p, t->held.n);
 	str_clear(&t->held);
 }
@@ -228,8 +228,8 @@ int reasoning_closed(const char *text)
 
 /* ---- reasoning without an opening mark ---- */
 
-/* Find the first closing (closes = 1) or opening mark in p[from .. n); marks of channels do not count. *len: its
- * bytes. NULL = no mark. */
+/* Find the first closing (closes = 1) or opening (closes = 0) mark in p[from .. n), except those of channels. *len:
+ * bytes of the mark. Returns NULL if there is none. */
 static const char *find_mark(const char *p, size_t from, size_t n, int closes, size_t *len)
 {
 	const char *first = NULL;
@@ -274,7 +274,7 @@ static int is_in_code(const char *p, size_t at)
 	return fenced || ticks & 1;
 }
 
-/* 1 if p[0 .. n) ends with an item of list (items separated by spaces). */
+/* 1 if p[0 .. n) ends with one of the items of `list`, which are separated by spaces. */
 static int ends_with_item(const char *p, size_t n, const char *list)
 {
 	for (const char *w = list; *w; w += strspn(w, " ")) {
@@ -328,7 +328,7 @@ size_t reasoning_unopened(const char *text, size_t n, int whole, size_t *seen)
 	size_t len = 0, at, end;
 	const char *mark = *seen < n ? find_mark(text, *seen, n, 1, &len) : NULL;
 
-	if (*seen >= n) /* no new text, or decided before (SIZE_MAX) */
+	if (*seen >= n) /* no new text; SIZE_MAX = an earlier call has decided */
 		return 0;
 	if (!mark) {
 		if (n - *seen > MARK_BYTES)

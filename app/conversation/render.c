@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* tokens count as cached if at least 230/255 (90 %) of their KV entries are in the cache */
+/* tokens count as cached if the cache has KEPT_LEAST / 255 (90 %) of their KV entries */
 enum { KEPT_LEAST = 230 };
 
 /* ---- the list of messages for the template ---- */
@@ -17,36 +17,36 @@ enum { KEPT_LEAST = 230 };
 static const char BETWEEN[] = "\n\n";
 enum { BETWEEN_BYTES = sizeof BETWEEN - 1 };
 
-/* 1 = the system prompt is a message of its own. */
+/* 1 if the system prompt is rendered as a message of its own. */
 static int system_leads(const struct conversation *conv)
 {
 	return conv->has_system && conv->info->takes_system;
 }
 
-/* Return the bytes that the system prompt and a separator take before the first question, if the template has no
- * system message. Otherwise 0. */
+/* Return the bytes of the system prompt and a separator, if they are rendered at the beginning of the first question
+ * because the template has no system message; else 0. */
 static size_t system_bytes(const struct conversation *conv)
 {
 	return conv->has_system && !conv->info->takes_system && conv->system.n ? conv->system.n + BETWEEN_BYTES : 0;
 }
 
-/* 1 if message i is rendered as part of the message before it: both are questions, and some templates refuse two
- * questions in a row. (If the program was killed before an answer, two questions follow each other.) */
+/* 1 if message i is rendered as part of the message before it, because both are questions, and some templates refuse
+ * two in a row. This happens if the program was killed before an answer. */
 static int message_joins(const struct conversation *conv, const struct message *msg, size_t i)
 {
 	return i && conv->info->wants_turns && msg[i].role == ROLE_USER && msg[i - 1].role == ROLE_USER;
 }
 
-/* Return the bytes at the beginning of a message that are not rendered: an answer's reasoning, for templates with
- * channels. */
+/* Return how many bytes at the beginning of a message are not rendered: for templates with channels, the reasoning of
+ * an answer. */
 static size_t unsent_reasoning(const struct conversation *conv, const struct message *m)
 {
 	return m->role == ROLE_ASSISTANT && conv->info->channels && m->text.n ? reasoning_length(m->text.p, m->text.n)
 	                                                                      : 0;
 }
 
-/* Append a message: for a question its passages, then its text. first: 1 = put the whole documents before it, and
- * also the system prompt if the template has no system message. */
+/* Append the whole text of a message: its passages, then its own text. first: 1 = put the documents before it, and the
+ * system prompt if the template has no system message. */
 static void message_add_whole(const struct conversation *conv, const struct message *m, int first, struct str *out)
 {
 	if (first && system_bytes(conv)) {
@@ -63,7 +63,7 @@ static void message_add_whole(const struct conversation *conv, const struct mess
 }
 
 /* Render msg[0 .. n_msg) with the system prompt and documents. flags: enum render_flags. before: an earlier rendering
- * whose tokens are reused; may be out itself. Returns 0 or -1. */
+ * whose tokens are reused; it may be out itself. Returns 0 or -1. */
 static int messages_render(const struct conversation *conv, const struct message *msg, size_t n_msg, unsigned flags,
                            const struct rendered *before, struct rendered *out, struct err *e)
 {
@@ -112,7 +112,7 @@ static int messages_render(const struct conversation *conv, const struct message
 
 /* ---- places of texts ---- */
 
-/* Set *out to the token and byte position of n bytes of text that begin at byte `before` of rendered message i. */
+/* Set *out to the position of a text: the n bytes from byte `before` on of rendered message i. */
 static void place_text(const struct rendered *r, size_t i, size_t before, size_t n, struct text_at *out)
 {
 	const struct text_place *p = i < r->n_msg ? &r->place[i] : NULL;
@@ -126,7 +126,7 @@ static void place_text(const struct rendered *r, size_t i, size_t before, size_t
 
 void place_all(struct conversation *conv)
 {
-	/* at: index of a rendered message; before: how many bytes of it precede the next text */
+	/* at: index of a rendered message; before: bytes of that message before the next text */
 	size_t at = (size_t)system_leads(conv), before = system_bytes(conv);
 
 	for (size_t i = 0; i < conv->n_doc; i++) {
@@ -148,14 +148,14 @@ void place_all(struct conversation *conv)
 		}
 		place_text(&conv->rendered, at, before, m->context.n, &m->context_place);
 		place_text(&conv->rendered, at, before + m->context.n, m->text.n - cut, &m->place);
-		/* set the place where byte 0 of the text would be: its first `cut` bytes, reasoning, are not
-		 * rendered */
+		/* the text begins with `cut` bytes of reasoning that are not rendered: set the place that its byte 0
+		 * would have */
 		m->place.byte -= cut;
 		before += m->context.n + m->text.n;
 	}
 }
 
-/* Number of bytes before document i in the first message. */
+/* Return the number of bytes before document i in the first message. */
 static size_t bytes_before(const struct conversation *conv, size_t i)
 {
 	size_t n = system_bytes(conv);
@@ -216,8 +216,8 @@ static int render_prefix(const struct conversation *conv, struct rendered *r, st
 	                            e);
 }
 
-/* The engine can reuse an earlier rendering only if one contiguous part differs. If both prefix and messages have
- * changed, render twice: first the old messages with the new prefix. */
+/* Prepare conv->rendered for reuse. The engine reuses an earlier rendering only if one contiguous part has changed. If
+ * the prefix has changed and messages were added, first render the old messages with the new prefix. */
 static void render_beginning(struct conversation *conv)
 {
 	struct err none = { 0 };
@@ -323,8 +323,8 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		if (begun)
 			tokens_append(&want, begun->id, begun->n);
 		same = common_prefix(&want, had, n_had);
-		/* The answer to continue is completely cached. Decode its last token again: some cache policies treat
-		 * decoded tokens unlike prefilled ones. */
+		/* The whole answer to continue is cached. Decode its last token again, because some cache policies
+		 * treat decoded tokens unlike prefilled ones. */
 		if (begun && same == want.n && n_had == want.n)
 			timeline_extend(conv->tl, NULL, 0, 1, NULL, NULL, &why);
 		if (!conversation_pin(conv, &want, e)) {
@@ -337,7 +337,7 @@ int32_t conversation_sync(struct conversation *conv, int reply_head, const struc
 		}
 		*n = want.n;
 		if (reused >= 0 &&
-		    /* the last token is always computed again, for its logits: do not count it */
+		    /* do not count the last token, which is always computed again for its logits */
 		    (size_t)reused + 1 < same)
 			*again = (int32_t)same - reused;
 	}

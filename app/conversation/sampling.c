@@ -11,7 +11,7 @@ static int model_reasons(const struct options *o, const struct engine_info *i)
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* A model reasons by default if its template can only switch reasoning off. */
+	/* --think auto: a model reasons by default if its template has a switch only to turn reasoning off. */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 

@@ -27,7 +27,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 			*m = *begun;
 		m->number = 0; /* the longer text is not indexed yet */
 		m->interrupted = 0;
-		/* store it as a new message; the cut answer stays in the session, because forks refer to it */
+		/* store the longer answer as a new message; the session keeps the cut one, to which forks may refer */
 		m->stored = 0;
 		m->place = (struct text_at){ .first = first };
 		EACH_COMPANION(conv, k, began)
@@ -45,7 +45,7 @@ static int answer_generate(struct conversation *conv, struct message *begun, con
 	conv->by->measure(conv, turn);
 	conv->total_answer += (uint64_t)turn->answer_tokens;
 	if (begun && !turn->answer_tokens) {
-		conv->msg[conv->n_msg - 1].stored = stored; /* unchanged text: keep the stored message */
+		conv->msg[conv->n_msg - 1].stored = stored; /* nothing was added: it is still the stored message */
 		return rc;
 	}
 	undo_forget(conv);
@@ -66,8 +66,8 @@ static int companions_before(struct conversation *conv, const struct question *q
 	return 0;
 }
 
-/* Add the question as a new message. If the last message is a text still being read (conv->grows), append the
- * question to it, because its text is already prefilled. Takes ownership of context. */
+/* Add the question as a new message. If the last message is still being read from a stream (conv->grows), append the
+ * question to it instead, because its text is already prefilled. Takes ownership of context. */
 static void add_question(struct conversation *conv, const struct question *q, struct str context)
 {
 	int joins = conv->grows;
@@ -144,7 +144,7 @@ int conversation_regenerate(struct conversation *conv, const struct answer_hooks
 	if (!rc)
 		rc = answer_generate(conv, NULL, h, turn, e);
 	if (had && !turn->answered)
-		*message_add(conv, ROLE_ASSISTANT) = old; /* no new answer: restore the old one */
+		*message_add(conv, ROLE_ASSISTANT) = old; /* there is no new answer: restore the old one */
 	else if (had)
 		message_free(&old);
 	return rc;
@@ -157,7 +157,8 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the turn was stopped before its first token */
+	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* there is no answer yet: the turn was stopped before
+	                                                        * its first token */
 		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };

@@ -1,9 +1,9 @@
 /* app/options/completion.c - completion of weir's command lines in bash, zsh and fish.
  *
- * `weir completion SHELL` prints a script that the user loads into the shell. At each Tab the script runs
- * `weir __complete WORD ...`, where WORD ... is the command line up to the cursor, without the program's name. The last
- * word is the one to complete. Each line of the output is an offered word, a tab and its help; the line ":files" asks
- * the shell to complete file names. */
+ * `weir completion SHELL` prints a script that the user loads into the shell. At each Tab the script runs `weir
+ * __complete WORD ...`. The words are the command line up to the cursor, without the program's name; the last word is
+ * the one to complete. Each line of the output is an offered word, a tab and its help. The line ":files" asks the
+ * shell to complete file names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +13,8 @@
 /* ---- what may come next ---- */
 
 struct offers {
-	const char *begin; /* the part of the word that is typed */
-	const char *head;  /* n_head bytes in front of each offered word, such as "--NAME=" */
+	const char *begin; /* the typed part of the word to complete */
+	const char *head;  /* n_head bytes to print before each offered word, such as "--NAME=" */
 	size_t n_head;
 	struct str out;
 };
@@ -27,7 +27,8 @@ static void offer(struct offers *x, const char *word, size_t n, const char *help
 		str_addf(&x->out, "%.*s%.*s\t%s\n", (int)x->n_head, x->head, (int)n, word, help);
 }
 
-/* Offer each of the words of a list such as "on|off". In "auto|off|FILE" the last is not meant literally. */
+/* Offer each word of a list such as "on|off". Words in capitals, such as FILE in "auto|off|FILE", stand for a value
+ * and are not offered. */
 static void offer_list(struct offers *x, const char *list, size_t n)
 {
 	for (size_t at = 0, len; at < n; at += len + 1) {
@@ -103,7 +104,7 @@ static void offer_words(struct offers *x, const struct typed *t)
 		for (size_t i = 0; t->help && help_topics[i]; i++)
 			offer(x, help_topics[i], strlen(help_topics[i]), "");
 	} else if (!t->words && *args >= 'a' && *args <= 'z') {
-		offer_list(x, args, strcspn(args, " ")); /* "md", "json" and "txt" of "md|json|txt NAME" */
+		offer_list(x, args, strcspn(args, " ")); /* offers "md", "json" and "txt" for "md|json|txt NAME" */
 	}
 	if (!t->help)
 		offer_files(x, args);
@@ -138,7 +139,8 @@ int completion_answer(const struct option_def *more, int n, char **word)
 
 /* ---- the stubs ---- */
 
-/* The script for bash. $cur is the word as typed, with its quotes; a file name may contain blanks. */
+/* The script for bash. $cur is the word as the user typed it, with its quotes. The files found may have blanks in
+ * their names. */
 static const char bash[] =
 	"# Completion of weir for bash.  Try it: source <(weir completion bash)\n"
 	"_weir_files()\n"

@@ -52,8 +52,7 @@ static const char *not_opened(void)
 	return errno == EINVAL ? "it is a pipe or a device; it must be a regular file" : strerror(errno);
 }
 
-/* Read the next line. 1 = a line; 0 = the end; -1 = the file cannot be read, for example because it is a
- * directory. */
+/* Read the next line. Returns 1; 0 at the end; -1 if the file cannot be read, for example because it is a directory. */
 static int next_line(FILE *f, const char *path, char **line, size_t *cap, struct err *e)
 {
 	errno = 0;
@@ -174,8 +173,8 @@ static void add_line(struct str *out, const char *key, const char *value)
 	str_addf(out, quoted ? "%s = \"%s\"\n" : "%s = %s\n", key, value);
 }
 
-/* Append the file's lines to *out, with the key set to the new value. The first line that sets the key is
- * replaced, and further ones are dropped. If there is none, a line is added. */
+/* Append the file's lines to *out, with the key set to the new value: the first line that sets the key is replaced,
+ * further ones are dropped. If no line sets it, one is added. */
 static int changed_lines(const char *path, const char *key, const char *value, struct str *out, struct err *e)
 {
 	FILE *f = open_lines(path);
@@ -236,7 +235,7 @@ int config_save(const struct option_def *d, const char *value, struct str *where
 	if (make_parents(where->p))
 		return err_set(e, ERR_FAIL, "cannot make the folder of config file '%.200s': %s", where->p,
 		               strerror(errno));
-	/* Keep a symbolic link: replace the file that it points to. */
+	/* If the config file is a symbolic link, keep the link and replace the file that it points to. */
 	file = realpath(where->p, NULL);
 	rc = changed_lines(file ? file : where->p, d->name, value, &text, e);
 	if (!rc)

@@ -6,8 +6,7 @@
 
 #define HELP_WIDTH 80
 
-/* Append the text as a column that begins at `indent`, wrapped at HELP_WIDTH. The caller has filled the current
- * line up to `indent`. */
+/* Append the text as a column from `indent` to HELP_WIDTH, wrapped. The current line must be filled up to `indent`. */
 static void help_text(struct str *out, size_t indent, const char *text)
 {
 	size_t col = indent;

@@ -8,8 +8,8 @@
  *     typed.c:      finds the command in an unfinished command line;
  *     completion.c: completion for shells.
  *
- * The command line takes precedence over the environment, that over the config file, and that over the defaults. All of
- * them, /set, --help, completion and the manual's tests use the same tables (table.c). */
+ * In order of precedence: the command line, the environment, the config file, the defaults. All of them, /set, --help,
+ * completion and the tests of the manual use the same tables (table.c). */
 #ifndef WEIR_OPTIONS_H
 #define WEIR_OPTIONS_H
 
@@ -71,7 +71,7 @@ struct command_def {
 	const char *args;
 	const char *help;
 	command_set id;
-	int max_files; /* most words behind the command; -1 = any number */
+	int max_files; /* most words that may follow the command; -1 = any number */
 };
 extern const struct command_def command_defs[]; /* ends with name = NULL */
 
@@ -96,13 +96,13 @@ struct option_def {
 	const char *name; /* without the dashes */
 	char key;         /* short form, or 0 */
 	enum option_type type;
-	const char *arg; /* name of the value; OPT_CHOICE: the choices, "a|b|c" */
+	const char *arg; /* name of the value, for --help; OPT_CHOICE: the choices, "a|b|c" */
 	const char *env; /* environment variable, or NULL */
 	const char *help;
 	command_set commands;
 	unsigned flags;
-	/* offset of the option's value in struct options, or in the struct that begins with it
-	 * (options_parse_more()) */
+	/* offset of the value in struct options; for an option of weir-lab, in the larger struct that begins with
+	 * struct options */
 	size_t off;
 	double min, max; /* range of a number */
 };
@@ -111,25 +111,26 @@ extern const struct option_def option_defs[]; /* ends with name = NULL */
 struct options {
 	command_set command;
 	const struct command_def *def;
-	const struct option_def *more; /* options that only weir-lab has (app/lab/lab.h); NULL in weir */
+	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
 	const char *remote;   /* address of the server that runs the model; NULL: the model runs in this process */
-	const char *served;   /* the server's model that /model has named; "" = none named */
+	const char *served;   /* the server's model that /model has chosen; "" = it named only the server; NULL = it
+	                       * was not used */
 	const char *key_file; /* file of the server's key, or NULL */
-	int insecure;         /* 1 = send the key also without encryption */
+	int insecure;         /* 1 = the key may also be sent without encryption */
 	int timeout;          /* a request to a server fails after so many seconds without data */
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
-	/* a prompt's token reads only the KV entries that have, by an estimate, this share of its attention; 1 =
-	 * all entries */
+	/* share of the attention that each token of a prompt must read: it reads only KV entries that reach this share
+	 * by an estimate; 1 = all entries */
 	float read_share;
 	int32_t ctx, predict, threads;
 	int check_tensors;
 
-	/* Settings of the sampler. Those that the user has not set are defaults, which the model file may replace. */
+	/* Settings of the sampler. If the user has not set one, it is a default, which the model file may replace. */
 	struct sampling sampling;
-	unsigned sampling_set; /* 1 << enum sampling_setting */
+	unsigned sampling_set; /* settings that the user has set: bits 1 << enum sampling_setting */
 	uint64_t seed;
 	int seed_set;
 
@@ -140,20 +141,20 @@ struct options {
 	const char *think;     /* reasoning: "auto", "on", "show", "hide", "off" */
 	const char *docs;      /* how documents reach the model: "auto", "whole", "passages" */
 	const char *speculate; /* speculative decoding: "on", "off" */
-	const char *recall;    /* add evicted turns that a question asks about to the prompt again: "on", "off" */
+	const char *recall;    /* add evicted turns to the prompt again if a question asks about them: "on", "off" */
 	const char *loops;     /* an answer that repeats itself: "stop", "go" */
 	const char *theme;     /* "auto" or the name of a theme */
 	const char *mouse, *panel, *answers; /* the screen: "on", "off"; "on", "off"; "formatted", "raw" */
 	const char *encoder;                 /* text encoder: "auto", "off", a file or a name */
 	const char *sources;                 /* name the passages that an answer rests on: "on", "off" */
-	/* how many passages a question takes with it at most; -1 = depends on the model's size */
+	/* most passages that are sent with a question; -1 = chosen by the model's size */
 	int32_t passages;
 	int each_line; /* 1 = each line of standard input is a question */
 	int json, raw, line, quiet, verbose, help, version;
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
 	int special, bos, decode;     /* inspect tokens */
-	const char *token_file, *out; /* inspect logits; out: eval plot, train, too */
+	const char *token_file, *out; /* --tokens, --out of inspect logits; eval plot and train have --out, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
 	int no_reply;                   /* inspect chat */
 	struct policy_list kvs;         /* every --kv, in order: eval and bench compare several policies */
@@ -168,36 +169,37 @@ struct options {
 	int yes;                 /* 1 = do not ask (pull, models rm) */
 
 	char **file;
-	int n_file; /* words that are no options and no command */
+	int n_file; /* number of words in `file`: those that are no options and no command */
 	const struct option_def **said;
-	int n_said; /* rows of the options on the command line */
+	int n_said; /* number of rows in `said`: the options on the command line */
 
 	char **owned;
-	size_t n_owned; /* strings copied by options_own(), freed with the options */
+	size_t n_owned; /* number of strings in `owned`, which options_own() has copied */
 };
 
-/* Set the defaults; file is NULL. */
+/* Set all options to their defaults, and file to NULL. */
 void options_default(struct options *);
 /* Set *o from the defaults, then the config file, the environment and argv. With --help or --version only argv is
  * read, so that help works with a broken config file. Returns -1 with ERR_USAGE on error. */
 int options_parse(struct options *, int argc, char **argv, struct err *);
-/* Like options_parse(), with additional options `more`. Their values are in a larger struct that begins with *o. */
+/* Like options_parse(), with the additional options of the table `more` (may be NULL). Their values are in a larger
+ * struct that begins with *o. */
 int options_parse_more(struct options *, const struct option_def *more, int argc, char **argv, struct err *);
 void options_free(struct options *);
 
-/* Set an option from text. where: names the origin in error messages, such as "option '--ctx'". -1 with ERR_USAGE
- * on error. */
+/* Set an option from text. where: the origin, for error messages, such as "option '--ctx'". Returns 0, or -1 with
+ * ERR_USAGE. */
 int option_set(struct options *, const struct option_def *, const char *where, const char *value, struct err *);
-/* Remove settings that weir no longer has from a cache policy that an older version has stored. The user is told
- * which, unless --quiet; `where` begins that message. Returns the new text, owned by *o. */
+/* Remove settings that weir no longer has from a cache policy that an older version has stored. Returns the new text,
+ * owned by *o. Unless --quiet is set, the user is told which settings were removed; `where` begins that message. */
 const char *policy_current(struct options *, const char *where, const char *text);
 /* Return which setting of the sampler the option is; SAMPLING_SETTINGS = none. Such an option also accepts "auto",
  * which means that the user has not set it. */
 enum sampling_setting option_sampling(const struct option_def *);
 /* Find the option of this name that at least one of the commands takes; NULL = none. */
 const struct option_def *option_find(const char *name, size_t len, command_set commands);
-/* Return the option after d, in option_defs and then in `more` (may be NULL). d NULL: the first option. NULL =
- * there are no more. */
+/* Return the option after d, first in option_defs and then in `more` (may be NULL). d NULL: return the first option.
+ * Returns NULL at the end. */
 const struct option_def *option_next(const struct option_def *d, const struct option_def *more);
 /* Find an option by its name or letter, in option_defs and `more`; NULL = none. */
 const struct option_def *option_find_more(const struct option_def *more, const char *name, size_t len,
@@ -208,17 +210,18 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 command_set commands_named(const char *first, const char *second, const struct command_def **exact);
 /* 1 if the option was on the command line. */
 int option_said(const struct options *, const struct option_def *);
-/* Move the strings that `copy` owns to *o, which frees them. Call this before the copy is discarded. */
+/* Give *o the strings that `copy` owns by now, so that options_free(o) frees them. Call this before the copy is
+ * discarded. */
 void options_take_back(struct options *o, const struct options *copy);
 /* Copy n bytes of text into a string that is freed with the options. */
 char *options_own(struct options *, const char *text, size_t n);
-/* Append the value as text. */
+/* Append the option's value as text. */
 void option_show(const struct options *, const struct option_def *, struct str *out);
 
 /* Read the config file into the options; options_parse() calls this. It is no error if there is no file. */
 int config_read(struct options *, struct err *);
-/* Set an option in the config file; other lines do not change. value: text as for option_set(). The file's path is
- * appended to *where. -1: the file is unchanged. */
+/* Set an option in the config file, and leave the other lines. value: text as for option_set(). The file's path is
+ * appended to *where. Returns 0, or -1 with the file unchanged. */
 int config_save(const struct option_def *, const char *value, struct str *where, struct err *);
 
 /* Append the help that the options ask for: the overview, one command with its options, or a topic. keys: callback
@@ -231,17 +234,17 @@ void options_help_commands(command_set, struct str *out);
 /* ---- parsing of a command line that may be unfinished or wrong (typed.c) ---- */
 
 struct typed {
-	/* the commands that the words so far allow; the chat, if no word names a command */
+	/* the commands that are possible after the words so far; the chat, if no word names a command */
 	command_set commands;
-	const struct command_def *at; /* the command; NULL = its second word is missing */
-	const char *group;            /* the first word of a command, if its second word is still missing; else NULL */
+	const struct command_def *at; /* the command; NULL if only its first word is known */
+	const char *group;            /* first word of a command whose second word may follow; else NULL */
 	const struct option_def *due; /* option whose value comes next, or NULL */
-	int words;                    /* words behind the command's name */
+	int words;                    /* number of words after the command's name */
 	int help;                     /* 1 = "help" came first, or there is --help */
 };
 void typed_read(struct typed *, const struct option_def *more, int n, char **word);
-/* Find the option that the word is: "--NAME", "--NAME=VALUE" or "-L". Options of these commands come first, then
- * those of any command. NULL = none. */
+/* Find the option of a word "--NAME", "--NAME=VALUE" or "-L": among the options of these commands, then among all.
+ * Returns NULL if there is none. */
 const struct option_def *typed_option(const struct option_def *more, const char *word, command_set commands);
 
 /* Run `weir completion SHELL`, which prints the shell's script, or `weir __complete WORD ...`, which the script

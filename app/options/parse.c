@@ -47,8 +47,8 @@ const struct option_def *option_letter(const struct option_def *more, char lette
 	return NULL;
 }
 
-/* Set an error for an option that the command lacks. It names the command that has the option, or a similar
- * option. */
+/* Set the error for an option that the command lacks. The error names another command that has the option, or a
+ * similar option. */
 static int unknown_option(const struct options *o, const char *word, size_t len, command_set commands, struct err *e)
 {
 	const char *lists =
@@ -102,13 +102,13 @@ command_set commands_named(const char *first, const char *second, const struct c
 
 struct parser {
 	struct options *o;
-	/* options that were parsed before the command was known; whether it takes them is checked at the end */
+	/* options parsed so far, in order; parse_argv() checks at the end that the command has them */
 	const struct option_def **seen;
 	int n_seen;
-	command_set commands; /* commands that the words so far allow */
-	const char *group; /* the first word of a command of two words, while the second word is missing; else NULL */
-	int whole;         /* 1 = the word in `group` is a command by itself, too */
-	int chosen;        /* 1 = a word has named a command or a document */
+	command_set commands; /* commands that are possible after the words so far */
+	const char *group;    /* first word of a command whose second word may follow; else NULL */
+	int whole;            /* 1 = `group` alone is a command, too */
+	int chosen;           /* 1 = a word has named a command or a document */
 	struct err *e;
 };
 
@@ -186,7 +186,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	const char *value = word[n] ? word + n + 1 : NULL;
 	char where[80];
 
-	/* The command may follow later: accept an option of any command now, and check it at the end. */
+	/* The word that names the command may follow: accept an option of any command now, and check it at the end. */
 	if (!d)
 		d = option_find_more(p->o->more, word + 2, n - 2, mask);
 	if (!d)
@@ -203,7 +203,7 @@ static int take_long(struct parser *p, char *word, char *next, int *used_next)
 	return take_option(p, d, where, value);
 }
 
-/* -n 4, -n4, -qv, -qn4 */
+/* Parse a word of one-letter options: "-n 4", "-n4", "-qv", "-qn4". */
 static int take_letters(struct parser *p, char *word, char *next, int *used_next)
 {
 	for (char *k = word + 1; *k; k++) {
@@ -295,8 +295,7 @@ static int parse_argv(struct options *o, int argc, char **argv, struct err *e)
 		             p.group, access(p.group, F_OK) ? "" : "; the file of that name is ./",
 		             access(p.group, F_OK) ? "" : p.group);
 	if (!rc && p.group && o->help) {
-		/* Help for the first word of several commands (`weir eval --help`): show all commands that begin
-		 * with it. */
+		/* Help for a word that begins several commands (`weir eval --help`): show all of them. */
 		for (const struct command_def *c = command_defs; c->name; c++)
 			if (p.commands & c->id)
 				o->def = c;
@@ -341,12 +340,12 @@ int options_parse_more(struct options *o, const struct option_def *more, int arg
 	if (o->help || o->version)
 		return 0;
 	quiet = o->quiet;
-	o->file = NULL; /* keep the list from options_free() */
+	o->file = NULL; /* options_free() must not free the list, which is used again */
 	options_free(o);
 	options_default(o);
 	o->more = more;
 	o->file = file;
-	o->quiet = quiet; /* config_read() may say something */
+	o->quiet = quiet; /* config_read() prints warnings unless it is set */
 	if (config_read(o, e) < 0 || read_environment(o, e) < 0)
 		return -1;
 	return parse_argv(o, argc, argv, e);

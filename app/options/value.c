@@ -72,7 +72,7 @@ static int bad_number(const struct option_def *d, const char *where, const char 
 	               value);
 }
 
-/* Record whether the user has set the sampler's setting i. If not (said = 0), restore its default. */
+/* Record whether the user has set setting i of the sampler (said). If not, restore its default. */
 static void sampling_said(struct options *o, enum sampling_setting i, int said)
 {
 	if (i == SAMPLING_SETTINGS)
@@ -112,7 +112,7 @@ char *options_own(struct options *o, const char *text, size_t n)
 	return o->owned[o->n_owned++] = xstrndup(text, n);
 }
 
-/* Replace "~/" by the home directory. The shell does not do it after "=", in the environment or in the config
+/* Replace "~/" by the home directory, which the shell does not do after "=", in the environment and in the config
  * file. */
 static const char *below_home(struct options *o, const char *path)
 {

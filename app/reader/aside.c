@@ -2,9 +2,9 @@
  * (reader.h).
  *
  * In a bounded cache a question and its answer evict entries of the text for good. So a snapshot of the timeline (KV
- * entries, policy state, tokens) is taken before the question. It is in memory; if --kv-memory puts the cache on
- * disk, most of it is in a file. conversation_return() loads it, and reading continues bit for bit as if nothing had
- * been asked. In the stored session, question and answer are a branch. */
+ * entries, policy state, tokens) is taken before the question. It is kept in memory; if --kv-memory puts the cache on
+ * disk, most of it is kept in a file. conversation_return() loads the snapshot, and reading continues bit for bit as
+ * if nothing had been asked. In the stored session, question and answer are a branch. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,8 +23,8 @@ void aside_forget(struct aside *a)
 	*a = (struct aside){ .wanted = a->wanted };
 }
 
-/* Write the KV entries to the file, or load them, PIECE tokens at a time, because there is no memory for a whole
- * copy. */
+/* Write the KV entries to the file, or load them from it. PIECE tokens at a time: a whole copy does not fit into
+ * memory. */
 static int entries_by_file(const struct aside *a, struct timeline *tl, int load, struct err *e)
 {
 	enum { PIECE = 256 };
@@ -69,8 +69,8 @@ static int take_snapshot(struct aside *a, struct timeline *tl, struct err *e)
 	size_t full;
 
 	timeline_stats(tl, &st);
-	/* Upper bound of the snapshot's memory: the cache, plus 8 bytes per token for the token ids. If the cache is
-	 * on disk, only entries that the policy moves are copied in memory. */
+	/* Upper bound of the snapshot's memory: the cache, and 8 bytes per token for the ids. If the cache is on disk,
+	 * only entries that the policy moves are in memory. */
 	bytes = (!st.kv_disk_bytes ? st.kv_bytes + st.kv_host_bytes
 	         : st.endless      ? st.kv_used_bytes
 	                           : 0) +

@@ -1,9 +1,9 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * Each new piece of text is tokenized and prefilled when it arrives. A question later tokenizes the whole text again.
- * From the first token on that differs from those of the pieces, the text must be prefilled again. To avoid that, a
- * piece ends where every tokenizer ends a word: between a letter and a single blank or line break before another
- * letter. Only a long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * Each new piece of text is tokenized and prefilled when it arrives. A question later tokenizes the whole text again;
+ * from the first token that is then different, the text must be prefilled again. To avoid that, a piece ends where
+ * every tokenizer ends a word: between a letter and a single blank or line break before another letter. Only a long
+ * text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
  * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes from
  * `at` on are not tokenized yet. */
@@ -66,7 +66,8 @@ int text_tokens_behind(const struct engine *engine, const char *text, size_t n, 
 	if (!rc && all.n >= head.n && !memcmp(all.id, head.id, head.n * sizeof *head.id))
 		tokens_append(out, all.id + head.n, all.n - head.n);
 	else if (!rc)
-		/* cut within a word: the question will recompute from here */
+		/* The letter and the text share a token: tokenize the text alone. A question will then recompute it
+		 * from here on. */
 		rc = engine_tokenize(engine, text, n, 0, out, e);
 	tokens_free(&head);
 	tokens_free(&all);
@@ -96,15 +97,15 @@ void growing_copy(struct growing *to, const struct growing *from)
 	tokens_append(&to->pending, from->pending.id, from->pending.n);
 }
 
-/* Reset the state: no byte of the message is cut. */
+/* Reset the state: no byte of the message is tokenized. */
 static void growing_clear(struct growing *s)
 {
 	*s = (struct growing){ .pending = s->pending, .total = s->total };
 	s->pending.n = 0;
 }
 
-/* Compare the timeline's tokens with a rendering from the first token on, and prefill what differs. Needed for the
- * first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
+/* Render the conversation anew up to byte s->at, and prefill from the first token that differs from the timeline.
+ * Needed for the first piece of text, and after other code has changed the timeline. Returns 0 or -1. */
 static int sync_open(struct growing *s, struct conversation *conv, timeline_progress_fn *progress, void *ud,
                      struct err *e)
 {
@@ -224,8 +225,8 @@ void growing_count_anew(struct conversation *conv)
 	growth_of(conv)->text.total = 0;
 }
 
-/* Append the tokens since the last rendering to conv->rendered, so that rendering the question does not tokenize the
- * text again. */
+/* Append the tokens that were read since the last rendering to conv->rendered, so that rendering the question does not
+ * tokenize the text again. */
 static void keep_tokens(const struct growing *s, struct conversation *conv)
 {
 	const struct str *text = &conv->msg[conv->n_msg - 1].text;
@@ -241,7 +242,7 @@ static void keep_tokens(const struct growing *s, struct conversation *conv)
 	tokens_free(&all);
 }
 
-/* End the growth of the last message. */
+/* End the growing message. */
 static void growing_close(struct growing *s, struct conversation *conv)
 {
 	if (conv->grows && s->known && conv->tl)
@@ -250,7 +251,7 @@ static void growing_close(struct growing *s, struct conversation *conv)
 }
 
 /* Render the conversation up to the last tokenized byte of the growing message. Returns 1 if the timeline still has
- * the same tokens before the message; else 0, as after a change of the system prompt, or if rendering fails. */
+ * all tokens before the message. 0 after a change of the system prompt, for example, or if rendering fails. */
 static int render_back(const struct growing *s, struct conversation *conv)
 {
 	struct tokens want = { 0 };
@@ -306,7 +307,7 @@ int conversation_return(struct conversation *conv)
 
 /* ---- companion ---- */
 
-/* The question will end the growing message (a text read from a stream), so take the snapshot before. */
+/* Take the snapshot before a question ends the growing message (a text read from a stream). */
 static int growing_before(void *self, struct conversation *conv, const struct question *q, struct err *e)
 {
 	struct err why = { 0 };
@@ -334,7 +335,7 @@ static void growing_changed(void *self, struct conversation *conv, enum companio
 	struct growth *g = self;
 
 	switch (what) {
-	case CHANGE_RENDERED: g->text.known = 0; break; /* a new rendering overwrites the message's tokens */
+	case CHANGE_RENDERED: g->text.known = 0; break; /* a new rendering replaces the tokens of the message */
 	case CHANGE_CACHE: aside_forget(&g->aside); break;
 	case CHANGE_CLOSED: growing_close(&g->text, conv); break;
 	case CHANGE_REOPENED: growing_reopen(g, conv); break;

@@ -5,19 +5,20 @@
 
 #include "app/conversation/conversation.h"
 
-/* Add the companions (callbacks) of this folder to a conversation. Call once, after conversation_open(). */
+/* Add the companions of this folder (growing message, surprise) to a conversation. A companion is a table of
+ * callbacks. Call once, after conversation_open(). */
 void reader_join(struct conversation *);
 
 /* ---- the growing message (growing_message.c) ---- */
 
 /* State of the growing message: the user message whose text still arrives. It is the last message while
- * conversation.grows is 1. text[0 .. at) is tokenized; `at` is between two words, except in a long text without
+ * conversation.grows is 1. Its bytes [0, at) are tokenized. `at` is between two words, except in a long text without
  * blanks. */
 struct growing {
-	int known;             /* 1 = the timeline has the tokens of text[0 .. at), except pending */
+	int known;             /* 1 = the timeline has the tokens of bytes [0, at), except `pending` */
 	size_t rendered;       /* bytes of the message in conversation.rendered */
 	size_t at;             /* bytes of the message that are tokenized */
-	struct tokens pending; /* tokens that are not prefilled yet: less than a chunk */
+	struct tokens pending; /* tokens that are not prefilled yet; after a call less than a chunk */
 	size_t had;            /* tokens in the timeline after the last prefill */
 	uint64_t total;        /* tokens of text since growing_count_anew() */
 };
@@ -31,10 +32,10 @@ const struct growing *growing_of(const struct conversation *);
  * conversation_ask() ends the message with its question. */
 int conversation_grow(struct conversation *, const char *piece, size_t n, int all, timeline_progress_fn *progress,
                       void *ud, struct err *);
-/* Return 0 if a text without an end can be read: by a model in this process, whose cache policy evicts. Otherwise -1
- * with ERR_USAGE, because the text would fill the context. */
+/* Return 0 if a text without an end can be read: the model is in this process, and its cache policy evicts. Otherwise
+ * -1 with ERR_USAGE: without eviction the text would fill the context. */
 int conversation_may_grow(const struct conversation *, struct err *);
-/* Tokens of text prefilled since growing_count_anew(). */
+/* Return the number of tokens of text prefilled since growing_count_anew(). */
 uint64_t conversation_grown(const struct conversation *);
 void growing_count_anew(struct conversation *);
 /* Choose whether a question about a growing message leaves a trace. on = 1: conversation_return() removes question
@@ -42,13 +43,13 @@ void growing_count_anew(struct conversation *);
 void conversation_beside(struct conversation *, int on);
 /* 1 if conversation_return() can remove questions. */
 int conversation_is_beside(const struct conversation *);
-/* Remove the questions asked about the growing message (a text read from a stream), and continue it. 1 = done, 0 =
- * there is no such question. The KV cache is taken from the snapshot that was saved before the first of these questions, so
- * that later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is prefilled
- * again. */
+/* Remove the questions about the growing message (a text read from a stream) with their answers, and continue it.
+ * Returns 1 if done, 0 if there are none. The KV cache is loaded from the snapshot taken before the first of these
+ * questions: later text is computed bit for bit as if nothing had been asked. If it cannot be loaded, the text is
+ * prefilled again. */
 int conversation_return(struct conversation *);
-/* Return the offset at which the text p[from .. n) is best cut: the last place between two words; `from` if there is
- * none and the text is short enough to wait for one. */
+/* Return where to cut the text p[from .. n): at the last place between two words. If there is none, return `from`
+ * (wait for more text), or for a long text another place. */
 size_t text_cut(const char *p, size_t from, size_t n);
 /* Tokenize a text as it would be tokenized behind a letter, and append the tokens. Returns 0 or -1. */
 int text_tokens_behind(const struct engine *, const char *text, size_t n, struct tokens *out, struct err *);
@@ -56,10 +57,10 @@ int text_tokens_behind(const struct engine *, const char *text, size_t n, struct
 /* ---- surprise (surprise.c) ---- */
 
 /* How surprising the newest sentences of a growing message (a text read from a stream) are to the model. at[0] is
- * sentence number `first`; each sentence begins where the previous one ends. */
+ * sentence number `first` of the text. Each sentence begins where the previous one ends. */
 enum { SURPRISE_LEVELS = 3 };
-/* A sentence. end: its last byte + 1 in the message. nll: mean negative log-likelihood of its tokens, in nats. level:
- * from 0 (usual) to SURPRISE_LEVELS (far above the mean). */
+/* A sentence. end: byte of the message at which it ends. nll: mean negative log-likelihood of its tokens, in nats.
+ * level: from 0 (usual) to SURPRISE_LEVELS (far above the mean). */
 struct read_sentence {
 	size_t end;
 	float nll;
@@ -70,9 +71,9 @@ struct surprise {
 	size_t n, cap;
 	uint64_t first;
 	double sum;
-	int tokens; /* tokens of the unfinished sentence; sum: their negative log-likelihood in nats */
+	int tokens; /* tokens: those of the unfinished sentence so far; sum: their negative log-likelihood, in nats */
 	uint64_t count;
-	double mean, squares; /* of all `count` sentences: mean nll, and sum of squared deviations */
+	double mean, squares; /* over all `count` sentences: mean of nll, and sum of its squared deviations */
 };
 const struct surprise *surprise_of(const struct conversation *);
 

@@ -7,10 +7,10 @@
 
 extern const struct companion_ops growing_ops, surprise_ops;
 
-/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream), to
- * continue the text as if it had not been asked (aside.c). */
+/* A snapshot of the timeline, taken before a question about a growing message (a text read from a stream), so that the
+ * text can continue as if the question had not been asked (aside.c). */
 struct aside {
-	int wanted;             /* 1 = questions can be removed again (conversation_return) */
+	int wanted;             /* 1 = take snapshots, so that conversation_return() can remove questions */
 	int there;              /* 1: a snapshot exists */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
@@ -34,7 +34,7 @@ struct growth *growth_of(const struct conversation *);
 
 /* ---- growing_message.c ---- */
 
-/* Copy *from to *to, except the member total. *to keeps its own memory. */
+/* Copy *from to *to, except `total`. The tokens of `pending` are copied into memory of *to. */
 void growing_copy(struct growing *to, const struct growing *from);
 
 /* ---- aside.c: questions beside a growing message ---- */
@@ -42,8 +42,8 @@ void growing_copy(struct growing *to, const struct growing *from);
 /* Take a snapshot before a question ends the growing message (a text read from a stream), if aside.wanted is set.
  * Returns 0, or -1 if it failed. */
 int aside_save(struct growth *, const struct conversation *, struct err *);
-/* Load the snapshot after the question was removed. 1 = timeline and message are as before the question; 0 = there is
- * no snapshot, or it does not load. */
+/* Load the snapshot, after the question was removed. Returns 1 if timeline and message are as before the question; 0
+ * if there is no snapshot, or it cannot be loaded. */
 int aside_restore(struct growth *, struct conversation *);
 void aside_forget(struct aside *);
 

@@ -7,11 +7,11 @@
 #include <string.h>
 
 enum {
-	LEVELS = 7, /* heading levels 1 (highest) to 6, and 1 */
-	TRIES = 12, /* most sizes tried to find the bytes of a text that have the wanted number of tokens */
+	LEVELS = 7, /* one more than the lowest heading level, 6, so that every heading outranks a paragraph */
+	TRIES = 12, /* most tries to find how many bytes of a text have the wanted number of tokens */
 };
 
-/* 1 for white space but the vertical tab. */
+/* 1 for white space other than the vertical tab. */
 static int is_text_blank(char c)
 {
 	return byte_is_blank(c) && c != '\v';
@@ -64,8 +64,8 @@ static long tokens_of(const struct engine *engine, const char *text, size_t n, s
 	return count;
 }
 
-/* Set *out to a number of bytes, from byte `from` on, that have at most `tokens` tokens, and usually more than 7/8
- * of them. Returns 0 or -1. */
+/* Set *out to a number of bytes from byte `from` on that have at most `tokens` tokens, usually more than 7/8 of that.
+ * Returns 0 or -1. */
 static int bytes_of(const struct engine *engine, const struct summary_text *t, size_t from, int32_t tokens, size_t *out,
                     struct err *e)
 {
@@ -127,7 +127,7 @@ int sections_cut(const struct engine *engine, const struct summary_text *text, s
 				free(list);
 				return -1;
 			}
-			/* If 1 to 1.5 sections of text remain, cut them in the middle, so that the last section is
+			/* If 1 to 1.5 sections of text remain, cut them near the middle, so that the last section is
 			 * not tiny. */
 			if (t->n - from > most && t->n - from < most + most / 2)
 				to = section_end(t, from, (t->n - from) / 3, 2 * (t->n - from) / 3);

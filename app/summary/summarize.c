@@ -10,20 +10,21 @@
 #include <xxhash.h>
 
 enum {
-	/* usual number of tokens of a section; choose_sizes() adapts it to the wanted length and the context */
+	/* usual tokens of a section; choose_sizes() adapts them to the wanted words and the context */
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3, /* most tokens of an answer, per word asked for; enough in most languages */
+	TOKENS_PER_WORD = 3, /* an answer may have so many tokens per word that was asked for; enough in most
+	                      * languages */
 	/* tokens of a prompt beside the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
-	REASONING_TOKENS = 1024, /* more tokens allowed if the model's reasoning cannot be switched off */
-	RUNAWAY = 64,            /* an answer stops when its last 64 bytes occur earlier in it */
+	REASONING_TOKENS = 1024, /* further tokens of an answer if the model's reasoning cannot be switched off */
+	RUNAWAY = 64,            /* an answer is stopped when its last RUNAWAY bytes occur earlier in it */
 	NAME_MOST = 80,          /* most bytes of a name or heading in a prompt */
 };
 #define REPEAT_PENALTY 1.1f
 
-/* The summary of sections first .. last, with its number of tokens. */
+/* The summary of sections first .. last. tokens: its number of tokens, for count_tokens(). */
 struct part {
 	struct str text;
 	int32_t tokens;
@@ -34,14 +35,14 @@ struct maker {
 	struct engine *engine;
 	const struct options *o;
 	const struct summary_hooks *hooks;
-	struct timeline *tl; /* NULL until the first prompt whose result is not stored */
+	struct timeline *tl; /* NULL until a prompt must be answered by the model */
 	struct sampling sampling;
-	/* words: length of the whole summary. section, ctx, reasoning: token limits of a section, of the context and
-	 * of the reasoning */
+	/* words: wanted length of the whole summary. section, ctx, reasoning: most tokens of a section, of the
+	 * context, and of the reasoning of an answer */
 	int32_t words, section, ctx, reasoning;
 	struct summary_progress at;
-	size_t ahead; /* estimated number of prompts of the levels that follow */
-	/* time at which the first prompt began and the last answer ended; the time left is estimated from them */
+	size_t ahead; /* estimated number of prompts of the later levels */
+	/* times at which the timeline was opened and the last answer ended, to estimate the time left */
 	double began, last;
 	size_t made; /* prompts answered by the model */
 	struct summary *out;
@@ -55,7 +56,7 @@ void summary_free(struct summary *s)
 
 /* ---- settings ---- */
 
-/* Most tokens of an answer of that many words. */
+/* Return the most tokens of an answer of `words` words. */
 static int32_t answer_tokens(int32_t words)
 {
 	return TOKENS_PER_WORD * words + 32;
@@ -132,11 +133,11 @@ static int progress_report(struct maker *m, struct err *e)
 			: -1;
 	if (m->hooks->progress && m->hooks->progress(&m->at, m->hooks->ud))
 		return err_set(e, ERR_CANCELLED, "stopped");
-	/* if m->tl is not set yet, ignore signals_stopped(), which may report an earlier stop */
+	/* ignore signals_stopped() before m->tl is open: it may report an earlier stop */
 	return m->tl && signals_stopped() ? err_set(e, ERR_CANCELLED, "stopped") : 0;
 }
 
-/* Report the progress of a prefill; cancel it if progress_report() says so. */
+/* Report progress during a prefill; cancel the prefill if progress_report() says so. */
 static void on_prefill(int32_t done, int32_t total, void *ud)
 {
 	struct maker *m = ud;
@@ -155,7 +156,7 @@ static int open_timeline(struct maker *m, struct err *e)
 
 	if (m->tl)
 		return 0;
-	o.kv = "full"; /* a prompt always fits */
+	o.kv = "full"; /* choose_sizes() makes every prompt fit */
 	if (timeline_open_for(&m->tl, m->engine, &o, m->ctx, &why) < 0)
 		return err_set(e, why.code, "there is no room to summarize in: %.200s", why.msg);
 	signals_watch(m->tl);
@@ -163,7 +164,7 @@ static int open_timeline(struct maker *m, struct err *e)
 	return 0;
 }
 
-/* Prefill a prompt, with the head of the reply. */
+/* Prefill a prompt and the template's beginning of an answer. */
 static int read_prompt(struct maker *m, const struct str *prompt, struct err *e)
 {
 	struct chat_msg msg = { .role = ROLE_USER, .text = prompt->p, .len = prompt->n };
@@ -185,8 +186,8 @@ static size_t words_of(const struct str *s)
 	return n;
 }
 
-/* Return the end of the last sentence in s[0 .. n), or 0. A period after a digit at the very end does not count,
- * because more digits may follow. */
+/* Return the end of the last sentence in s[0 .. n), or 0. A period after a digit at the very end is no end, because
+ * more digits may follow. */
 static size_t last_sentence(const char *s, size_t n)
 {
 	int number = n > 1 && s[n - 1] == '.' && s[n - 2] >= '0' && s[n - 2] <= '9';
@@ -357,8 +358,8 @@ static void section_prompt(const struct maker *m, const struct summary_text *t, 
 	add_end(m, out);
 }
 
-/* Set *out to the prompt that joins n summaries. whole 1: they are all summaries that there are, so the result is the
- * summary of the whole text. */
+/* Set *out to the prompt that joins n summaries. whole: 1 = no other summaries remain, so the result is the summary of
+ * the whole text. */
 static void join_prompt(const struct maker *m, const char *name, const struct part *p, size_t n, int whole,
                         int32_t words, struct str *out)
 {
@@ -375,7 +376,7 @@ static void join_prompt(const struct maker *m, const char *name, const struct pa
 	add_end(m, out);
 }
 
-/* Note that the model gave no summary for sections first .. last (from 0). */
+/* Add sections first .. last (from 0) to out->empty: the model gave no summary for them. */
 static void note_empty(struct maker *m, size_t first, size_t last, const char *heading)
 {
 	struct str *s = &m->out->empty;
@@ -390,8 +391,7 @@ static void note_empty(struct maker *m, size_t first, size_t last, const char *h
 	}
 }
 
-/* Set p->tokens of a summary. If it is longer than half a section, cut it, so that any two summaries fit one
- * prompt. */
+/* Set p->tokens. A summary that is longer than half a section is cut, so that any two summaries fit one prompt. */
 static int count_tokens(const struct maker *m, struct part *p, struct err *e)
 {
 	struct tokens id = { 0 };
@@ -419,7 +419,7 @@ static size_t group_of(const struct maker *m, const struct part *p, size_t n)
 	return take;
 }
 
-/* Number of prompts, one per group, that join n parts. */
+/* Return the number of groups, and so of prompts, that join n summaries. */
 static size_t groups_of(const struct maker *m, const struct part *p, size_t n)
 {
 	size_t groups = 0;
@@ -499,7 +499,8 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
 				note_empty(m, joined.first, joined.last, NULL);
-				joined.text = p[i].text; /* use the group's first part for the whole group */
+				joined.text = p[i].text; /* the model gave no text: the group's first summary stands
+				                          * for the group */
 				p[i].text = (struct str){ 0 };
 			}
 		}

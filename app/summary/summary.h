@@ -13,7 +13,7 @@
 
 enum { SUMMARY_WORDS_LEAST = 20, SUMMARY_WORDS_MOST = 1000, SUMMARY_WORDS = 150 };
 
-/* level: 1 (highest) to 6. at: byte of the text where the section with this heading begins. */
+/* A heading of a text. at: byte of the text at which its section begins. level: 1 (highest) to 6. */
 struct summary_heading {
 	size_t at;
 	int level;
@@ -36,8 +36,7 @@ struct summary_progress {
 
 enum { SUMMARY_KEY = 33 }; /* 32 hexadecimal digits and a NUL */
 struct summary_hooks {
-	/* Append the result that is stored under `key`, which may be empty, to *out. 1 = found, 0 = not found. May
-	 * be NULL. */
+	/* Append the result stored under `key` to *out; it may be empty. Returns 1 if found, else 0. May be NULL. */
 	int (*get)(const char *key, struct str *out, void *ud);
 	/* Store a new result. May be NULL. */
 	void (*put)(const char *key, const char *text, size_t n, void *ud);
@@ -62,18 +61,18 @@ void summary_free(struct summary *);
 int summarize(struct engine *, const struct options *, const struct summary_text *, size_t n_text, int32_t words,
               const struct summary_hooks *, struct summary *out, struct err *);
 
-/* Small models repeat the prompt's instruction in their answer: remove it. If the answer begins with it, keep the
- * text after it; if it comes later, keep the text before it. Blanks at both ends are removed. */
+/* Remove the prompt's instruction from an answer: small models repeat it. If the answer begins with it, keep the text
+ * after it; if it comes later, keep the text before it. Blanks at both ends are removed. */
 void summary_without(struct str *, const char *instruction);
 
 /* ---- sections.c ---- */
 
-/* Return the end (byte offset) of the section that begins at byte `from` and has `least` to `most` bytes. It ends
- * at the best break in that range: before the highest heading, else after a paragraph, sentence, line, word or
- * character. The last of equal breaks is taken. If at most `most` bytes remain, they are one section. */
+/* Return the end (byte offset) of the section that begins at byte `from`. It has `least` to `most` bytes, and ends at
+ * the best break in that range: before the highest heading, else after a paragraph, sentence, line, word or character.
+ * Of equal breaks the last is taken. If at most `most` bytes remain, they are one section. */
 size_t section_end(const struct summary_text *, size_t from, size_t least, size_t most);
 
-/* A section: index of its text, byte range [from, to), and the heading above its first word or NULL. */
+/* A section: bytes [from, to) of text number `text`. heading: the heading above its first word, or NULL. */
 struct section {
 	size_t text, from, to;
 	const char *heading;
