@@ -40,8 +40,8 @@ void history_trim(const char *path);
  *
  * The application posts messages, figures and lists, feeds bytes from the terminal, and takes requests until there are
  * none. Nothing here blocks, starts threads or uses the engine. Posted text may contain control sequences: it is
- * filtered for display, and copied to the clipboard unchanged. There can be one ui per process, because readline's state
- * is global, and only one thread may use it. */
+ * filtered for display, and copied to the clipboard without its control characters. There can be one ui per process,
+ * because readline's state is global, and only one thread may use it. */
 
 struct ui;
 struct grid;
@@ -134,8 +134,9 @@ void ui_entry_end(struct ui *, const char *note);
 /* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = it does not continue the
  * file's text in earlier entries. */
 void ui_text(struct ui *, size_t at, int begins);
-void ui_cut(struct ui *, size_t n); /* remove everything after message n, notices too */
-/* only the first n messages still belong to the conversation; later entries stay visible, without numbers */
+void ui_cut(struct ui *, size_t n); /* remove everything after the first n messages, notices too */
+/* only the first n messages still belong to the conversation; later ones stay visible but are not counted as
+ * messages */
 void ui_messages_end(struct ui *, size_t n);
 
 /* Report the work in progress, after each change. verb: "reading", "answering", "saving", ...; NULL = no work, so

@@ -103,8 +103,8 @@ void one_line(struct str *out, const char *text, size_t n, const char *mark);
 int make_parents(const char *path);
 /* free space at the path, or at its nearest parent that exists; -1 = unknown */
 int64_t disk_free_bytes(const char *path);
-/* Append a regular file, or standard input ("-"), to *out. It is an error (ERR_USAGE) if it has more than `max`
- * bytes. */
+/* Append the bytes of a file, or of standard input ("-"), to *out. ERR_USAGE: it cannot be read, or has more than
+ * `max` bytes. */
 int read_whole(const char *path, size_t max, struct str *out, struct err *);
 
 /* ---- signals (signals.c) ---- A handler sets flags, cancels the watched timeline (the running answer) and makes
@@ -226,8 +226,8 @@ int external_edit(struct str *text, int in_memory, struct err *);
  * be run, printed more than `most` bytes, or was stopped (signals_stopped()). */
 int external_run(const char *command, size_t most, struct str *out, int *status, struct err *);
 /* Copy the text to the desktop's clipboard by wl-copy, xclip or xsel, and inside tmux also to tmux's buffer. A
- * program that hangs is killed after 1.5 s. Returns the names of the programs that took it ("xclip and tmux"), or
- * NULL. */
+ * program that hangs is killed after about a second. Returns the names of the programs that took the text ("xclip and
+ * tmux"), or NULL. */
 const char *external_copy(const char *text, size_t n);
 
 #endif

@@ -202,7 +202,7 @@ static const struct screen_slash *screen_find(const char *word, size_t n)
 	return NULL;
 }
 
-enum { SCREEN_AT = 8 }; /* commands of the chat before the screen's own ones */
+enum { SCREEN_AT = 8 }; /* how many of the chat's commands come before the screen's own ones */
 
 static struct ui_command of_screen(const struct screen_slash *s)
 {

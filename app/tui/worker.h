@@ -112,8 +112,8 @@ int worker_start(struct worker *, struct err *);
  * worker_start(). */
 void worker_still(struct worker *);
 void worker_do(struct worker *, enum job_what, int64_t id, const char *text, size_t n);
-/* Stop the running work within 100 ms, and drop the waiting messages and commands (JOB_LINE). Returns how many
- * were dropped. */
+/* Stop the running work within 100 ms, and drop the waiting jobs that are not small. Returns how many messages and
+ * commands (JOB_LINE) were dropped. */
 int worker_stop(struct worker *);
 /* Return a descriptor that is readable while there are events or a new status. */
 int worker_fd(const struct worker *);

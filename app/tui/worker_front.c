@@ -271,7 +271,7 @@ static void withdraw_answer(struct worker *w)
 	int streamed = 0;
 
 	for (size_t i = 0; i < conv->n_msg; i++)
-		/* then the screen may count fewer messages: a streamed text without a question is none there */
+		/* the screen counts a streamed text without a question as no message, so its numbers may differ */
 		streamed |= conv->msg[i].read > 0;
 	if (w->messages_stale || streamed || w->c->goes_on) {
 		send_messages(w, conv->n_msg - 1, 0);

@@ -123,7 +123,7 @@ void worker_delete_due(struct worker *w)
 	worker_post_text(w, EV_SESSIONS, "", 0);
 }
 
-/* While no cache panel is open, report its figures this many times less often. They are still needed: a panel
+/* Report the cache this many times less often while no cache panel is open. Such reports are needed, too: a panel
  * opened after an answer shows that answer's attention. */
 enum { CACHE_UNSEEN = 4 };
 

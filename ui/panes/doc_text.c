@@ -13,8 +13,8 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* How many entries the offset table may have before they must be at least 64 bytes apart. So a hostile text cannot
- * use up memory. */
+/* Number of entries of the offset table from which on they must be at least 64 bytes apart, so that a hostile text
+ * cannot use up memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
 

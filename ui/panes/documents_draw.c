@@ -41,8 +41,7 @@ struct marks {
 
 #define SHADED_FROM 0.05f /* share of attention below which a source is not shaded */
 
-/* Collect the sources of the last answer in this document. The more attention a source had, the brighter it is
- * drawn. */
+/* Collect the posted sources that are in this document. The more attention a source had, the brighter it is drawn. */
 static void find_shades(const struct documents_pane *p, const struct doc_text *d, struct marks *m)
 {
 	for (size_t i = 0; i < p->n_source; i++) {

@@ -46,7 +46,7 @@ struct documents_pane {
 	uint32_t asked;
 	size_t asked_in;
 	struct ui_source source[UI_SOURCES];
-	size_t n_source; /* sources of the last answer */
+	size_t n_source; /* source[n_source]: sources to shade, as posted last */
 	int64_t count;   /* number typed before a key; -1 = none */
 	int outline;
 	struct list heads;

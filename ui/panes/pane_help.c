@@ -235,7 +235,7 @@ static size_t count_matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* Scroll to the next line with a match, from line `from` on, and wrap around at the end. */
+/* Scroll to the next (step > 0) or previous line with a match, from line `from` on, around the end. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {

@@ -165,7 +165,7 @@ static void draw_top(struct sessions_pane *p, const struct area *a)
 		return;
 	}
 	x = area_putf(a, 0, 0, ST_PROMPT, "%s ", a->w < 30 ? ">" : sessions_find_words(p, &n) ? "find" : "filter");
-	/* The number of sessions has a field at the right. */
+	/* Show the number of sessions at the right, unless the pane's border shows it. */
 	w = a->w >= 60 && !p->pane.framed ? 18 : 0;
 	if (w) {
 		struct str count = { 0 };

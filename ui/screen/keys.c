@@ -118,7 +118,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 	return i;
 }
 
-/* 1 if the bytes can be an unmarked paste: they contain no control keys. */
+/* 1 if the bytes can be an unmarked paste: their only control characters are tabs and line ends. */
 static int is_plain(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)

@@ -81,7 +81,8 @@ struct piece {
 enum { PIECE_BEHIND = 16 };
 void piece_copy(struct piece *, const char *text, size_t n);
 void piece_free(struct piece *);
-/* Return the offset in the text of byte p of the copy; SIZE_MAX = the byte was added. */
+/* Return the offset in the text of byte p of the copy, which must not be an added dash; SIZE_MAX = p is not in the
+ * copy, but md4c's own text. */
 size_t piece_source(const struct piece *, const char *p);
 /* For n bytes at p of the copy, which md4c has reported, return how many come from the text; *skip: how many added
  * bytes follow them. */

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Set the ranges of an entry from those of a longer text, in which the entry begins at byte `from`. Returns the
- * index of the first range that extends beyond the entry. */
+/* Set the ranges of an entry from those of a longer text, in which the entry begins at byte `from`. Returns the index
+ * of the first range that ends after `from`; the ranges of later entries begin there or behind. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
 {
 	size_t end = from + e->raw.n, first = 0, last;
