@@ -108,7 +108,7 @@ enum ui_what {
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
 	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
 	UI_MOUSE,    /* on; id: 1 = make it the user's setting */
-	UI_THEME,    /* text: its name */
+	UI_THEME,    /* text: the theme's name */
 };
 struct ui_action {
 	enum ui_what what;
@@ -184,7 +184,7 @@ struct ui_source {
 	 * is known */
 	size_t document, from, to;
 	char name[UI_SOURCE_NAME]; /* name of the document */
-	int sent;                  /* 1: it was sent to the model */
+	int sent;                  /* 1: the source was sent to the model */
 	float share;
 };
 void ui_sources(struct ui *, size_t question, const struct ui_source *, size_t n);
@@ -241,7 +241,7 @@ struct ui_region {
 	const char *name;    /* "sinks", "prefix", "ring 1" */
 	int32_t fill, slots; /* tokens in the region; its capacity, 0 = no limit of its own */
 	int32_t stride;      /* one of `stride` tokens enters the region; 0 = all */
-	int32_t first, last; /* oldest and newest token in it; -1 = empty */
+	int32_t first, last; /* oldest and newest token in the region; -1 = empty */
 	float share;         /* share of attention mass now; < 0 = not observed */
 };
 /* One recent event of a token. It entered a ring (a queue of cache slots), moved on to the ring of older tokens,

@@ -12,7 +12,7 @@ static void next_focus(struct ui *u)
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return; /* the field takes letters already */
+		return; /* an open field takes letters already */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;

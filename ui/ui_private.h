@@ -178,7 +178,7 @@ void select_end(struct ui *);
 /* ui_commands.c */
 void ui_source_next(struct ui *); /* F7: open the next source of the visible answer in its document */
 void ui_source_open(struct ui *, size_t turn, size_t i); /* click: open source i of that turn */
-void ui_panel_next(struct ui *);                         /* F2 */
+void ui_panel_next(struct ui *);                         /* F2: show the next form of the cache panel */
 /* called with the terminal's background: choose a theme for it, unless the user chose one */
 void ui_background(struct ui *, int light);
 /* ui_acts.c */

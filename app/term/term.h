@@ -194,9 +194,10 @@ void progress_init(struct progress *, int quiet, int verbose, const char *verb, 
 void progress_show(struct progress *, int64_t done, int64_t total);
 /* If standard error is no terminal, print a new line every five seconds, even without -v. For very long work. */
 void progress_slow(struct progress *, int quiet);
-/* Like progress_show(), with this text. */
+/* Like progress_show(), but show this text. */
 void progress_line(struct progress *, const char *text);
-void progress_now(struct progress *, const char *text); /* without delay: the work that follows may take long */
+/* like progress_line(), but at once: the work that follows may take long */
+void progress_now(struct progress *, const char *text);
 /* Show the name of work that cannot tell its progress, until progress_clear(). */
 void progress_begin(struct progress *, int quiet, const char *text);
 /* How far a streamed text (weir read) is read. */

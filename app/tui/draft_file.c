@@ -1,8 +1,8 @@
 /* app/tui/draft_file.c - saves unsent text in a file, so that it is not lost when the program is killed.
  *
  * The file contains the queued messages and the text of the input line. It is written at most once a second, or at once
- * if the text has become shorter, and deleted when the screen is closed normally. A private conversation writes no draft file. Only one process at a time uses the
- * file, by a lock; a second weir has no draft file. */
+ * if the text has become shorter, and deleted when the screen is closed normally. A private conversation writes no
+ * draft file. A lock lets only one process use the file; a second weir has no draft file. */
 #include "app/tui/tui_private.h"
 
 #include <fcntl.h>

@@ -16,7 +16,7 @@ enum job_what {
 	/* id: continue in that session; text: not empty = first wait until no other process writes it. All jobs below
 	 * are small: they also run between two tokens of an answer */
 	JOB_SWITCH,
-	JOB_RENAME,   /* id, text */
+	JOB_RENAME,   /* id; text: the new name */
 	JOB_FORK,     /* id */
 	JOB_DELETE,   /* id. If that session has a running answer, the job waits for the end of the answer */
 	JOB_UNDELETE, /* the session deleted last */

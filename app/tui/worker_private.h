@@ -101,7 +101,7 @@ void worker_say(const char *text, size_t n, void *ud);
 void worker_observe(struct worker *);
 void worker_ignore(struct worker *);
 void worker_send_changes(struct worker *); /* send documents and messages that have changed */
-void worker_sent_all(struct worker *);     /* the screen has the current messages */
+void worker_sent_all(struct worker *);     /* record that the screen has the current messages */
 /* worker_report.c */
 enum worker_work { WORKER_IDLE, WORKER_BUSY, WORKER_DECODES };
 void worker_report(struct worker *, enum worker_work, const char *verb, int64_t done, int64_t total);

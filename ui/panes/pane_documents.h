@@ -62,9 +62,9 @@ const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
 struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* wrapped line that contains a byte */
 uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* first byte of a wrapped line */
 uint32_t documents_end_of(struct documents_pane *, struct pos);    /* byte after a wrapped line */
-/* move by `step` lines; returns the missing lines */
+/* move by `step` lines; returns by how many lines the document was too short */
 int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
-/* scroll there, but not beyond the last page */
+/* scroll to byte `at`, but not beyond the last page */
 void documents_set_top(struct documents_pane *, uint32_t at);
 void documents_scroll(struct documents_pane *, int64_t lines);
 void documents_go_to_line(struct documents_pane *, int64_t line);

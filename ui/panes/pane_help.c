@@ -26,7 +26,7 @@ struct help_pane {
 	int rows;  /* rows of text drawn last */
 	size_t top;
 	int asking;  /* 1: the search line is open */
-	size_t from; /* top row when it was opened */
+	size_t from; /* top row when the search line was opened */
 	struct edit pattern;
 	struct str words; /* the pattern */
 	int fold;         /* 1: ignore case, because the pattern has no capital letter */

@@ -11,8 +11,9 @@
 #define NOBODY    INT64_MIN
 
 struct session_row {
-	struct ui_session is;                   /* its strings are NULL; copies are below */
-	struct str name, title, model, snippet; /* clean; snippet: FOUND_ON and FOUND_OFF around matches */
+	struct ui_session is; /* its strings are NULL; copies are below */
+	/* without control characters; snippet: FOUND_ON and FOUND_OFF around matches */
+	struct str name, title, model, snippet;
 };
 
 /* What keys do. PICK: choose a session. RENAME: edit its name. DELETE: answer y or n. TAKEN: the chosen session is

@@ -12,7 +12,7 @@
 struct text_pane {
 	struct pane pane;
 	int ascii;
-	struct str title, text; /* clean */
+	struct str title, text; /* without control characters */
 	struct lines lines;
 	int lines_w; /* width of the wrapped lines; 0 = not wrapped yet */
 	size_t top;

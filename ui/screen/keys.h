@@ -25,7 +25,7 @@ enum key_code {
 	 * with left button down */
 	K_MOUSE,
 	K_PASTE,      /* bytes: pasted text, with \n line ends and without control characters */
-	K_FOCUS,      /* cp: 1 in, 0 out */
+	K_FOCUS,      /* the terminal window got (cp 1) or lost (cp 0) the focus */
 	K_BACKGROUND, /* the terminal's answer about its background; cp: 1 light, 0 dark */
 	K_UNKNOWN     /* unknown sequence, never shown as text */
 };

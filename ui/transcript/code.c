@@ -312,7 +312,7 @@ size_t code_token(struct code *c, const char *line, size_t n, size_t at, unsigne
 		return i;
 	}
 	if ((l->flags & PREPROCESSOR))
-		c->in = IN_LINE; /* the line is not empty */
+		c->in = IN_LINE; /* a '#' further on in this line begins no directive */
 	if ((l->flags & LONG_BRACKETS) && starts_with(s, left, "[[")) {
 		*style = ST_CODE_STRING;
 		c->in = IN_BRACKETS;

@@ -54,7 +54,7 @@ static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp
 	len = (size_t)utf8_decode(p + at, end - at, cp);
 	*width = char_width(*cp);
 	if (*width < 0)
-		*width = 1; /* is drawn as U+FFFD */
+		*width = 1; /* such a code point is drawn as U+FFFD */
 	return len;
 }
 

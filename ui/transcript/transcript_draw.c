@@ -119,7 +119,7 @@ void transcript_draw(struct transcript *t, const struct area *all)
 	if (!t->n)
 		return;
 	transcript_settle(t);
-	entry_lay_out(t, &t->entry[t->n - 1]); /* it may have grown */
+	entry_lay_out(t, &t->entry[t->n - 1]); /* the last entry may have grown */
 	find_update(t);
 	i = t->top;
 	line = t->line;
