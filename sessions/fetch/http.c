@@ -20,7 +20,7 @@ enum {
 	REDIRECTIONS_MOST = 8,
 	HEAD_SECONDS = 60, /* time limit for the header lines of each request */
 	PAGE_MOST = 1 << 20,
-	PAGE_SECONDS = 10, /* limits for the body of an error or a redirection */
+	PAGE_SECONDS = 10, /* PAGE_...: limits for the body of an error or a redirection */
 };
 
 struct transfer {

@@ -181,8 +181,8 @@ struct origin {
  * rounding. Zero *out before the first call; the caller frees out->begun. */
 int fingerprint_fits(struct snaps *, const uint8_t *saved, size_t n_saved, const struct fingerprint *mine,
                      struct origin *out);
-/* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had
- * computed all its entries. */
+/* Set *out to the fingerprint that the timeline would have if this program's kernels (CPU or GPU code) had computed all
+ * its entries. Returns 0, or -1 = no memory. */
 int fingerprint_pure(struct snaps *, const struct fingerprint *mine, struct fingerprint *out);
 /* Write to out why KV entries saved under the fingerprint saved[] cannot be used under `mine`, as the beginning of
  * a sentence. */

@@ -16,10 +16,10 @@ enum {
 	/* to find a prefix in common with related words, at most this many last characters of the stem are dropped */
 	PREFIX_LESS = 2,
 	TRIES = 5, /* retries while another process changes the index */
-	/* a word in at most this many sentences is never skipped as too common */
+	/* texts with at most this many sentences in all: no word is skipped as too common */
 	COMMON_ABOVE = 400,
 };
-/* a word in a larger share of the sentences than this is too common and is skipped */
+/* in longer texts, a word in a larger share of the sentences than this is too common and is skipped */
 static const double COMMON_SHARE = 0.12;
 /* Weight of question words ("what", "who"). It is above 0, so that a question of only such words finds passages. */
 static const double ASKING_WEIGHT = 0.1;
@@ -219,8 +219,8 @@ static double idf(size_t n, size_t have)
 	return log(1 + ((double)n - (double)have + 0.5) / ((double)have + 0.5));
 }
 
-/* Return bm25's factor for a word that occurs `count` times in a passage or sentence. words: its length; mean: the
- * mean length. */
+/* Return bm25's factor for a word that occurs `count` times in a passage or sentence. b: bm25's length normalisation;
+ * words: length of the passage or sentence; mean: the mean length. */
 static double saturate(double count, double b, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - b + b * words / mean));

@@ -1,9 +1,9 @@
 /* sessions/store/passage_words.c - tokenizes texts and questions for the index of passages (passages.h).
  *
- * Texts and questions are normalised alike, by utf8proc: characters that mean the same (NFKC), case, accents and points
- * are made one, and signs that are not seen are dropped. Then a tokenizer of SQLite, which takes every character beyond
- * ASCII for a letter, cuts them and finds the stems. ASCII capitals stay, since they show names; the tokenizer folds
- * them. */
+ * Texts and questions are normalised alike. utf8proc replaces characters by others of the same meaning (NFKC), folds
+ * case, and drops accents, vowel points and invisible characters. Then SQLite's tokenizer cuts the text into words and
+ * finds their stems; it takes every character beyond ASCII for a letter. ASCII capitals are folded by the tokenizer
+ * only, because in a question they show names. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@
 
 #include <utf8proc.h>
 
-/* Radicals of dictionaries (U+2E80 to U+2EF3) as the ideographs that they look like: Unicode's property
- * Equivalent_Unified_Ideograph, which is no part of NFKC. 0: none, or NFKC has it. */
+/* The ideograph that each radical of U+2E80 to U+2EF3 looks like: Unicode's property Equivalent_Unified_Ideograph. 0:
+ * there is none, or NFKC replaces the radical. */
 #define RADICALS 0x2e80
 static const int32_t radical[] = {
 	0,      0x5382,  0x4e5b, 0x4e5a,  0x4e59,  0x4ebb, 0x5182,  0x20628, 0x5200, 0x5202,  0x535c, 0x353e, 0x5c0f,
@@ -26,18 +26,19 @@ static const int32_t radical[] = {
 	0x9ea6, 0x9ec4,  0x9efe, 0x6589,  0x9f50,  0x6b6f, 0x9f7f,  0x7adc,  0x9f99, 0x9f9c,  0x4e80, 0x9f9f,
 };
 
-/* The folded text, and the last character if its script has no blanks between words. */
+/* State of words_fold(). out: the folded text. before: the last character, if its script has no blanks between words:
+ * then each two neighbouring characters are written as a word, a pair. */
 struct folding {
 	struct str *out;
 	char before[4];
 	size_t n_before; /* 0: none */
-	int paired;      /* 1: it is part of a pair already */
+	int paired;      /* 1: a pair with `before` has been written */
 };
 
 /* ---- characters ---- */
 
-/* 1 for marks that people leave out when they type: accents, points of Hebrew, vowels of Arabic and Syriac. Others,
- * such as those of Hindi, Thai and Japanese, tell words apart. */
+/* 1 for marks that people leave out when they type: accents, points of Hebrew, vowels of Arabic and Syriac. Other
+ * marks, such as those of Hindi, Thai and Japanese, tell words apart. */
 static int is_optional_mark(int32_t cp)
 {
 	int order = utf8proc_get_property(cp)->combining_class;
@@ -45,7 +46,8 @@ static int is_optional_mark(int32_t cp)
 	return order == 1 || (order >= 10 && order <= 36) || order >= 200 || cp == 0x640; /* tatweel */
 }
 
-/* 1 for characters that are words beside others: "m\u00b2", "x\u00bd", "Name\u2122", "5\u338f". */
+/* 1 for characters that are words of their own, even directly after a letter or number, such as the last one of
+ * "m\u00b2", "x\u00bd", "Name\u2122", "5\u338f". */
 static int stands_alone(int32_t cp)
 {
 	int kind = utf8proc_get_property(cp)->decomp_type;
@@ -83,7 +85,7 @@ static void end_pair(struct folding *f)
 	f->n_before = 0;
 }
 
-/* Write a character of a script without blanks: with the one before it it is a word. */
+/* Add a character of a script without blanks. If another such character precedes, write the pair as a word. */
 static void add_to_pair(struct folding *f, const char *s, size_t n)
 {
 	if (f->n_before) {
@@ -145,7 +147,7 @@ static void fold_run(struct folding *f, const char *p, size_t n)
 	cp = xmalloc((size_t)(most > 0 ? most : 0) * sizeof *cp + 1);
 	count = utf8proc_decompose((const utf8proc_uint8_t *)run.p, (utf8proc_ssize_t)run.n, cp, most, how);
 	for (utf8proc_ssize_t i = 0; i < count; i++)
-		/* Russian's short i is a letter of its own. */
+		/* keep the breve of Russian's short i, which is a letter of its own */
 		if (!is_optional_mark(cp[i]) || (cp[i] == 0x306 && kept && cp[kept - 1] == 0x438))
 			cp[kept++] = cp[i];
 	kept = (int32_t)utf8proc_normalize_utf32(cp, kept, UTF8PROC_COMPOSE | UTF8PROC_STABLE);

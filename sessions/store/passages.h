@@ -15,8 +15,8 @@
 
 /* ---- passage_words.c ---- */
 
-/* Prepare a text for the index, whose tokenizer cuts it at blanks. In scripts without blanks between words, each two
- * neighbouring letters become a word. Malformed bytes become blanks. Overwrites *out. */
+/* Prepare a text for the index's tokenizer: normalise it (passage_words.c). In scripts without blanks between words,
+ * each two neighbouring letters become a word. Malformed bytes become blanks. Overwrites *out. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;

@@ -206,9 +206,10 @@ int passages_score(struct passage_index *, const struct indexed_text *text, size
 int passages_find(struct passage_index *, const struct indexed_text *text, size_t n_text, const char *question,
                   size_t n, struct found_passage *out, size_t most, struct err *);
 
-/* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ---- The
- * caller defines the format of the bytes. They are stored under the SHA-256 of the text and the id of the encoder,
- * and deleted with the last document that has the text. */
+/* ---- vectors (passage_vectors.c): a text's passages as vectors of a text encoder, for search by meaning ----
+ *
+ * The caller defines the format of a vector's bytes. The bytes are stored under the SHA-256 of the text and the id of
+ * the encoder, and deleted with the last document that has the text. */
 
 /* Store the passage vectors of an in-memory index in a file, up to 64 MiB, so that later processes have them, too.
  * A damaged file is deleted. If the file cannot be used, the vectors stay in memory. */
