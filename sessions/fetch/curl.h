@@ -39,7 +39,7 @@ void curl_set_certificates(const struct curl_lib *, CURL *);
 
 struct sockaddr;
 enum nearness { NEAR_PUBLIC, NEAR_NETWORK, NEAR_HERE }; /* the internet, a private network, this machine */
-/* Classify a socket address; an IP address as text. */
+/* near_address() classifies a socket address, near_number() an IP address given as text. */
 enum nearness near_address(const struct sockaddr *);
 enum nearness near_number(const char *ip);
 /* Classify the host of a URL without looking up its name: an IP address by its range, "localhost" as this machine,

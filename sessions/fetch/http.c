@@ -114,7 +114,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 	int end = 0, limit;
 
 	snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
-	if (!strncmp(line, "HTTP/", 5)) { /* also after "100 Continue" */
+	if (!strncmp(line, "HTTP/", 5)) { /* a new answer, perhaps after "100 Continue" */
 		reply_begin(r, (int)strtol(line + strcspn(line, " "), NULL, 10));
 	} else if ((v = value_of(line, strlen(line), "Content-Length"))) {
 		if (sscanf(v, "%" SCNd64, &r->length) != 1 || r->length < 0)
@@ -128,7 +128,8 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 ||
 		    !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-	} else if ((v = value_of(line, strlen(line), "RateLimit"))) { /* sent with every answer */
+		/* sent with every answer; only with status 429 it tells how long to wait */
+	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {
 		if (r->status == 429 && (limit = limit_seconds(v)))
 			r->retry_after = limit;
 	} else if ((v = value_of(line, strlen(line), "Link"))) {
@@ -192,7 +193,7 @@ static size_t on_body(char *bytes, size_t size, size_t n, void *ud)
 	struct transfer *t = ud;
 
 	n *= size;
-	if (!has_file(t->r)) { /* a page for humans */
+	if (!has_file(t->r)) { /* the page of an error or redirection is only counted */
 		t->page += n;
 		t->ended = t->page > PAGE_MOST;
 		return t->ended ? 0 : n;

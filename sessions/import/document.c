@@ -28,7 +28,7 @@ static const struct charset *html_charset(const char *mime, const char *p, size_
 	return c ? c : charset_declared(p, n);
 }
 
-/* Count the characters of several bytes. 0 if there are none, or if p[n] is not valid UTF-8. */
+/* Count the characters of several bytes. 0 if there are none, or if the text is not valid UTF-8. */
 static size_t utf8_multibyte(const char *p, size_t n)
 {
 	size_t multibyte = 0;

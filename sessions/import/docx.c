@@ -310,7 +310,7 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->run_hidden = is_on(a, n) && strcmp(name, "webHidden") != 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
-	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript, in half points */
+	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript: raised by so many half points */
 		x->run_raised = xml_number(v, 0) > 0;
 	}
 }
@@ -351,7 +351,7 @@ static void paragraph_end(struct docx *x)
 	}
 }
 
-/* Low byte of a hexadecimal number such as "F06D". */
+/* Return the low byte of a hexadecimal number such as "F06D". */
 static unsigned char low_byte(const struct xml_attr *a)
 {
 	char s[16] = "";

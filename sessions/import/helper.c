@@ -1,12 +1,19 @@
 /* sessions/import/helper.c - runs the jailed parser (jailed.c) in a child process and checks its output.
  *
- * The child is this program, started a second time. It reads the document from standard input and writes records
- * to a pipe. A record is a letter, four bytes of length, and that many bytes. Letters: T text; M mark (kind,
- * level, 8 bytes of offset, label); P number of pages; N notices for the user; L lines left out; E why the parser
- * failed; Z end of the output.
+ * The child is this program, started a second time. It reads the document from standard input and writes records to a
+ * pipe. A record is a letter, four bytes of length, and that many bytes. The letters:
  *
- * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much
- * is killed. pdftotext and pdftohtml run in such children, too; another child parses what they print, through a pipe. */
+ *     T  text;
+ *     M  mark: kind, level, 8 bytes of offset, label;
+ *     P  number of pages;
+ *     N  notices for the user;
+ *     L  lines left out;
+ *     E  why the parser failed;
+ *     Z  end of the output.
+ *
+ * The records are untrusted: lengths, offsets and UTF-8 are checked. A child that takes too long or sends too much is
+ * killed. For a PDF, pdftohtml and pdftotext run in such children, too. They print into a pipe that another child
+ * parses. */
 #include "sessions/import/import_private.h"
 #include "engine/base/utf8.h"
 
@@ -23,9 +30,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PROBE           "probe" /* a type that parses nothing and reports the jail */
+#define PROBE           "probe" /* type of a child that parses nothing and only reports the jail */
 #define WALL_SECONDS    50.0
-#define OUTLINE_SECONDS 10.0         /* for a PDF's outline, which is not needed */
+#define OUTLINE_SECONDS 10.0         /* time limit for a PDF's outline, without which a PDF can be read, too */
 #define OUTPUT_MAX      (160u << 20) /* largest output of the child in bytes: text, marks and notices */
 #define MARKS_MAX       2000000u
 #define STDERR_MAX      4096
@@ -437,8 +444,8 @@ static int finish_pdf(struct child *text, struct child *parser, const char *name
 	return 0;
 }
 
-/* Three jailed children: pdftohtml prints the outline and pdftotext the words, one after the other, into one pipe, which
- * the parser reads. */
+/* Convert a PDF with three jailed children. pdftohtml prints the outline, and then pdftotext prints the words, into one
+ * pipe. The parser reads that pipe. */
 static int convert_pdf(const char *name, const char *p, size_t n, struct doc *d, struct err *e)
 {
 	char *program = find_program("pdftotext"), *outliner = find_program("pdftohtml");
@@ -456,7 +463,7 @@ static int convert_pdf(const char *name, const char *p, size_t n, struct doc *d,
 		close_pipe(&way[0]);
 		if (outliner && !start_reader(&outline, type, outliner, file, way[1]))
 			listen_to(&outline, NULL, OUTLINE_SECONDS);
-		lseek(file, 0, SEEK_SET); /* the children share its offset */
+		lseek(file, 0, SEEK_SET); /* the children share the file's offset, which the first one has moved */
 		rc = start_reader(&text, type, program, file, way[1]) ? failed_to_start(name, e) : 0;
 		close_pipe(&way[1]);
 		if (!rc)

@@ -118,11 +118,12 @@ void doc_forget_pages(struct doc *); /* delete the page marks: where pages begin
 /* Mark form feeds as pages, and the headings of plain text or Markdown, by doc->type. */
 void doc_mark_text(struct doc *);
 void doc_mark_paragraphs(struct doc *); /* mark runs of lines between blank ones; then sort all marks */
-/* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of them move to the
- * text that is kept next. */
+/* Bytes from .. to of a text; `to` is not included. */
 struct range {
 	size_t from, to;
 };
+/* Keep only the given ranges of the document's text, in order, with their marks. Page marks outside of them move to the
+ * text that is kept next. */
 void doc_keep(struct doc *, const struct range *, size_t n);
 /* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and one if damage ended the
  * text early (*why: the parser's error). -1 if there is no text. */
@@ -137,7 +138,7 @@ int heading_level(const char *line, size_t n);
 int heading_number_level(const char *line, size_t n);
 int heading_title(const char *line, size_t n);
 
-/* Format of a notice: count, plural ending with verb. */
+/* Format of the notice about hidden text. Arguments: the count, and " was" or "s were". */
 #define HIDDEN_TEXT "%zu hidden character%s left out"
 
 /* ---- converters, run in the jailed process ----
@@ -155,7 +156,7 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
-int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: what pdf.h says */
+int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: see pdf_feed() */
 
 /* ---- zip.c ---- */
 
@@ -182,7 +183,8 @@ struct xml_attr {
 	size_t n;
 }; /* local name; value is not NUL-terminated */
 struct xml_handler {
-	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n); /* local names */
+	/* names come without namespace prefix */
+	void (*start)(void *ud, const char *name, const struct xml_attr *, size_t n);
 	void (*end)(void *ud, const char *name);
 	void (*text)(void *ud, const char *s, size_t n);
 };
@@ -210,7 +212,7 @@ struct list_level {
 	/* what follows item z: 1 = aa, ab, ac, as columns of spreadsheets; 0 = aa, bb, cc */
 	int as_columns;
 	long start, count;              /* count: number of the last item; start - 1 before the first */
-	char pattern[LIST_PATTERN_MAX]; /* "%1.%2." */
+	char pattern[LIST_PATTERN_MAX]; /* such as "%1.%2.": %N stands for the count of level N */
 };
 void list_levels_begin(struct list_level[LIST_LEVELS]);             /* set all levels to decimal numbers from 1 */
 void list_levels_restart(struct list_level[LIST_LEVELS], int from); /* restart level `from` and deeper ones */
@@ -244,7 +246,7 @@ struct odf_styles;
 size_t odf_name_hash(char family, const char *name, size_t n);
 /* Read the styles of styles.xml and content.xml. NULL: the file is missing. */
 struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct zip_entry *content);
-/* family: "paragraph", "text", "section", "table". */
+/* Set *out to the properties of a style and its parents. family: "paragraph", "text", "section" or "table". */
 void odf_style(const struct odf_styles *, const char *family, const struct xml_attr *name, struct odf_look *out);
 /* How a list style numbers its items. level[].count: number of the last item in any list with this style. */
 struct odf_list_style {
@@ -252,16 +254,16 @@ struct odf_list_style {
 	int used;       /* 1: some list has this style */
 	size_t counter; /* counter of the last list with this style */
 };
-/* NULL: no style of this name */
+/* Find a list style by its name; NULL: there is none. */
 struct odf_list_style *odf_list_style(struct odf_styles *, const char *name, size_t n);
-struct list_level *odf_outline(struct odf_styles *); /* levels for numbered headings, with their counts */
+struct list_level *odf_outline(struct odf_styles *); /* Return the levels of numbered headings, with their counts. */
 void odf_styles_free(struct odf_styles *);
 
 /* ---- jail.c ---- */
 
 enum jail_kind {
-	JAIL_PARSE, /* may read and write open files only */
-	JAIL_EXEC,  /* may execute one program, which may read its libraries and data */
+	JAIL_PARSE, /* the process may only read and write files that are open already */
+	JAIL_EXEC,  /* the process may execute one program, which may read its libraries and data */
 	/* the process may do what JAIL_PARSE allows, and open a model file, or its folder if the model is split
 	 * into files */
 	JAIL_MODEL,

@@ -144,7 +144,7 @@ static int read_model(const char *path)
 
 	if (!engine_open(&engine, &o, &e))
 		return send_record('Z', "", 0);
-	o.vocab_only = 1; /* an unknown model family may have a known vocabulary */
+	o.vocab_only = 1; /* test this, too: the caller may open a model of an unknown family for its vocabulary */
 	engine_open(&engine, &o, NULL);
 	return send_error(&e);
 }

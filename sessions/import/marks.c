@@ -248,7 +248,7 @@ static int word_division(const char *s, size_t n)
 			continue;
 		for (at = k + 1; at < n && (byte_is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
 			;
-		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* "Appendix B" */
+		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* a letter as the number: "Appendix B" */
 			at++;
 		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
 			return words[i].level;
@@ -398,7 +398,7 @@ int heading_level(const char *s, size_t n)
 		return level;
 	if (known_heading(s, n))
 		return 1;
-	/* Only capitals, as in old books. */
+	/* A line of capitals is a heading, as in old books. */
 	for (size_t i = 0; i < n; i++) {
 		letters += byte_is_upper(s[i]) || byte_is_lower(s[i]);
 		small += byte_is_lower(s[i]);

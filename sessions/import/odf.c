@@ -14,7 +14,7 @@
 
 /* ---- the text ---- */
 
-/* 1 for shapes, which contain paragraphs like text boxes. */
+/* 1 for shapes: like text boxes, they contain paragraphs. */
 static int is_shape(const char *name)
 {
 	static const char *const names[] = { "custom-shape", "rect",      "ellipse", "circle",
@@ -43,7 +43,7 @@ static int is_skipped(const struct odf *x, const char *name, const struct xml_at
 		                             "content-validations",
 		                             "binary-data",
 		                             "document" }; /* a document embedded in a flat file */
-	/* repeated on every slide */
+	/* frames that are repeated on every slide */
 	static const char *const furniture[] = { "page-number", "header", "footer", "date-time" };
 	size_t n = strlen(name);
 

@@ -97,7 +97,7 @@ static struct style *add_style(struct odf_styles *x, const struct xml_attr *a, s
 		s->level = 1;
 	if (memmem(name->value, name->n, "Preformatted", 12) || memmem(name->value, name->n, "Source_20_Code", 14))
 		s->kept = 1;
-	/* A new master page begins with the paragraph. */
+	/* A paragraph with a master page begins a new page. */
 	if (xml_attr(a, n, "master-page-name") && xml_attr(a, n, "master-page-name")->n)
 		s->before = 1;
 	return s;

@@ -13,12 +13,12 @@ struct pdf_box {
 	float x0, y0, x1, y1;
 };
 
-/* The words of a line that pdftotext prints as one line: there is no wide gap between them. */
+/* A part of a line on the page: words without a wide gap between them. */
 struct pdf_piece {
 	struct pdf_box box;
 	float size;           /* height of its letters */
 	size_t at, n;         /* range of its text in pdf.text */
-	uint32_t block, flow; /* the paragraph and the column that contain it, by pdftotext; numbered on each page */
+	uint32_t block, flow; /* pdftotext's paragraph and column that contain it; numbered from 1 on each page */
 	int upright;          /* 0: letters lie on their side, or stand above each other */
 	int right_to_left;    /* 1: most letters are Hebrew or Arabic */
 };

@@ -15,7 +15,7 @@ struct pdf_headings {
 	const struct pdf *f;
 	size_t next;                  /* index of the first outline entry of the current page or a later one */
 	unsigned char level[SIZES];   /* level of a heading, by the size of its letters in half points */
-	int last[PARTS_MOST], n_last; /* number of the last heading, such as 4, 2, 1 */
+	int last[PARTS_MOST], n_last; /* [n_last] number of the last heading: 4, 2, 1 for "4.2.1" */
 };
 
 /* ---- numbers in sequence ---- */
@@ -175,7 +175,7 @@ static size_t outline_lines(struct pdf_headings *h, const struct pdf_page *pg, s
 	return found;
 }
 
-/* ---- */
+/* ---- headings ---- */
 
 static int by_page(const void *a, const void *b)
 {

@@ -138,8 +138,8 @@ struct token {
 	int sign;
 };
 
-/* Read the first token of p[n] into *t. Returns how many bytes were read. A sign ends a word if it is '/', not ASCII,
- * or followed by a blank or the end. So "3.1" is one token. */
+/* Read the first token at p, of n bytes, into *t. Returns how many bytes were read. A sign ends a word if it is '/',
+ * not ASCII, or followed by a blank or the end. So "3.1" is one token. */
 static size_t next_token(const char *p, size_t n, struct token *t)
 {
 	size_t at = 0, from;
@@ -479,7 +479,7 @@ static void find_section_heads(struct margins *m)
 	}
 }
 
-/* ---- */
+/* ---- leaving out ---- */
 
 static void keep_line(const struct pdf *f, size_t i)
 {

@@ -38,7 +38,7 @@ static const struct charset *charset_of_page(int page)
 	return c ? c : charset_by_label("windows-1252", 12);
 }
 
-/* Code page of an \fcharset; 0: the document's. */
+/* Return the code page of a font's \fcharset; 0: that of the document. */
 static int page_of_charset(int charset)
 {
 	static const struct {
@@ -200,7 +200,7 @@ static void group_end(struct rtf *x)
 
 /* ---- control words ---- */
 
-/* 1 for groups without document text. */
+/* 1 for control words that begin a group without document text. */
 static int is_nowhere(const char *word)
 {
 	/* clang-format off */
@@ -223,7 +223,7 @@ static int is_nowhere(const char *word)
 	return n > 3 && *word == 'm' && !strcmp(word + n - 2, "Pr") && strcmp(word, "mnaryPr") != 0;
 }
 
-/* 1 for optional (\*) groups that contain document text. */
+/* 1 for control words that begin an optional (\*) group with document text. */
 static int is_text_though_starred(const char *word)
 {
 	static const char *const words[] = { "shpinst",    "shptxt",   "do",       "ud",    "moMath",
@@ -304,7 +304,7 @@ static void style_word(struct rtf *x, const char *word, long n)
 		x->style[x->n_style - 1].level = (int)n + 1;
 }
 
-/* Handle words about the paragraph; 0: not such a word. */
+/* Handle control words about the paragraph. Returns 0 for other words. */
 static int paragraph_word(struct rtf *x, const char *word, long n)
 {
 	if (!strcmp(word, "par") || !strcmp(word, "sect") || !strcmp(word, "page") || !strcmp(word, "nestcell") ||

@@ -135,12 +135,13 @@ static const struct charset *foreign_charset(const struct survey *s, const char 
 	return c ? c : 8 * s->multibyte < s->bad ? charset_by_label("windows-1252", 12) : NULL;
 }
 
-/* Result of tidy(): bytes written, bad sequences, NULs. */
+/* Result of tidy(). used: bytes written; bad: invalid sequences; nul: NUL characters. */
 struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write the text to `to`, as valid UTF-8 with \n line ends. to NULL: only count what would be changed. */
+/* Write the text to `to`, as valid UTF-8 with \n line ends. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0
+ * = it ends a line. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
@@ -197,8 +198,8 @@ static size_t order_mark(const char *p, size_t n, const struct charset **c)
 	return 2;
 }
 
-/* Recognise UTF-16 without a byte order mark: all NUL bytes are low bytes, or all are high bytes; there is a blank
- * or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
+/* Recognise UTF-16 without a byte order mark. NUL bytes are either all at even or all at odd offsets, and count as high
+ * bytes. There is a blank or newline, no control character and no unpaired surrogate. NULL: not UTF-16. */
 static const struct charset *unmarked_utf16(const char *p, size_t n)
 {
 	size_t nul[2] = { 0 }, low, blanks = 0;
@@ -207,7 +208,7 @@ static const struct charset *unmarked_utf16(const char *p, size_t n)
 		nul[i & 1] += !p[i];
 	if (n % 2 || nul[0] + nul[1] < n / 256 || (nul[0] && nul[1]))
 		return NULL;
-	low = nul[0] > 0; /* index of the low byte in a pair */
+	low = nul[0] > 0; /* index of the low byte in a pair: NULs at even offsets are high bytes */
 	for (size_t i = 0, pair = 0; i < n; i += 2) {
 		unsigned high = (unsigned char)p[i + !low], c = high << 8 | (unsigned char)p[i + low];
 		int first = high >= 0xd8 && high < 0xdc, second = high >= 0xdc && high < 0xe0;

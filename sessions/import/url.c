@@ -41,7 +41,7 @@ int doc_address(const char *said, struct str *url, struct str *shown, struct err
 	return 0;
 }
 
-/* Name of the document: last part of the path, or the host. */
+/* Return the name of the document: the last part of the URL's path, or the host. */
 static char *url_name(const char *url)
 {
 	const char *p = strstr(url, "://") + 3, *end = p + strcspn(p, "?#"), *from = end;

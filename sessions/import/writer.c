@@ -69,8 +69,8 @@ static void begin_text(struct writer *w)
 	w->gap = GAP_NONE;
 }
 
-/* Return the bytes of the white space or invisible character at s; 0 if s begins with neither. *space = 1 for
- * white space, also no-break spaces. */
+/* Return the length of the white space or invisible character at s; 0 if s begins with neither. *space = 1 for white
+ * space, also no-break spaces. */
 static size_t blank_at(const char *s, size_t n, int *space)
 {
 	static const struct {

@@ -73,7 +73,7 @@ int snap_bytes(struct snaps *, int64_t session, uint64_t *out, struct err *);
  * the session shows. */
 struct snap_state {
 	int64_t session, message;
-	uint64_t bytes; /* set: as snap_bytes() */
+	uint64_t bytes; /* result: size as snap_bytes() gives it */
 	/* 1: the message has a snapshot; it can be loaded unless model or cache settings have changed */
 	int ready;
 };

@@ -159,7 +159,7 @@ static struct seen_chunk *find_seen(struct looking *l, int64_t id)
 	return l->n ? bsearch(&key, l->chunk, l->n, sizeof key, by_id) : NULL;
 }
 
-/* Verify the bytes of a chunk: 1 = good, 0 = damaged, -1. */
+/* Verify the bytes of a chunk. 1 = good; 0 = damaged; -1 = error. */
 static int chunk_good(struct snaps *s, int64_t id, const uint8_t *key, uint64_t bytes, struct err *e)
 {
 	int64_t there = 0;

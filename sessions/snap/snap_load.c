@@ -108,7 +108,7 @@ static size_t tokens_held(const struct timeline *tl)
 	return n;
 }
 
-/* Largest number of tokens that the timeline accepts. */
+/* Return the largest number of tokens that the timeline accepts. */
 static int32_t tokens_most(const struct timeline *tl)
 {
 	struct timeline_stats st;

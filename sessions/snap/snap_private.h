@@ -118,7 +118,7 @@ int chunk_delete(struct snaps *, int64_t number, struct err *);
  * damaged: a loop that queries and deletes would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
-void put_le32(uint8_t *p, uint32_t v); /* little-endian, like all numbers in kv.db */
+void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian like all numbers in heads and keys */
 int64_t part_id(int64_t owner, int part);
 /* Write n bytes as rows of table `part`, numbered first, first + 1, ... owner: number of the row of table chunk or
  * head to which the bytes belong. */
@@ -152,7 +152,7 @@ int head_delete(struct snaps *, int64_t number, struct err *); /* keeps its chun
  * and the row of table head. key: the snapshot's fingerprint. Returns 1 if intact, 0 if damaged, -1 on error. */
 int head_check(struct snaps *, int64_t number, int64_t message, int64_t bytes, int64_t tail,
                const uint8_t key[KEY_BYTES], struct err *);
-/* Bytes of used pages, and of empty pages, of the file. */
+/* Set *used and *empty to the bytes of the file's used and empty pages. */
 int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
 /* Delete saved KV entries and snapshots, the least valuable first, until kv.db can grow by `more` bytes within its
  * budget. Not deleted: the snapshot with number `keep`, and the newest other one of session keep_session (0:

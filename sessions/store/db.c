@@ -16,7 +16,7 @@
 
 /* ---- errors ---- */
 
-/* The path as error messages show it: only its last 160 bytes, so that the reason of the error still fits. */
+/* Return the path for error messages: only its last 160 bytes, so that the reason of the error still fits. */
 static const char *shown_path(const struct db *d)
 {
 	size_t n = d->path ? strlen(d->path) : 0;

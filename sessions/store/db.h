@@ -62,7 +62,7 @@ int db_index_damaged(const struct db *);
 
 /* Run SQL statements without arguments, such as pragmas and DDL; rows that they return are ignored. */
 int db_exec(struct db *, const char *sql, struct err *);
-/* *out = first column of the first row; 0 if there is no row. */
+/* Run a query. *out = first column of its first row; 0 if there is no row. */
 int db_number(struct db *, const char *sql, int64_t *out, struct err *);
 
 /* Prepared statements. db_get() returns one, db_query() also binds its arguments; both return NULL on error. The
@@ -72,11 +72,11 @@ int db_number(struct db *, const char *sql, int64_t *out, struct err *);
 sqlite3_stmt *db_get(struct db *, const char *sql, struct err *);
 void db_put(struct db *, sqlite3_stmt *); /* NULL is allowed */
 sqlite3_stmt *db_query(struct db *, struct err *, const char *sql, const char *types, ...);
-/* 1 = *st has a row; 0 = no more rows; -1 = error. */
+/* Fetch the statement's next row. 1 = it has one; 0 = no more rows; -1 = error. */
 int db_step(struct db *, sqlite3_stmt *, struct err *);
 /* Run a statement to its end and ignore its rows. */
 int db_run(struct db *, struct err *, const char *sql, const char *types, ...);
-/* *out = first column of the first row.  1 = found; 0 = no row; -1 = error. */
+/* Run a query with arguments. *out = first column of its first row. 1 = found; 0 = no row; -1 = error. */
 int db_find(struct db *, struct err *, int64_t *out, const char *sql, const char *types, ...);
 
 /* Read a column of the current row.  db_text() returns NUL-terminated text.  db_bytes() returns text (blob = 0) or a

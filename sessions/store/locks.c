@@ -79,7 +79,7 @@ static size_t machine_id(char out[40])
 }
 
 /* Write pid and boot id to the lock file. Errors (full disk) are ignored: the pid is only for error messages, and
- * a missing boot id makes other processes be refused. */
+ * without the boot id other processes are refused. */
 static void lock_note(int fd)
 {
 	char text[64], id[40];
@@ -178,7 +178,7 @@ void lock_free(struct store *s)
 
 /* ---- a session ---- */
 
-/* Offset of a session's range. The mask keeps the offset valid if the id comes from a damaged database. */
+/* Return the offset of a session's range. The mask keeps it valid if the id comes from a damaged database. */
 static int64_t range_of(int64_t session)
 {
 	return (session & 0xffffffffff) * RANGE;

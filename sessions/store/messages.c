@@ -427,7 +427,7 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork also shows messages of another session, up to its base. Give the one of them that follows `message`,
+	/* A fork also shows messages of another session, up to its base. If one of these follows `message`, give it,
 	 * too. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);

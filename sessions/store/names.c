@@ -86,7 +86,7 @@ void title_make(struct str *out, const char *text, size_t n)
 			letters++;
 		}
 		if (letters >= TITLE_LETTERS) {
-			/* Cut inside a very long word. */
+			/* Cut between words, or inside a very long word. */
 			if (word_end > out->n / 3)
 				out->n = word_end;
 			str_adds(out, "\xe2\x80\xa6");

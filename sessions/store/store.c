@@ -239,7 +239,8 @@ static int quick_check(struct store *s, struct err *e)
 		rc = st ? db_step(&s->db, st, e) : -1;
 		if (rc > 0) {
 			const char *says = db_text(st, 0);
-			if (!strncmp(says, "*** in database", 15) && strchr(says, '\n')) /* a heading */
+			/* skip SQLite's heading line */
+			if (!strncmp(says, "*** in database", 15) && strchr(says, '\n'))
 				says = strchr(says, '\n') + 1;
 			rc = strcmp(says, "ok")
 			             ? err_set(e, ERR_FAIL,

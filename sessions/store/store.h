@@ -41,7 +41,7 @@ struct session {
 	const char *model;        /* file name of the model used last */
 	const char *kv;
 	int64_t created, used; /* seconds since 1970 */
-	int32_t messages;      /* on the path to head */
+	int32_t messages;      /* number of messages on the path to head */
 	int32_t tokens;        /* length of its token sequence at the last session_touch() */
 	int64_t parent;        /* the session it was forked from; 0 = none */
 };
@@ -58,7 +58,7 @@ int session_new(struct store *, const char *name, int64_t *id, struct err *);
 /* Find a session by `what`. Tried in this order: its name, its title, its number in `weir sessions ls`, the
  * beginning of only one session's name or title. ERR_USAGE if none fits; the message has the nearest name. */
 int session_find(struct store *, const char *what, int64_t *id, struct err *);
-/* The session used last: 1, 0 = the store has no session, -1. */
+/* Find the session used last. 1 = found; 0 = the store has no session; -1 = error. */
 int session_last(struct store *, int64_t *id, struct err *);
 int session_get(struct store *, int64_t id, struct session *out, struct err *);
 typedef int session_fn(const struct session *, void *ud);               /* nonzero ends the list */
@@ -76,7 +76,7 @@ int session_delete(struct store *, int64_t id, struct err *);
 /* Store a value under a key, such as model, kv, system prompt, sampling or random state. value NULL deletes the
  * key. */
 int session_set(struct store *, int64_t id, const char *key, const void *value, size_t n, struct err *);
-/* 1, 0 = not set, -1 */
+/* Read the value of a key. 1 = *out has it; 0 = not set; -1 = error. */
 int session_value(struct store *, int64_t id, const char *key, struct str *out, struct err *);
 /* List all settings in order of their keys. whole = 0: the value is damaged (its checksum is wrong). */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
@@ -92,7 +92,7 @@ struct stored_message {
 	const char *text;
 	size_t n_text;
 	const int32_t *token;
-	size_t n_token;    /* answers: the sampled tokens; [n_token] */
+	size_t n_token;    /* token: [n_token] the sampled tokens of an answer */
 	const char *stats; /* JSON object, or "" */
 	int64_t at;
 	int complete; /* 0: the answer is still being written, or a crash cut it */
@@ -109,7 +109,7 @@ int message_path(struct store *, int64_t to, message_fn *, void *ud, struct err 
 /* List the direct children of a message (0: the first messages of the session), oldest first. */
 int message_children(struct store *, int64_t session, int64_t message, message_fn *, void *ud, struct err *);
 
-/* Count the messages of a session's tree. */
+/* Numbers of messages in a session's tree. */
 struct session_tree {
 	int32_t shown, all; /* messages on the path to the head; messages on all branches */
 	int32_t branches;   /* messages without a child */
@@ -157,7 +157,7 @@ int library_sessions(struct store *, int64_t id, library_session_fn *, void *ud,
 /* Delete a text and its documents from all sessions.  The caller drops the snapshots of those sessions. */
 int library_remove(struct store *, int64_t id, struct err *);
 
-/* Search the messages.  Every word must occur; "..." is a phrase.  Best match first, at most `limit`. */
+/* A message that store_search() has found. */
 struct found {
 	int64_t session, message;
 	const char *name, *title; /* name and title of the session */
@@ -166,6 +166,7 @@ struct found {
 	int64_t at;
 };
 typedef int found_fn(const struct found *, void *ud);
+/* Search the messages. Every word must occur; "..." is a phrase. Best match first, at most `limit`. */
 int store_search(struct store *, const char *words, int limit, found_fn *, void *ud, struct err *);
 
 /* ---- passages (passage_index.c, passage_search.c): find the parts of texts that answer a question ----
@@ -192,7 +193,7 @@ struct found_passage {
 	size_t text;              /* index into the text[] of the call */
 	size_t from, to;          /* byte range in its text, without white space at the ends */
 	size_t quote, quote_end;  /* byte range of the passage's best sentence */
-	double score;             /* sort key, computed from: */
+	double score;             /* sort key, computed from `passage` and `sentence` */
 	double passage, sentence; /* bm25 of the passage; bm25 of its best sentence */
 	double covered; /* share (0 .. 1) of the question's words that the passage contains, weighted by idf */
 	int unknown;    /* 1: the question has a name or number that no text contains */

@@ -60,7 +60,7 @@ static inline char *store_path(const struct store *s, const char *name)
 	str_addf(&path, "%s/%s", s->dir, name);
 	return path.p;
 }
-/* Seconds since 1970. */
+/* Return the time in seconds since 1970. */
 int64_t store_now(void);
 
 /* Return 0, or -1 with ERR_FAIL if the store was opened read only. */
@@ -139,8 +139,8 @@ int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
-/* Checksum (XXH3) of two byte strings.  Rows store it to detect changed values: SQLite itself checks only the
- * structure of a file. */
+/* Compute the checksum (XXH3) of two byte strings. Rows store it to detect changed values: SQLite itself checks only
+ * the structure of a file. */
 int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 */
 
