@@ -1,10 +1,10 @@
 /* app/retrieval/about_document.c - recognises questions about a document as a whole, and finds the beginning of the
  * document, which answers some of them (retrieval.h).
  *
- * A search by words does not help with "Who wrote it?", which shares no word with a title page. A question is about
- * the whole document if each of its words is in the table of one language below, and at least one word names a
- * document or a property of documents. A word that is not in the table asks for a detail: "costs" in "What does it
- * say about costs?". */
+ * A search by words cannot answer "Who wrote it?", which shares no word with a title page. A question is about the
+ * whole document if the table below has each of its words for one language, and at least one word names a document or
+ * a property of documents. A word that the table lacks asks for a detail: "costs" in "What does it say about
+ * costs?". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,14 @@
 #include "app/retrieval/retrieval_private.h"
 
 /* Word lists of a language: lower-case words separated by blanks; "word*" matches every word with that prefix.
- * nothing: function words and fillers. parts: parts of a text that may be asked for in general ("the results"). */
+ *     nothing:  function words and fillers;
+ *     says:     verbs of what a document says;
+ *     document: words for documents;
+ *     title:    title, author, date and the like;
+ *     about:    subject of the document;
+ *     points:   main points;
+ *     parts:    parts that are asked for in general ("the results");
+ *     summary:  words that ask for a summary. */
 static const struct language {
 	const char *nothing, *says, *document, *title, *about, *points, *parts, *summary;
 } languages[] = {
@@ -152,7 +159,7 @@ enum { QUESTION_MOST = 200, WORD_MOST = 40, NAME_LEAST = 3 }; /* bytes */
 
 /* ---- the words of a question ---- */
 
-/* 1 if the word is in the list. */
+/* 1 if the list has the word, or a prefix of it with "*". */
 static int list_has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -196,8 +203,8 @@ static int next_word(const char *s, size_t n, size_t *at, char word[WORD_MOST])
 	return len > 0;
 }
 
-/* Classify a question with the word lists of one language. *words: length of the summary that the question asks
- * for. */
+/* Classify a question by the word lists of one language. *words: set to the wanted length of a summary, if the
+ * question has one. */
 static enum whole_question question_classify(const struct language *l, const char *s, size_t n, int32_t *words)
 {
 	int document = 0, title = 0, about = 0, points = 0, parts = 0, summary = 0, says = 0, rc;
@@ -229,7 +236,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 		else
 			return WHOLE_NOT;
 	}
-	/* A number at the end names a section ("4.3.1"), so the question is not about the whole document. */
+	/* A number at the end names a section ("4.3.1"): the question is about a detail. */
 	if (rc < 0 || number || (summary && (says || parts || title)) || (says && !document))
 		return WHOLE_NOT;
 	return summary                       ? WHOLE_SUMMARY
@@ -240,7 +247,7 @@ static enum whole_question question_classify(const struct language *l, const cha
 }
 
 /* Overwrite a document's name in the question with blanks, so that the words of the name are not classified. The
- * question may have the name without its file extension. 1 = overwritten, 0 = the question does not have the name. */
+ * question may have the name without its extension. Returns 1 if it has the name, else 0. */
 static int name_blank_out(char *question, const char *name)
 {
 	size_t n = strlen(name), stem = (size_t)(strrchr(name, '.') ? strrchr(name, '.') - name : (ptrdiff_t)n);
@@ -299,7 +306,7 @@ enum {
 	TITLE_MOST = 150,
 	PROSE_WITHIN = 40000,
 	ABSTRACT_WITHIN = 10000,
-	HEADING_MOST = 80, /* a longer block is no heading */
+	HEADING_MOST = 80, /* a longer line is no heading */
 };
 /* Beginnings of headings. abstracts: sections that summarise the text. beside: front matter, whose text is
  * skipped. */
@@ -335,8 +342,8 @@ static int has_any(const char *p, size_t n, const char *const *any)
 	return 0;
 }
 
-/* 1 if p[0 .. n) is prose: mostly lower-case letters with punctuation; not a table, list, address, motto or
- * publisher's note. */
+/* 1 if p[0 .. n) is prose of at least `least` bytes: mostly lower-case letters, with punctuation; not a table, list,
+ * address, motto or publisher's note. */
 static int is_prose(const char *p, size_t n, size_t least)
 {
 	size_t small = 0, stops = 0, lines = 1, items = 0;
@@ -353,8 +360,8 @@ static int is_prose(const char *p, size_t n, size_t least)
 	return small * 10 >= n * 6 && (stops || (unsigned char)*p & 0x80) && items * 2 <= lines;
 }
 
-/* Return the start of the first block of lines at or after byte `from`, or n if there is none; *end: the block's end.
- * Blocks are separated by blank lines. */
+/* Return the start of the next block of lines, from byte `from` on, or n if there is none. *end: its end. Blocks are
+ * separated by blank lines. */
 static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 {
 	const char *blank;
@@ -366,8 +373,8 @@ static size_t block_at(const char *body, size_t from, size_t n, size_t *end)
 	return from;
 }
 
-/* Find the abstract, or the first paragraph of prose if there is no abstract. *begin .. *end: its bytes; *head: where
- * its heading begins, or *begin if it has no heading. 1 = found, 0 = not found. */
+/* Find the abstract, else the first paragraph of prose. *begin .. *end: its bytes. *head: where its heading begins;
+ * *begin if it has none. Returns 1 if found, else 0. */
 static int find_prose(const struct document *d, size_t from, size_t *head, size_t *begin, size_t *end)
 {
 	const char *body = d->text.p + d->body;
@@ -387,7 +394,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1; /* the text may follow its heading on the next line */
+			at += len == to - at ? len : len + 1; /* go to the text, which may begin on the line after its
+			                                       * heading */
 		}
 		if (at < to && !skip && (wanted || !found) &&
 		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {
@@ -402,8 +410,8 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 	return found;
 }
 
-/* Find the title: the text after "Title: ", or else the first line, joined with the second line if that is short. 1 =
- * found, 0 = the text begins without a title. */
+/* Find the title: the text after "Title: ", else the first line, joined with the second if that is short. Returns 1; 0
+ * if the text begins without a title. */
 static int find_title(const char *body, size_t from, size_t n, size_t *begin, size_t *end)
 {
 	static const char says[] = "\nTitle: ";
@@ -428,7 +436,7 @@ static int find_title(const char *body, size_t from, size_t n, size_t *begin, si
 
 int document_beginning(const struct conversation *conv, size_t i, enum whole_question what, struct source *out)
 {
-	/* In a file of Project Gutenberg this line ends the licence, which is not part of the book. */
+	/* In a file of Project Gutenberg, a line with this text ends the licence, which is not part of the book. */
 	static const char starts[] = "*** START OF TH";
 	const struct document *d = &conv->doc[i];
 	const char *body = d->text.p + d->body, *start;

@@ -9,7 +9,7 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum {
-	/* most passages listed that the search found; more are listed if more are sent to the model */
+	/* most passages listed that the search found, unless more are sent to the model */
 	FOUND_MOST = 3,
 	ATTENDED_MOST = ANSWER_SOURCES_MOST - SOURCES_MOST,
 	TEXT_MOST = 200, /* bytes shown of a passage that only the attention found */
@@ -30,8 +30,8 @@ static size_t lines_in(const char *p, const char *end)
 	return n;
 }
 
-/* Set s->mark .. mark_end: the bytes of the source's quote, written on one line, that answer the question. answer ..
- * answer_end: the same words as bytes of the document. */
+/* Set s->mark .. mark_end, the bytes of s->text (the quote on one line) that answer the question. answer ..
+ * answer_end: the same words as bytes of the body. */
 static void mark_set(const char *body, size_t answer, size_t answer_end, struct answer_source *s)
 {
 	struct str before = { 0 };
@@ -45,8 +45,8 @@ static void mark_set(const char *body, size_t answer, size_t answer_end, struct 
 	str_free(&before);
 }
 
-/* Append a copy of *s to the list. Fill in its document name, page, heading, lines, text and mark from its byte
- * ranges. */
+/* Append a copy of *s to the list, and fill in its document name, page, heading, lines, text and mark. answer ..
+ * answer_end: bytes of the body that answer the question. */
 static struct answer_source *source_add(const struct conversation *conv, size_t doc, const struct answer_source *s,
                                         size_t answer, size_t answer_end, struct answer_sources *out)
 {
@@ -98,8 +98,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 				   .quote_end = s->quote_end,
 				   .found = 1,
 				   .score = s->score,
-				   /* if no source is good, none is sent; then do not list each as "not sent to the
-				    * model" */
+				   /* without a good source none is sent: do not say so for each */
 				   .sent = source_sent(conv, s) || !last->found,
 				   .share = -1,
 			   },
@@ -107,7 +106,7 @@ void answer_sources_found(const struct conversation *conv, struct answer_sources
 	}
 }
 
-/* 1 if two passages share at least half of the shorter one. */
+/* 1 if two passages overlap in at least half of the shorter one. */
 static int same_passage(const struct answer_source *a, const struct evidence *b)
 {
 	size_t from = MAX(a->from, b->from), to = MIN(a->to, b->to);
@@ -116,9 +115,10 @@ static int same_passage(const struct answer_source *a, const struct evidence *b)
 	return to > from && 2 * (to - from) >= n;
 }
 
-/* 1 if the attention shares of the listed passages can be compared. They cannot if only one of the passages is in the
- * prompt: then the attention may be on passages of earlier questions, which are not listed. They can if a whole
- * document is in the prompt, because that has all its passages. */
+/* 1 if the attention shares of the listed passages can be compared.
+ *
+ * Yes, if a whole document is in the prompt, because that has all its passages. Otherwise at least two listed passages
+ * must be in the prompt: the attention may also be on passages of earlier questions, which are not listed. */
 static int shares_say_something(const struct conversation *conv, const struct answer_sources *list)
 {
 	int compared = evidence_of(conv)->compared;

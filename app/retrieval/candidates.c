@@ -18,10 +18,12 @@
 /* Points for one nat of query likelihood. NAT: without an encoder. NAT_SIMILAR: with an encoder, as a multiple of the
  * points for one standard deviation of the similarity. */
 static const double NAT = 1.8, NAT_SIMILAR = 0.2;
-/* Points for one standard deviation of the similarity, in standard deviations of bm25: MEANING / covered^2. covered:
- * the largest share of the question's words (weighted by idf) in one passage; at least COVERED_FLOOR. The fewer words
- * of the question the passages have, the less bm25 says about the answer. Measured on tests/measure/questions: the
- * right passage is among the first ten for 98 of 140 questions; with a fixed number of points for at most 91. */
+/* Points for one standard deviation of the similarity: MEANING / covered^2 standard deviations of bm25. covered:
+ * largest share of the question's words (weighted by idf) in one passage; at least COVERED_FLOOR. The fewer of the
+ * question's words the passages have, the less bm25 says about the answer.
+ *
+ * Measured on tests/measure/questions: the right passage is among the first ten for 98 of 140 questions; with a fixed
+ * number of points for at most 91. */
 static const double MEANING = 2.5, COVERED_FLOOR = 0.35;
 /* Points for a passage that has all words of X, for questions like "who is X". The first such passage gets INTRODUCED
  * times the points for one standard deviation of the similarity; each later one INTRODUCED_LATER times the points of
@@ -30,7 +32,7 @@ static const double INTRODUCED = 3.3, INTRODUCED_LATER = 0.7;
 /* Lower limit of the standard deviation of bm25, which is 0 if no passage has a word of the question. */
 static const double SPREAD_LEAST = 0.1;
 /* Usual standard deviation of the similarity over the passages of a book. The deviation of a few passages is
- * unreliable, so this value is averaged in like SIMILAR_FEW more passages. */
+ * unreliable, so it is averaged with this one, which counts like SIMILAR_FEW passages. */
 static const double SIMILAR_SPREAD = 0.075;
 enum { SIMILAR_FEW = 10 };
 /* The documents answer the question if one passage reaches one of these limits:
@@ -41,30 +43,30 @@ enum { SIMILAR_FEW = 10 };
  * Measured: of 140 questions that documents answer, 2 have no such passage. */
 static const double GAIN_SHARE = 0.02, FOUND_LEAST = 0.64, COVERED_LEAST = 0.4, SIMILAR_LEAST = 0.2;
 
-/* Points for one unit of log odds by the encoder's reader, in standard deviations of the passages' other points. */
+/* Points for one unit of the reader's log odds, in standard deviations of the passages' other points. */
 static const double READ = 0.5;
-/* A passage is weak, and not shown to the user, if its score is below this share of the best score. Measured for the
- * second and third passages of SQuAD and HotpotQA: 0 to 3 % of the right ones and up to 70 % of the wrong ones are
- * weak (tests/results/2026-11-28-answers.md). */
+/* A passage is weak (source.weak) if its score is below this share of the best score. Measured for the second and
+ * third passages of SQuAD and HotpotQA: of the right ones 0 to 3 % are weak, of the wrong ones up to 70 %
+ * (tests/results/2026-11-28-answers.md). */
 static const double WEAK_BELOW = 0.4;
 
-/* Most points that words of the last turn add to a passage, in multiples of rarest_word(). LEAN_REFERS: for a
- * question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, to decide only
- * between passages of nearly equal score. */
+/* Most points that words of the last turn add to a passage (its `lean`), in multiples of rarest_word(). LEAN_REFERS:
+ * for a question that refers to earlier messages ("he", "that"). LEAN: for other questions; it is small, so that it
+ * decides only between passages of nearly equal score. */
 static const double LEAN = 0.15, LEAN_REFERS = 1.5;
-/* upper limit of these points, as a share of the best passage's bm25 */
+/* upper limit of these points, as a share of the best passage's bm25 of the question's words */
 static const double LEAN_MOST = 0.75;
 
-/* A source is sure to answer with its best sentence if the passage has at least SURE_COVERED of the question's words
- * and the sentence at least SURE_SENTENCE of the passage's bm25. This does not hold for "who is X", because every
- * sentence about X has all words of that question. */
+/* A source is sure (source.sure) if the passage has at least SURE_COVERED of the question's words, and its best
+ * sentence at least SURE_SENTENCE of the passage's bm25. No source is sure for "who is X", because every sentence
+ * about X has all words of that question. */
 static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
-	INTRODUCTIONS = 6,     /* most passages that get points for introducing something */
-	QUOTED_BY_MEANING = 4, /* best passages whose quoted sentence is chosen by meaning */
-	BEFORE_MOST = 400,     /* bytes of a message of the last turn that count */
-	WINDOW = 300,          /* bytes of a passage that the model scores */
+	INTRODUCTIONS = 6,     /* most passages that get points for introducing X ("who is X") */
+	QUOTED_BY_MEANING = 4, /* for so many best passages, the quoted sentence is chosen by meaning */
+	BEFORE_MOST = 400,     /* bytes of each message of the last turn that are used */
+	WINDOW = 300,          /* bytes of a passage that the chat model scores */
 	SENTENCE_BYTES = 100,  /* usual length of a sentence */
 };
 
@@ -79,7 +81,7 @@ static void add_beginning(struct str *out, const char *text, size_t n, size_t mo
 	str_add(out, text, n);
 }
 
-/* Return the number of messages before the question. The question itself may already be the last message. */
+/* Return the number of messages before the question, which may itself be the last message already. */
 static size_t messages_before(const struct conversation *conv, const char *question, size_t n)
 {
 	size_t i = conv->n_msg;
@@ -90,7 +92,7 @@ static size_t messages_before(const struct conversation *conv, const char *quest
 	               : i;
 }
 
-/* Append the question and the beginnings of the last turn's messages to *out. 1 = appended, 0 = there is no earlier
+/* Append the question and the beginnings of the last turn's messages to *out. Returns 1; 0 if there is no earlier
  * turn. */
 static int with_last_turn(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
@@ -99,15 +101,15 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 
 	str_add(out, question, n);
 	for (size_t first = i > 2 ? i - 2 : 0, k = i; k-- > first;)
-		if (!conv->msg[k].read) { /* text that was read from a file or pipe is no turn */
+		if (!conv->msg[k].read) { /* a text that was read from a stream is no turn */
 			add_beginning(out, str_text(&conv->msg[k].text), conv->msg[k].text.n, BEFORE_MOST);
 			any = 1;
 		}
 	return any;
 }
 
-/* Append the text whose meaning is compared with the passages: the question. If it refers to earlier messages ("he",
- * "that"), the user's last message comes before it. */
+/* Append the text whose meaning is compared with the passages: the question; before it the user's last message, if the
+ * question refers to earlier messages ("he", "that"). */
 static void asked_text(const struct conversation *conv, const char *question, size_t n, struct str *out)
 {
 	size_t i = messages_before(conv, question, n);
@@ -135,13 +137,13 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at)
 	return MIN(utf8_forward(p, n, end), n);
 }
 
-/* The texts to index: a document is one text. A document that is still being received is several texts
- * (text_part_end). */
+/* The texts to index. A document is one text; a document that is still being read from a stream is several
+ * (text_part_end()). */
 struct parts {
 	struct indexed_text *text;
 	struct {
 		size_t doc, at;
-	} * of; /* [n] document of the text, and its first byte in the body */
+	} * of; /* [n] document that the text is from, and where the text begins in its body */
 	size_t n;
 };
 
@@ -191,8 +193,8 @@ struct spread {
 	double mean, deviation;
 };
 
-/* Compute mean and standard deviation of one number of each candidate. member: offset of the number in the struct.
- * The deviation is computed as if there were `few` more numbers with the same mean and the deviation `usual`. */
+/* Compute mean and standard deviation of one member of all candidates. member: its offset in the struct. The deviation
+ * is computed as if there were `few` more values with the same mean and the deviation `usual`. */
 static struct spread spread_of(const struct passage_candidate *c, size_t n, size_t member, double usual, int few)
 {
 	struct spread s = { .mean = 0 };
@@ -209,8 +211,7 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 	return s;
 }
 
-/* If there is an encoder, set the similarity of all passages, the points for it, and the points for a nat of query
- * likelihood. Returns 0 or -1. */
+/* If there is an encoder, set the similarity of all passages and the points for it, and c->nat. Returns 0 or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
                               const struct str *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
@@ -238,7 +239,7 @@ static int candidates_compare(struct conversation *conv, const struct parts *p, 
 	return 0;
 }
 
-/* 1 if the text has the word, which is in lower case. Upper-case ASCII letters of the text match, too. */
+/* 1 if the text has the word, which is in lower case. Upper-case ASCII letters of the text match it, too. */
 static int text_has(const char *p, size_t n, const char *word)
 {
 	size_t len = strlen(word);
@@ -249,8 +250,8 @@ static int text_has(const char *p, size_t n, const char *word)
 	return 0;
 }
 
-/* For a question like "who is X", add points to the first passages that have all words of X: a text introduces X
- * early. */
+/* For a question like "who is X", add points to the first passages that have all words of X, because a text introduces
+ * X early. */
 static void candidates_introduce(const struct parts *p, const struct subject *x, struct candidates *c)
 {
 	double points = c->introduced;
@@ -269,8 +270,8 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 	}
 }
 
-/* Set *c to all passages of the texts, with their points for words and for meaning. asked: see asked_text(). Returns
- * 0 or -1. */
+/* Set *c to all passages of the texts, with their points for words and for meaning. asked: the text of asked_text().
+ * Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                              const struct str *asked, struct candidates *c, struct err *e)
 {
@@ -293,8 +294,8 @@ static int candidates_search(struct conversation *conv, const struct parts *p, c
 	return rc;
 }
 
-/* Set the points of all passages for words of the last turn. words: the question and the last turn. The passages must
- * still be in the order of the texts. Returns 0 or -1. */
+/* Set `lean` of all passages: points for words of the last turn. words: the text of with_last_turn(). The passages
+ * must still be in the order of the texts. Returns 0 or -1. */
 static int candidates_lean(struct conversation *conv, const struct parts *p, const char *question, size_t n,
                            const struct str *words, struct candidates *c, struct err *e)
 {
@@ -311,8 +312,8 @@ static int candidates_lean(struct conversation *conv, const struct parts *p, con
 		c->at[i].lean = MAX(with[i].score - c->at[i].words, 0);
 		most = MAX(most, c->at[i].lean);
 	}
-	/* Rank passages with words of the last turn alone below the best passage with words of the question. An
-	 * exception is a question that has only function words ("And why?"). */
+	/* A passage with words of the last turn alone must rank below the best passage with words of the question.
+	 * Exception: the question has only function words ("And why?"). */
 	if (own > rarest_word(conv) / 2 && worth > LEAN_MOST * own)
 		worth = LEAN_MOST * own;
 	for (size_t i = 0; i < c->n && most > 0; i++)
@@ -346,7 +347,7 @@ static double candidate_total(const struct passage_candidate *c)
 	return candidate_score(c) + c->gain;
 }
 
-/* Passages that the model has scored come first. */
+/* Sort by score, the best first. Passages that the reader or the model has judged come before all others. */
 static int by_total(const void *a, const void *b)
 {
 	const struct passage_candidate *x = a, *y = b;
@@ -360,8 +361,8 @@ static int by_total(const void *a, const void *b)
 	                                       : 1;
 }
 
-/* Return the part of a passage that the model scores: about WINDOW bytes around the passage's best sentence. whole 1:
- * the whole passage. */
+/* Return the part of a passage that the chat model scores: about WINDOW bytes around the best sentence; with whole =
+ * 1, the whole passage. */
 static struct quote judged_text(const struct document *d, const struct found_passage *f, int whole)
 {
 	const char *body = d->text.p + d->body;
@@ -378,7 +379,7 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 	return (struct quote){ body + from, to - from };
 }
 
-/* Let the reader or, without one, the model score the best passages. Returns 0 or -1. */
+/* Let the reader score the best passages; without a reader, the chat model. Returns 0 or -1. */
 static int candidates_judge(struct conversation *conv, const char *question, size_t n, const struct str *asked,
                             struct candidates *c, struct err *e)
 {
@@ -400,7 +401,7 @@ static int candidates_judge(struct conversation *conv, const char *question, siz
 	return 0;
 }
 
-/* 1 if the passages answer the question (see FOUND_LEAST, reading_tells()). */
+/* 1 if the passages answer the question (see reading_tells(), FOUND_LEAST). */
 static int is_found(const struct candidates *c, const char *question, size_t n)
 {
 	int found;
@@ -478,7 +479,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 	const struct found_passage *f = &x->found;
 	double score = candidate_total(x);
 
-	for (size_t k = 0; k < i; k++) /* passages that are not scored rank below the scored ones */
+	for (size_t k = 0; k < i; k++) /* a score never exceeds that of a better rank */
 		score = MIN(score, candidate_total(&c->at[k]));
 	return (struct source){
 		.doc = f->text,
@@ -490,7 +491,7 @@ struct source candidate_source(const struct candidates *c, size_t i)
 		.answer_end = x->answer_end,
 		.sure = !c->asks_what && f->covered >= SURE_COVERED && f->sentence >= SURE_SENTENCE * f->passage,
 		.score = score,
-		/* Passages that are not scored have no gain. */
+		/* A passage that was not judged has no gain: compare without gain. */
 		.weak = i && (x->judged ? candidate_total(x) < WEAK_BELOW * candidate_total(best)
 		                        : candidate_score(x) < WEAK_BELOW * candidate_score(best)),
 	};

@@ -9,13 +9,15 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* SINKS: number of first tokens that are skipped, because they draw attention whatever they contain (attention
+/* SINKS: so many first tokens of the prompt are skipped, because they draw attention whatever they contain (attention
  * sinks).
+ *
+ * BEST: number of passages that are kept. TEXT_MOST: bytes of a passage in JSON.
  *
  * SHARE_LEAST: a passage with a smaller share of the documents' attention mass is no evidence.
  *
- * BESIDE_LEAST: lower limit of (mass on the documents) / (mass on the documents and the question). Below it nothing
- * is evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about
+ * BESIDE_LEAST: lower limit of (mass on the documents) / (mass on the documents and the question). Below it nothing is
+ * evidence, because every answer attends to the documents a little. Measured: 0.3 or more for right answers about
  * SQuAD paragraphs; below 0.19 for "What is the capital of France?" asked beside a document. */
 enum { SINKS = 4, BEST = EVIDENCE_MOST, TEXT_MOST = 200 };
 static const double SHARE_LEAST = 0.01, BESIDE_LEAST = 0.2;
@@ -26,7 +28,8 @@ struct looked_at {
 	double weight;
 };
 
-/* Set end[k] to the byte of document d where its k-th token in the prompt ends. Returns the number of d's tokens. */
+/* Set end[k] to the byte of d->text at which the document's k-th token in the prompt ends. Returns the number of its
+ * tokens. */
 static size_t tokens_in(const struct conversation *conv, const struct document *d, size_t n_token, size_t *end)
 {
 	size_t n = d->body + d->n_body, done = 0, k = 0;
@@ -56,7 +59,7 @@ static void passage_trim(const char *text, struct passage *p)
 		p->to--;
 }
 
-/* Cut a document into the passages that the search indexes. Cut these again at page boundaries, because evidence is
+/* Cut a document into the passages that the search indexes, and these again at page boundaries, because evidence is
  * shown with one page number. Returns the number of passages; the caller frees *out. */
 static size_t page_passages(const struct document *d, struct passage **out)
 {
@@ -119,8 +122,8 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 	return &best[BEST];
 }
 
-/* The prompt has a searched document only as quotations in the contexts of questions. Add the attention mass on the
- * quotations in message m's context to the passages in best[]. Returns the sum of this mass. */
+/* Add the attention mass on the quotations in message m's context to the passages in best[], and return the sum of
+ * this mass. A document that is not whole is in the prompt only as such quotations. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {
@@ -142,7 +145,7 @@ static double add_quoted(const struct conversation *conv, const struct message *
 	return all;
 }
 
-/* Return the attention mass on the words that the user typed as the last question. */
+/* Return the attention mass on the words of the last question, as the user typed them. */
 static double mass_of_question(const struct conversation *conv, const float *weight, size_t n_token)
 {
 	const struct message *m;
@@ -171,7 +174,7 @@ static void evidence_begin(void *self, struct conversation *conv, const struct a
 
 	*list = (struct evidence_list){ .n = 0 };
 	for (size_t i = 0; i < conv->n_doc; i++)
-		/* a document that still grows is the message itself */
+		/* a document that grows is the text of a message */
 		there |= !conv->doc[i].grows;
 	if (!h->evidence || !there)
 		return;

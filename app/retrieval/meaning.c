@@ -1,8 +1,8 @@
 /* app/retrieval/meaning.c - compares passages with a question by meaning: the cosine of their vectors, which a text
  * encoder computes (engine/encoder.h).
  *
- * The vectors of a text are computed at its first search and stored beside its index. An interrupted computation
- * continues at the next search. A stored vector has one signed byte for each component; the largest component is 127.
+ * The vectors of a text are computed at its first search, and stored beside its index. The next search continues an
+ * interrupted computation. A stored vector has one signed byte per component, scaled so that the largest is 127.
  *
  * All vectors of an encoder have a large common part, which hides their differences. So the mean of all passages is
  * subtracted from each passage, and the mean of usual questions from the question. */
@@ -17,15 +17,15 @@
 
 enum {
 	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
-	FEW = 10,            /* in a mean of passages, usual[] counts like this many passages */
-	/* passages encoded between two progress reports; they take 0.2 s on two cores with AVX-512 */
+	FEW = 10,            /* the mean of usual[] counts like so many passages in the mean of all passages */
+	/* passages encoded between two progress reports: 0.2 s on two cores with AVX-512 */
 	AT_ONCE = 16,
-	/* With more passages the search uses words alone: these are encoded in 7 minutes on two cores with AVX-512,
-	 * once. */
+	/* with more passages the search uses words alone; encoding so many takes 7 minutes, once, on two cores with
+	 * AVX-512 */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
 };
-/* Added to the cosine of the sentence that the search by words chose. */
+/* Bonus, added to the cosine, of the sentence that the search by words has chosen. */
 static const double PREFERRED = 0.05;
 /* Questions of all kinds. Their mean vector is the part that questions have in common. */
 static const char *const usual[] = {
@@ -55,7 +55,7 @@ static const char *const usual[] = {
 	"what kind of person is the captain?",
 };
 
-/* Open the encoder that the options name. Each name is tried once. 1 = open, 0 = none. */
+/* Open the encoder that the options name. Each name is tried only once. Returns 1 if the encoder is open, else 0. */
 static int meaning_open(struct conversation *conv)
 {
 	struct meaning *m = &search_of(conv)->meaning;
@@ -82,7 +82,7 @@ void meaning_close(struct meaning *m)
 
 /* ---- vectors of passages ---- */
 
-/* Append n vectors v [n][dims] as bytes. */
+/* Append the vectors v[n][dims] as bytes, each scaled so that its largest component is 127. */
 static void vectors_pack(const float *v, size_t n, size_t dims, struct str *out)
 {
 	for (size_t i = 0; i < n; i++, v += dims) {
@@ -131,8 +131,8 @@ static int vectors_add(struct conversation *conv, const struct indexed_text *tex
 	return rc;
 }
 
-/* Append the vectors of the passages found[0 .. n) of one text to *out: stored vectors, or else computed ones, which
- * are then stored. Returns 0 or -1. */
+/* Append the vectors of the passages found[0 .. n) of one text to *out. Missing ones are computed and stored. Returns
+ * 0 or -1. */
 static int text_vectors(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
                         const struct found_passage *found, size_t n, struct str *out, struct err *e)
 {
@@ -162,7 +162,7 @@ static int text_vectors(struct conversation *conv, struct passage_index *index, 
 
 /* ---- similarity ---- */
 
-/* Set m->centre to the mean vectors of usual[], encoded in each way. Returns 0 or -1. */
+/* Set m->centre: for each enum encoder_side, the mean vector of usual[] encoded for that side. Returns 0 or -1. */
 static int centre_compute(struct meaning *m, struct err *e)
 {
 	struct encoder_string text[LEN(usual)];
@@ -187,8 +187,9 @@ static int centre_compute(struct meaning *m, struct err *e)
 	return rc;
 }
 
-/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. The reader's adapter
- * for questions was trained on English ones, and finds less in other languages. Returns 0 or -1. */
+/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. English questions
+ * are encoded with the reader's adapter, which was trained on them and finds less in other languages. Returns 0 or
+ * -1. */
 static int question_vector(struct meaning *m, const struct str *question, float *q, struct err *e)
 {
 	enum encoder_side side = question_is_english(question->p, question->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
@@ -222,7 +223,7 @@ static void cosines(const int8_t *v, size_t n, size_t dims, const float *q, cons
 
 		for (size_t k = 0; k < dims; k++)
 			squares += at[k] * at[k];
-		similar[i] = 1 / sqrtf((float)squares); /* factor that gives the vector length 1 */
+		similar[i] = 1 / sqrtf((float)squares); /* for now the factor that scales the vector to length 1 */
 		for (size_t k = 0; k < dims; k++)
 			mean[k] += (float)at[k] * similar[i] / all;
 	}
@@ -320,13 +321,13 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	float *v;
 	int rc = 0;
 
-	if (!m->encoder) /* closed after an error */
+	if (!m->encoder) /* it was closed after an error */
 		return 0;
 	n = sentences_cut(body + f->from, f->to - f->from, &at, NULL, NULL);
 	text = xcalloc(n + 1, sizeof *text);
 	v = xcalloc((n + 1) * (size_t)encoder_dims(m->encoder), sizeof *v);
 
-	/* Headings are no answers. */
+	/* Leave out headings, which are no answers. */
 	for (size_t i = 0; i < n && kept < SENTENCES_MOST; i++)
 		if (!(at[i].flags & SENTENCE_HEADING)) {
 			at[kept] = at[i];
@@ -340,7 +341,7 @@ int meaning_quote(struct conversation *conv, const char *body, struct found_pass
 	if (!rc && kept) {
 		best = kept > 1 ? closest(m, v, kept, preferred) : 0;
 		if (best != preferred)
-			f->sentence = 0; /* another sentence than the one with the words */
+			f->sentence = 0; /* not the sentence that has the words of the question */
 		f->quote = f->from + at[best].from;
 		f->quote_end = f->from + at[best].to;
 	}

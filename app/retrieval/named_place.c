@@ -1,8 +1,8 @@
 /* app/retrieval/named_place.c - finds the page, chapter or section that a question names (retrieval_private.h).
  *
- * "What is on page 30?" shares no word with page 30, so a search by words fails. Instead, the page and heading marks
- * of the document are compared with the name. A name is a word such as "page" or "chapter" and a number, "4.3.1" or
- * "IV", or a form like "第3章". */
+ * "What is on page 30?" shares no word with page 30, so a search by words fails. Instead, the name in the question is
+ * compared with the page and heading marks of the document. A name is a word such as "page" or "chapter" with a number
+ * such as "30", "4.3.1" or "IV", or a Chinese or Japanese form like "第3章". */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
-/* "page 30", "chapter 4.3.1" */
+/* The name of a place, such as "page 30" or "chapter 4.3.1". */
 struct place_name {
 	int page;           /* 1: a page; 0: a chapter or section */
-	int word;           /* index into words[]; -1: a Chinese or Japanese form */
-	int part[PARTS], n; /* the numbers: 4, 3, 1 */
+	int word;           /* index into words[]; -1: a Chinese or Japanese form, or a number alone */
+	int part[PARTS], n; /* the n numbers: 4, 3, 1 */
 };
 
 static const struct {
@@ -60,7 +60,7 @@ static int read_roman(const char *s, size_t n, int *value)
 	return (int)i;
 }
 
-/* Parse an Arabic, dotted or Roman number: "30", "4.3.1", "IV". Returns its length in bytes, 0 = no number. */
+/* Parse an Arabic, dotted or Roman number: "30", "4.3.1", "IV". Returns its length in bytes; 0 if there is none. */
 static size_t read_number(const char *s, size_t n, struct place_name *out)
 {
 	size_t i = 0, first;
@@ -85,7 +85,7 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 	                                                                            : 0;
 }
 
-/* Parse a name such as "page 30" or "chapter IV" at s. 1 = parsed, 0 = no name. */
+/* Parse a name such as "page 30" or "chapter IV" at s. Returns 1; 0 if there is none. */
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
 	*out = (struct place_name){ .word = -1 };
@@ -138,8 +138,8 @@ static size_t place_end(const struct document *d, size_t i)
 	return d->n_body;
 }
 
-/* Find the page or section with that name: 1 = found. If several have it, take the longest: the short ones are
- * entries of a table of contents. */
+/* Find the page or section with that name. If several have it, take the longest: the short ones are entries of a table
+ * of contents. Returns 1 if found, else 0. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
 	int found = 0;

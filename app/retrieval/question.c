@@ -7,8 +7,8 @@
 #include "app/retrieval/retrieval_private.h"
 #include "engine/base/utf8.h"
 
-/* pronouns: may refer to earlier messages. beginnings: as the first word they continue the conversation. Languages:
- * English, German, French, Spanish, Italian, Portuguese, Dutch. */
+/* Words of questions that refer to earlier messages, in English, German, French, Spanish, Italian, Portuguese and
+ * Dutch. pronouns: anywhere in the question. beginnings: as its first word. */
 static const char pronouns[] =
 	" he she it they him her them his hers its their theirs this these those er sie es ihn ihm ihr ihnen sein seine seinen seiner ihre ihren ihrer dessen deren "
 	"dies diese dieser dieses davon damit daran darin daf\xc3\xbcr il elle ils elles lui leur leurs cela \xc3\xa7"
@@ -16,8 +16,8 @@ static const char pronouns[] =
 	"esto lei loro suo sua suoi questo quello quella ele ela eles elas seu seus dele dela isso isto hij zij ze hem haar hun ervan daarvan daarmee ";
 static const char beginnings[] = " and but so or then und aber oder et mais ou y pero e ma ed mas maar ";
 
-/* 1 if the text has a word of the list `words`, or its first word is in the list `first` (NULL: no such list). Lists
- * have lower-case words separated by blanks. */
+/* 1 if the text has a word of the list `words`, or if its first word is in the list `first` (NULL: no such list). A
+ * list has lower-case words separated by blanks. */
 static int text_has_word(const char *text, size_t n, const char *words, const char *first)
 {
 	char word[16] = " ";
@@ -43,8 +43,8 @@ int question_refers(const char *question, size_t n)
 	return text_has_word(question, n, pronouns, beginnings);
 }
 
-/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch. "que" and "come" are missing,
- * because they also occur in requests. */
+/* Question words in English, German, French, Spanish, Italian, Portuguese and Dutch, except "que" and "come", which
+ * also occur in requests. */
 static const char interrogatives[] =
 	" what whats which who whos whom whose when where wheres why how was wer wen wem wessen wann wo woher wohin warum wieso wie welche welcher welches "
 	"welchen welchem wieviel quel quelle quels quelles qui quand o\xc3\xb9 pourquoi comment combien qu\xc3\xa9 qui\xc3\xa9n cu\xc3\xa1l cu\xc3\xa1ndo d\xc3\xb3nde "
@@ -70,9 +70,12 @@ int question_asks(const char *text, size_t n)
 
 /* ---- who or what is X ---- */
 
-/* Words of questions like "who is X", in English, German, French and Spanish. askers: question words. contracted:
- * question words joined with "is". being: forms of "to be". leading: words that may precede the question. filler:
- * words that do not belong to X. */
+/* Words of questions like "who is X", in English, German, French and Spanish.
+ *     askers:     question words;
+ *     contracted: question words joined with "is";
+ *     being:      forms of "to be";
+ *     leading:    words that may precede the question;
+ *     filler:     words that do not belong to X. */
 static const char
 	askers[] = " who what wer was qui qu quoi qui\xc3\xa9n quien qu\xc3\xa9 que ",
 	contracted[] = " whos whats ", being[] = " is are was were ist sind war est es son s ",
@@ -102,8 +105,8 @@ static int is_word_byte(char c)
 	return byte_is_alnum(c) || c == '_' || c == '-' || c == '.' || ((unsigned char)c >= 0x80 && !is_punctuation(c));
 }
 
-/* Read the next word of a question into word[], in lower case, without full stops at its ends. Returns where it ends;
- * word[] is empty at the end of the question. */
+/* Read the next word of a question into word[], in lower case, without full stops at its ends. Returns where it ends
+ * in q; at the end of the question word[] is empty. */
 static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BYTES])
 {
 	size_t len = 0;
@@ -132,7 +135,7 @@ struct subject question_subject(const char *question, size_t n)
 			break;
 		if (!all && in_list(leading, word))
 			continue;
-		/* "who is X", "whats X", "X who is he" */
+		/* recognise "whats X", "who is X", "X who is he" */
 		asks |= !all && in_list(contracted, word);
 		asks |= (all == 1 || in_list(askers, before)) && in_list(askers, last) && in_list(being, word);
 		asks |= in_list(askers, before) && in_list(being, last) && in_list(" he she it that this ", word);
@@ -145,7 +148,7 @@ struct subject question_subject(const char *question, size_t n)
 		memcpy(last, word, sizeof last);
 		all++;
 	}
-	/* "X who", "X meaning", "X" */
+	/* recognise "X", "X who", "X meaning" */
 	asks |= all <= 2 || in_list(" who meaning ", last);
 	s.n = asks && content <= SUBJECT_WORDS ? content : 0;
 	return s;

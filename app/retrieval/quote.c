@@ -1,9 +1,9 @@
 /* app/retrieval/quote.c - writes a question's context: the text of the documents that is sent before the question
  * (retrieval.h).
  *
- * For a document whose whole text is in the prompt, the context is the sentence that answers best. For a document
- * that is only searched, it is the best passages, in document order, and then that sentence. A passage sent with an
- * earlier question is not sent again while its KV entries are in the cache. */
+ * The context has the best passages, in document order, and then the sentence that answers best. Passages of a
+ * document whose whole text is in the prompt are left out. A passage that was sent with an earlier question is not
+ * sent again while its KV entries are in the cache. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,16 +17,16 @@ enum {
 	/* with a KV cache that evicts nothing, they also take at most 1 / SHARE_OF_FREE of the free context */
 	SHARE_OF_FREE = 2,
 	PASSAGES = 3, /* most passages of a question, unless --passages is given */
-	/* most passages for a small model; more would distract it (tests/results.md) */
+	/* the same for a small model, which more would distract (tests/results.md) */
 	PASSAGES_SMALL = 1,
 };
 static const uint64_t SMALL = 1000000000; /* a model with fewer parameters is small */
-/* A model with fewer parameters is forced to begin its answer with the best sentence; the answer ends at the next
- * line break. Measured with 135 million parameters: 80 of 80 easy questions get a right answer, without the forced
- * beginning 67 (tests/results/2026-11-28-answers.md). */
+/* A model with fewer parameters than this is forced to begin its answer with the best sentence; the answer then ends
+ * at the next line break. Measured with 135 million parameters on 80 easy questions: 80 right answers; without the
+ * forced beginning 67 (tests/results/2026-11-28-answers.md). */
 static const uint64_t QUOTES = 200000000;
-/* Most bytes of that forced beginning: the best sentence and its neighbours. Measured with 140 questions in people's
- * own words and the right passage: the best sentence alone has the answer for 56, the longer quotation for 101
+/* Most bytes of that forced beginning, the best sentence and its neighbours. Measured on 140 questions in people's own
+ * words, with the right passage given: the best sentence alone has the answer for 56, the longer quotation for 101
  * (tests/results.md). */
 enum { QUOTATION = 350 };
 
@@ -57,7 +57,7 @@ void source_quote(const struct conversation *conv, const struct source *s, struc
 
 /* ---- passages that are in the cache ---- */
 
-/* 1 if the KV cache has all entries of bytes at .. at + n of a text that begins at `place` in the prompt. */
+/* 1 if bytes at .. at + n of a text are cached (tokens_cached()). place: where the text is in the prompt. */
 static int text_kept(const struct conversation *conv, const struct text_at *place, size_t at, size_t n)
 {
 	size_t n_id = conv->rendered.id.n, from = place->byte + at, i;
@@ -86,7 +86,7 @@ static int sent_before(const struct conversation *conv, const char *text, size_t
 	return 0;
 }
 
-/* 1 if the text was received as part of a long message (message.read bytes of it), and is still in the KV cache. */
+/* 1 if a text read from a stream has these bytes, and their KV entries are still in the cache. */
 static int read_before(const struct conversation *conv, const char *text, size_t n)
 {
 	for (size_t i = conv->n_msg; i--;) {
@@ -122,7 +122,7 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Tokens available for the passages of a question. */
+/* Return the tokens that the passages of a question may take. */
 static size_t room_for_passages(const struct conversation *conv)
 {
 	struct timeline_stats st;
@@ -141,8 +141,8 @@ static size_t passages_most(const struct conversation *conv)
 	                                                              : PASSAGES;
 }
 
-/* Choose the passages to send with the question: the best ones that fit into the context. Documents whose whole text
- * is in the prompt are skipped. */
+/* Choose the passages to send with the question: the best ones that fit. Documents whose whole text is in the prompt
+ * are skipped. */
 void sources_choose(struct conversation *conv)
 {
 	const struct sources *last = sources_of(conv);
@@ -223,8 +223,8 @@ static int paragraph_ends(const char *text, size_t from, size_t to)
 	return lines > 1;
 }
 
-/* Append the best sentence on one line, widened to at most QUOTATION bytes: first by the sentences that follow it in
- * the passage, then by those that precede it in the paragraph. A heading stops the widening. */
+/* Append the best sentence on one line, with neighbours up to QUOTATION bytes: first the sentences that follow it in
+ * the passage, then those that precede it in the paragraph. It is not extended across a heading. */
 static void quote_widened(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	const char *text = body_of(conv, s) + s->from;
@@ -246,9 +246,9 @@ static void quote_widened(const struct conversation *conv, const struct source *
 	free(at);
 }
 
-/* Append the quotation of a source, for use within double quotes: its best sentence. For a small model the
- * neighbouring sentences are added, unless the best sentence has most words of the question. Double quotes become
- * single quotes. A list marker is dropped, because it distracts small models. */
+/* Append the quotation of a source, to be put in double quotes: its best sentence; for a small model also the
+ * neighbouring sentences, unless the best one alone has most words of the question. Double quotes in it become single
+ * quotes. A list marker is dropped, because it distracts small models. */
 static void quote_in_marks(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	struct str quote = { 0 };
@@ -266,8 +266,8 @@ static void quote_in_marks(const struct conversation *conv, const struct source 
 	str_free(&quote);
 }
 
-/* Append the quotation of a source as 'The document says: "..."', for the context or as the forced beginning of
- * an answer. */
+/* Append 'The document says: "..."' with the quotation of a source, for the context or as the forced beginning of an
+ * answer. */
 static void add_quotation(const struct conversation *conv, const struct source *s, struct str *out)
 {
 	str_adds(out, SAYS);

@@ -1,8 +1,8 @@
 /* app/retrieval/reading.c - scores the best passages with the encoder's reader, a network that reads question and
  * passage together. It tells whether the passage answers, and with which words (engine/encoder.h, encoder_read).
  *
- * A reranker as the reader only orders passages: it marks no words, and nothing is refused for its scores, whose meaning
- * differs from model to model. */
+ * The reader may be a reranker, whose scores only order the passages. It marks no words. No question is refused for
+ * its scores, because their scale differs from model to model. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +12,15 @@
 #include "engine/base/utf8.h"
 #include "engine/encoder.h"
 
-/* The reader (a trained cross-encoder) tells for each passage the odds that it answers the question. The documents
- * are taken to answer it if these odds sum up to at least ODDS_LEAST. Measured, with questions that the reader was
- * not trained on:
- * - 129 questions about such documents: 2 are wrongly refused;
- * - 80 questions of SQuAD: 4 are wrongly refused;
- * - 33 questions that their document does not answer: 12 are refused.
+/* The reader (a trained cross-encoder) gives for each passage the odds that it answers the question. The documents are
+ * taken to answer it if the sum of these odds is at least ODDS_LEAST. Measured with questions that the reader was not
+ * trained on:
+ * - 129 questions of tests/measure/questions that their document answers: 2 are wrongly refused;
+ * - 33 that it does not answer: 12 are refused;
+ * - 80 questions of SQuAD: 4 are wrongly refused.
  *
- * The reader was trained on English paragraphs. Its odds are too low to refuse questions in other languages, or
- * questions about documents whose passages have fewer than PARAGRAPH bytes on average. */
+ * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
+ * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. */
 static const double ODDS_LEAST = 0.6;
 enum { PARAGRAPH = 200 };
 
@@ -31,8 +31,8 @@ int reading_open(const struct conversation *conv)
 	return e && encoder_reads(e);
 }
 
-/* Set c->answer .. answer_end to the bytes of the document that answer, in whole characters and without white space
- * at the ends. answer->from .. to: these bytes within the passage. */
+/* Set c->answer .. answer_end, the bytes of the body that answer, in whole characters and without white space at the
+ * ends. answer->from .. to: the same bytes of the passage. */
 static void answer_place(const char *body, const struct encoder_answer *answer, struct passage_candidate *c)
 {
 	size_t from = c->found.from + answer->from, to = c->found.from + answer->to;
@@ -93,7 +93,7 @@ void answer_quote(const char *body, struct passage_candidate *c)
 		i++;
 	if (i < n && !(at[i].flags & SENTENCE_HEADING)) {
 		if (f->from + at[i].from != f->quote)
-			f->sentence = 0; /* another sentence than the one with the words */
+			f->sentence = 0; /* not the sentence that has the words of the question */
 		f->quote = f->from + at[i].from;
 		f->quote_end = f->from + at[i].to;
 	}

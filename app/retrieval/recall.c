@@ -1,8 +1,8 @@
 /* app/retrieval/recall.c - finds evicted turns of a conversation that a question asks about (retrieval.h).
  *
- * Turns are searched for the question's words by bm25. Sentences that are still in the KV cache are skipped. The
- * model scores the best sentences: log p(question after the sentence) - log p(question). Accepted sentences are
- * quoted as text before the question; evicted KV entries are not restored. */
+ * The turns are searched for the question's words by bm25. Sentences that are still in the KV cache are left out. The
+ * chat model scores the best sentences: gain = log p(question after the sentence) - log p(question). Accepted
+ * sentences are quoted as text before the question; evicted KV entries are not restored. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,30 +11,29 @@
 enum {
 	/* most sentences that the model scores, at most one of each turn */
 	CANDIDATES = 4,
-	LOOKED_AT = 40, /* most turns whose sentences are looked up in the cache */
+	LOOKED_AT = 40, /* so many best turns are looked up in the KV cache */
 	/* least number of words that a candidate shares with the question */
 	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,
 	TOKENS_MOST = 150, /* most tokens of all recalled turns */
-	BEST_BYTES = 500,  /* most bytes quoted of the sentence that was found */
+	BEST_BYTES = 500,  /* most bytes quoted of the sentence to recall */
 	OTHER_BYTES = RECALL_BEGINNING,
 };
-/* An evicted sentence is recalled only if its score is at least this share of the best score of all sentences that are
- * still in the KV cache. With a lower score, that cached sentence more likely has the answer. */
+/* An evicted sentence is recalled only if its bm25 is at least this share of the best bm25 of the sentences that are
+ * still in the KV cache. Otherwise the cached sentence more likely has the answer. */
 static const double CACHED_SHARE = 0.8;
-/* Lower limits of a candidate. covered: idf of shared words / idf of the question's words, 0 .. 1. score: bm25. A
- * candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in nats. Measured
- * with tests/measure/recall.py. */
+/* Lower limits of a candidate. covered: idf of the words shared with the question / idf of all its words, 0 .. 1.
+ * score: bm25. A candidate that the model has scored is accepted if gain + NATS_OF_COVERED * covered >= ACCEPTED, in
+ * nats. Measured with tests/measure/recall.py. */
 static const double COVERED_LEAST = 0.25, SCORE_LEAST = 5, ACCEPTED = 14, NATS_OF_COVERED = 10;
-/* Lower limits of covered and bm25 to accept a candidate without a score of the model, which may be too slow for
- * it. */
+/* Lower limits of covered and bm25 if the model scores no candidate, because it is too large for this machine. */
 static const double COVERED_ALONE = 0.5, SCORE_ALONE = 8;
 static const double BESIDE_SHARE = 0.5; /* the second and later turns need this share of the best turn's gain */
 
 /* ---- the cache ---- */
 
-/* Find the tokens of bytes from .. to of a message. *first: index of the first token. Returns the number of tokens; 0
- * = the message is not in the token sequence. */
+/* Find the tokens of bytes from .. to of a message. *first: index of the first one. Returns their number; 0 if the
+ * message is not rendered. */
 static int32_t tokens_of(const struct conversation *conv, const struct message *m, size_t from, size_t to,
                          int32_t *first)
 {
@@ -43,7 +42,7 @@ static int32_t tokens_of(const struct conversation *conv, const struct message *
 
 	if (m->place.first < 0)
 		return 0;
-	if (m->id.n) { /* an answer keeps its sampled tokens */
+	if (m->id.n) { /* an answer: the lengths of its sampled tokens give the place */
 		for (size_t k = 0; k < m->id.n && at < to; k++, i++) {
 			at += engine_piece(conv->engine, m->id.id[k], 0, NULL, 0);
 			if (at > from && !n++)
@@ -73,8 +72,8 @@ struct candidate {
 	double gain;
 };
 
-/* Choose the best turns whose best sentence is evicted and shares enough words with the question. Returns the number
- * of candidates. */
+/* Choose as candidates the best turns whose sentence to recall is evicted and shares enough words with the question.
+ * Returns their number. */
 static size_t candidates_choose(const struct conversation *conv, const struct memory *m, struct candidate *out)
 {
 	double cached = 0;
@@ -97,7 +96,7 @@ static int candidate_accepted_alone(const struct candidate *c)
 	return c->turn->tells.covered >= COVERED_ALONE && c->turn->tells.score >= SCORE_ALONE;
 }
 
-/* Let the model score the first candidates, as many as its speed allows, and set their gain. Returns the number
+/* Let the model score the first candidates, as many as its speed allows, and set their gain. Returns how many it
  * scored, or -1. */
 static int candidates_score(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                             struct err *e)
@@ -125,7 +124,7 @@ static int by_gain(const void *a, const void *b)
 	return x->gain > y->gain ? -1 : x->gain < y->gain;
 }
 
-/* Keep the accepted candidates, the best first. Returns their number, or -1 = stopped by a signal (ERR_CANCELLED). */
+/* Keep the accepted candidates, the best first. Returns their number, or -1 if the user has stopped (ERR_CANCELLED). */
 static int candidates_accept(struct conversation *conv, const char *question, size_t n, struct candidate *c, size_t n_c,
                              struct err *e)
 {
@@ -166,7 +165,7 @@ static void text_quote(const struct str *text, size_t from, size_t to, size_t mo
 		str_adds(out, " ...");
 }
 
-/* Quote a turn: the sentence that was found, and the best sentence of the turn's other message, if it matches. */
+/* Quote a turn: the sentence to recall, and the best sentence of the turn's other message, if that matches. */
 static void quote_turn(const struct conversation *conv, const struct turn_words *turn, struct recalled *out)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1], *tells = &turn->tells;
@@ -240,7 +239,7 @@ static int conversation_evicted(const struct conversation *conv)
 	return st.rings.evicted + st.rings.evicted_in_part > 0;
 }
 
-/* Search, choose, accept and quote turns into r->last. *m: memory of the search; the caller frees it. Returns 0 or
+/* Set r->last: search the turns, choose candidates, accept some, and quote them. The caller frees *m. Returns 0 or
  * -1. */
 static int turns_recall(struct recall *r, struct conversation *conv, const struct question *q, struct memory *m,
                         struct err *e)

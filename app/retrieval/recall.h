@@ -1,5 +1,5 @@
-/* app/retrieval/recall.h - for app/retrieval/ alone: searches the turns of a conversation for the words of a question
- * (recall_turns.c, for recall.c). */
+/* app/retrieval/recall.h - searches the turns of a conversation for the words of a question (recall_turns.c, for
+ * recall.c). For app/retrieval/ only. */
 #ifndef WEIR_RECALL_H
 #define WEIR_RECALL_H
 
@@ -7,7 +7,7 @@
 
 enum {
 	RECALL_WORDS = 64, /* most words of a question that are searched for */
-	/* bytes quoted from the beginning of an answer that shares no word with the question */
+	/* an answer that shares no word with the question is quoted with so many first bytes */
 	RECALL_BEGINNING = 240,
 };
 
@@ -18,26 +18,26 @@ struct best {
 	double score, covered;
 	int shared;
 };
-/* The words that a turn shares with the question. */
+/* A turn, and the words that it shares with the question. */
 struct turn_words {
 	size_t number; /* turn number, from 1 */
 	/* best sentence of the question [0] and of the answer [1]; score 0: it shares no word with the question */
 	struct best best[2];
 	struct best tells;       /* the sentence to recall (find_telling); score 0: none */
-	size_t question, answer; /* message indexes; SIZE_MAX: no answer */
+	size_t question, answer; /* indexes of its messages; answer: SIZE_MAX if there is none */
 	double score, words;
-	uint8_t count[RECALL_WORDS]; /* number of the turn's sentences that have word i of the question */
+	uint8_t count[RECALL_WORDS]; /* [i]: number of the turn's sentences that have word i of the question */
 };
-/* The number of a message's text (add_message_fn), and the index of the message. */
+/* A message and the number of its text in the index (add_message_fn). */
 struct numbered {
 	int64_t number;
 	size_t msg;
 };
-/* A search of all turns, for one question. */
+/* The result of searching all turns for one question. */
 struct memory {
 	struct turn_words *turn;
 	size_t n_turn;
-	/* [n_msg]: index into turn[] of a message's turn; SIZE_MAX: the message precedes the first question */
+	/* [n_msg]: for each message, the index of its turn in turn[]; SIZE_MAX: it precedes the first question */
 	size_t *turn_of;
 	struct numbered *numbered; /* sorted by number */
 	size_t n_numbered;

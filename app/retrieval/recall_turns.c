@@ -10,7 +10,7 @@
 #include "engine/base/base.h"
 #include "sessions/store/store.h"
 
-enum { WORD_BYTES = 6 }; /* average bytes of a word and its blank, to estimate the number of words of a turn */
+enum { WORD_BYTES = 6 }; /* average bytes of a word with its blank, to estimate the words of a turn */
 static const double K1 = 1.2, B = 0.6, SENTENCE_WEIGHT = 0.5;
 
 /* ---- messages and turns ---- */
@@ -39,7 +39,8 @@ static int says_something(const struct str *text)
 	return 0;
 }
 
-/* Add the messages that are not indexed yet to the index. Skip the last message while it is still being received. */
+/* Add the messages that are not indexed yet to the index, except the last one while it is still being read from a
+ * stream. */
 static int add_messages(struct conversation *conv, const struct recall *r, struct err *e)
 {
 	size_t n = conv->n_msg - (size_t)(conv->grows != 0);
@@ -106,15 +107,15 @@ static size_t find_text(const struct memory *m, int64_t number)
 
 /* ---- bm25 ---- */
 
-/* Return the bm25 factor of a word that occurs `count` times in a text of `words` words. mean: mean number of words
- * of a text. */
+/* Return the bm25 of a word divided by its idf, for a word that occurs `count` times in a text of `words` words. mean:
+ * mean number of words of a text. */
 static double saturate(double count, double words, double mean)
 {
 	return count * (K1 + 1) / (count + K1 * (1 - B + B * words / (mean > 0 ? mean : 1)));
 }
 
-/* For each question word, count the sentences of each turn that have it. Set its idf from the number of turns that
- * have it. Bit w of asked: word w was searched for. */
+/* For each word of the question, count the sentences of each turn that have it, and set its weight (idf) by the number
+ * of turns that have it. Bit w of asked is 1 if word w was searched for. */
 static void weigh_words(struct memory *m, const struct found_sentence *s, size_t n, uint64_t asked)
 {
 	size_t have[RECALL_WORDS] = { 0 };
@@ -182,9 +183,8 @@ static double larger(double a, double b)
 	return MAX(a, b);
 }
 
-/* Set turn->tells to the sentence to recall: the turn's best sentence. A question tells nothing. So if the best
- * sentence is a question, take the best sentence or the beginning of its answer, and count the question's score
- * half. */
+/* Set turn->tells, the sentence to recall: the turn's best sentence. If that is a question, it tells nothing: take the
+ * best sentence of its answer, or the beginning of the answer, and count the question's score half. */
 static void find_telling(const struct conversation *conv, struct turn_words *turn)
 {
 	const struct best *q = &turn->best[0], *a = &turn->best[1];

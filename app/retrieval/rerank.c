@@ -12,11 +12,11 @@
 #include "app/retrieval/retrieval_private.h"
 
 enum { CTX = 512, QUESTION_TOKENS = 64, QUOTE_TOKENS = 200 };
-/* Most multiply-adds for one question. MACS: on a CPU with SIMD, about 0.4 s on two cores with AVX-512. MACS_DEVICE:
- * on a GPU. MACS_C: in portable C. */
+/* Most multiply-adds that may be computed for one question. MACS: on a CPU with SIMD; about 0.4 s on two cores with
+ * AVX-512. MACS_DEVICE: on a GPU. MACS_C: in portable C. */
 static const double MACS = 75e9, MACS_DEVICE = 3e12, MACS_C = 0.5e9;
 static const double SECONDS_MOST = 10; /* about 20 times the expected time */
-#define HEAD "Passage:"                /* first text of all prompts, prefilled only once */
+#define HEAD "Passage:"                /* text that all prompts begin with; its KV entries are reused */
 #define ASK  "\n\nQuestion:"
 
 void rerank_close(struct rerank *r)
@@ -43,7 +43,7 @@ static void on_logits(int32_t pos, const float *logits, void *ud)
 		s->sum += engine_logprob(logits, s->n_vocab, s->id[s->at++]);
 }
 
-/* Compute log p of the question after the prompt `want` into *out. */
+/* Set *out to log p of the question after the prompt `want`. Returns 0 or -1. */
 static int likelihood(struct conversation *conv, const struct tokens *want, const struct tokens *question, double *out,
                       struct err *e)
 {
@@ -85,7 +85,7 @@ static int passage_tokens(struct conversation *conv, const struct quote *q, cons
 
 /* ---- all passages ---- */
 
-/* Return the most tokens that may be computed for a question with this model and processor. */
+/* Return the most tokens that may be computed for a question, with this model on this processor. */
 static int32_t tokens_affordable(const struct conversation *conv)
 {
 	const struct engine_info *i = engine_info(conv->engine);
@@ -149,7 +149,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		r->tokens = tokens_affordable(conv);
 	if (r->tokens <= 0)
 		return 0;
-	/* If memory is short, nothing is scored and the passages keep the order of the index. */
+	/* Without memory for the timeline nothing is scored: the passages keep their order. */
 	if (!r->tl && timeline_open(&r->tl, conv->engine, &o, &why) < 0) {
 		r->tl = NULL;
 		return 0;
@@ -166,7 +166,7 @@ int rerank_gains(struct conversation *conv, const char *text, size_t n, const st
 		rc = passage_gains(conv, &question, quote, count, gain, scored, &why);
 		signals_watch(NULL);
 		timeline_resume(r->tl);
-		/* Report only a stop by the user. After another failure the passages keep the order of the index. */
+		/* Only a stop by the user is an error. After another failure the other passages keep their order. */
 		rc = rc && why.code == ERR_CANCELLED ? err_set(e, why.code, "%s", why.msg) : 0;
 	}
 	tokens_free(&question);

@@ -18,8 +18,8 @@ void retrieval_join(struct conversation *);
 
 /* ---- parts of a text that is still being received (candidates.c) ---- */
 
-/* A text that is still being received is indexed in parts of about 64 KiB, so that new text changes only the last
- * part. Return the end of the part that contains byte `at` of p[0 .. n). skipped: bytes of the text that were dropped
+/* Return the end of the part that contains byte `at` of p[0 .. n). A text that is still being received is indexed in
+ * parts of about 64 KiB, so that new text changes only the last part. skipped: bytes of the text that were dropped
  * before p. */
 size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
@@ -27,19 +27,19 @@ size_t text_part_end(const char *p, size_t n, size_t skipped, size_t at);
 
 enum { SOURCES_MOST = 10 };
 
-/* A passage that answers a question: bytes from .. to of the text of document number `doc`. */
+/* A passage that answers a question. All its byte ranges count in the body of document number `doc`. */
 struct source {
 	size_t doc;
 	size_t from, to;         /* byte range of the passage */
 	size_t quote, quote_end; /* byte range of its best sentence */
-	/* byte range of the words that answer the question; 0, 0: unknown, because the encoder has no reader */
+	/* byte range of the words that answer the question; 0, 0: unknown */
 	size_t answer, answer_end;
-	int sure; /* 1: the best sentence alone has most words of the question */
+	int sure; /* 1: the best sentence alone likely answers: it has most words of the question */
 	/* byte range of the document's title, which is sent with the passage; 0, 0: no title */
 	size_t title, title_end;
 	double score;
-	/* 1 if the score is far below the best source's. A weak source is not shown to the user. It is sent to the
-	 * model only with --passages N. */
+	/* 1 if the score is far below the best source's. A weak source is sent to the model only with --passages N;
+	 * otherwise it is not shown either. */
 	int weak;
 	/* 1 if the whole passage is sent with the question. The best sentence of the first source is always sent. */
 	int chosen;
@@ -70,7 +70,7 @@ int conversation_sources(struct conversation *, const char *question, size_t n, 
  * the user; what was encoded is kept). */
 int conversation_index(struct conversation *, struct err *);
 void sources_free(struct sources *);
-/* Sources of the last question. */
+/* Return the sources of the last question. */
 const struct sources *sources_of(const struct conversation *);
 
 /* ---- the sources of an answer (answer_sources.c) ---- */
@@ -82,7 +82,7 @@ void answer_sources_found(const struct conversation *, struct answer_sources *ou
 /* Return the index of the document that contains a source, or SIZE_MAX if the document was removed or its text has
  * changed. */
 size_t answer_source_document(const struct conversation *, const struct answer_source *);
-/* Append where a source is: 'report.pdf, page 12, "Methods"'. For a text without pages, line numbers follow: ', lines
+/* Append where a source is: 'report.pdf, page 12, "Methods"'. For a text without pages, its lines follow: ', lines
  * 148-152'. */
 void answer_source_place(const struct answer_source *, struct str *out);
 /* Append one line for each source that the search found: '[1] report.pdf, page 12, "Methods": "Its best
@@ -102,10 +102,11 @@ void message_read_stats(int role, const char *stats, struct message *to);
  * lines of text. Has the type export_more_fn (sessions/store/store.h). */
 void message_export_more(int role, const char *stats, int json, struct str *out);
 
-/* Classify a question about a document as a whole (about_document.c). WHOLE_TITLE, WHOLE_ABOUT: the beginning of the
- * document becomes the first source. WHOLE_POINTS: it does so only if the search finds nothing. WHOLE_SUMMARY: the
- * question asks for a summary. *doc: the document that the question names, or SIZE_MAX. *words: the length of the
- * summary that the question asks for, or 0. */
+/* Classify a question about a document as a whole (about_document.c).
+ * - WHOLE_TITLE, WHOLE_ABOUT: the beginning of the document becomes the first source.
+ * - WHOLE_POINTS: the same, but only if the search finds nothing.
+ * - WHOLE_SUMMARY: the question asks for a summary. The same, unless the model has the whole document.
+ * *doc: the document that the question names, or SIZE_MAX. *words: the wanted length of the summary, or 0. */
 enum whole_question { WHOLE_NOT, WHOLE_TITLE, WHOLE_ABOUT, WHOLE_POINTS, WHOLE_SUMMARY };
 enum whole_question asks_for_whole(const struct conversation *, const char *question, size_t n, size_t *doc,
                                    int32_t *words);
@@ -128,7 +129,7 @@ struct recalls {
  * empty the index first. */
 typedef int add_message_fn(const char *text, size_t n, int anew, int64_t *number, void *ud, struct err *);
 /* Find the sentences of all indexed texts that share a word with the question. The caller frees *out. Bit i of *words
- * is 1 if word i of the question was searched for; it is 0 if word i is too common. */
+ * is 1 if word i of the question was searched for, and 0 if it is too common. */
 typedef int find_sentences_fn(const char *question, size_t n, struct found_sentence **out, size_t *n_out,
                               uint64_t *words, void *ud, struct err *);
 /* Set the functions that index and search the messages; NULL: messages are not searched. */
@@ -139,7 +140,7 @@ const struct recalls *recalls_of(const struct conversation *);
 
 /* ---- evidence (evidence.c): what an answer rests on ---- */
 
-/* A passage that the last answer attended to: bytes from .. to of the text of document number `doc`. */
+/* A passage that the last answer attended to: bytes from .. to of the body of document number `doc`. */
 struct evidence {
 	size_t doc, from, to;
 	double share; /* share of the attention mass on all passages of the documents, 0 .. 1 */
@@ -148,7 +149,7 @@ enum { EVIDENCE_MOST = 5 };
 struct evidence_list {
 	struct evidence at[EVIDENCE_MOST]; /* passages with the largest shares, in descending order */
 	size_t n;
-	int attends;  /* 1: the engine sums attention for the current answer */
+	int attends;  /* 1: the engine sums the attention of the answer that is being generated */
 	int compared; /* 1 if several passages have attention mass, so that their shares can be compared */
 	/* 1 if the answer hardly attended to the documents; then at[] is empty */
 	int unattended;

@@ -20,18 +20,18 @@ struct source_search {
 	search_fn *search;
 	encoding_fn *encoding;
 	void *search_ud;
-	/* State of meaning.c. encoder: opened at the first question; tried: its option then, NULL before. stored: buffer
-	 * for the vectors of one text. */
+	/* State of meaning.c. encoder: opened at the first question; NULL = none. tried: the value of --encoder that
+	 * was tried last; NULL = none yet. stored: buffer for the vectors of one text. */
 	struct meaning {
 		struct encoder *encoder;
 		const char *tried;
-		/* [ENCODER_SIDES][dims]: mean vectors of usual questions, by the way in which they are encoded */
+		/* [ENCODER_SIDES][dims]: for each enum encoder_side, the mean vector of usual questions */
 		float *centre;
-		float *question; /* [2][dims] vector of the last question; mean vector of the passages */
+		float *question; /* [2][dims]: vector of the last question, and mean vector of the passages */
 		struct str stored;
 	} meaning;
-	/* Timeline (a token sequence with its KV cache) on which rerank.c scores passages. tokens: most tokens that
-	 * may be computed for one question; 0 = not known yet, or the model is too large to score passages. */
+	/* State of rerank.c. tl: the timeline (a token sequence with its KV cache) on which it scores passages.
+	 * tokens: most tokens that may be computed for one question; 0 = not known yet, or the model is too large. */
 	struct rerank {
 		struct timeline *tl;
 		int32_t tokens;
@@ -48,8 +48,8 @@ int named_place(const struct conversation *, const char *question, size_t n, str
 /* Return where to cut body[from .. to) to at most `most` bytes: after the last sentence that fits, else after the
  * last line, else after the last whole character. */
 size_t cut_end(const char *body, size_t from, size_t to, size_t most);
-/* Set *out to the beginning of document i, and its quote to the sentence that best answers a question of that kind.
- * Returns 0 if the document is empty, else 1 (about_document.c). */
+/* Set *out to the beginning of document i, and its quote to the part that best answers a question of that kind.
+ * Returns 1; 0 if the document is empty (about_document.c). */
 int document_beginning(const struct conversation *, size_t i, enum whole_question, struct source *out);
 
 /* ---- candidates.c ---- */
@@ -60,7 +60,7 @@ int document_beginning(const struct conversation *, size_t i, enum whole_questio
  * lean: bm25 of the words of the last turn, for questions that refer to it.
  * gain: points for the log odds of the encoder's reader; without a reader, for the query likelihood by the chat model. */
 struct passage_candidate {
-	struct found_passage found; /* text: index of the document */
+	struct found_passage found; /* found.text: index of the document */
 	double words, meaning, lean, gain;
 	double similar; /* similarity by meaning.c; 0 without an encoder */
 	double nats;    /* query likelihood by rerank.c; 0 with a reader */
@@ -73,12 +73,12 @@ struct passage_candidate {
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	/* the reader or the chat model has scored the first n_judged passages */
+	/* so many first passages were judged: scored by the reader or the chat model */
 	int n_judged;
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
-	int by_reading;    /* 1: a reader has read the judged passages, and has found the words that answer */
+	int by_reading;    /* 1: a reader has scored the judged passages and found the words that answer */
 	int by_ranking;    /* 1: a reranker has scored the judged passages */
-	int found;         /* 1: a passage is good enough */
+	int found;         /* 1: a passage is good enough to answer */
 	int asks_what;     /* 1: the question asks who or what something is (question_subject) */
 	double introduced; /* points for a passage that introduces X, if the question is like "who is X" */
 	double nat;        /* points that one nat of query likelihood is worth */
@@ -91,14 +91,14 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* ---- meaning.c ---- */
 
-/* Set similar[i] to how close the meaning of passage found[i] is to the question's: -1 .. 1, 0 for the mean of all
- * passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 = there is no encoder, or it failed, or
- * there are too many passages; -1 = stopped by the user (ERR_CANCELLED). */
+/* Set similar[i], from -1 to 1, to how close the meaning of passage found[i] is to that of the question; 0 is the mean
+ * of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it failed, or
+ * there are too many passages; -1 if the user has stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
                     const struct str *question, const struct found_passage *found, size_t n, float *similar,
                     struct err *);
-/* Set the quote of a passage of the text `body` to the sentence that is closest to the question of the last
- * meaning_similar(). Returns 0, or -1 = stopped by the user. */
+/* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the
+ * text that has the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
 /* Handle an error of the encoder. If the user stopped it, return -1. Otherwise tell the user, close the encoder and return
  * 0: from now on documents are searched by words alone. */
@@ -108,15 +108,15 @@ void meaning_close(struct meaning *);
 
 /* ---- reading.c ---- */
 
-/* Most passages read for one question. READ_MOST: about 1 s of processor time with AVX-512; RANK_MOST: by a reranker,
- * which is a larger model. */
+/* Most passages that the reader scores for one question. READ_MOST takes about 1 s of processor time with AVX-512.
+ * RANK_MOST: if the reader is a reranker, which is larger. */
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Score the best passages by reading them for the question `asked`. Returns 0, also if the reader failed and nothing is
- * scored, or -1: stopped by the user. */
+/* Let the reader score the best passages for the question `asked`. Returns 0, also if the reader failed and nothing is
+ * scored; -1 if the user has stopped. */
 int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
-/* 1 if the reader can tell whether the documents answer the question; *found: 1 if they do. */
+/* 1 if the reader can tell whether the documents answer the question; then *found is 1 if they do, else 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
 /* Set the quote of a passage that the reader has read to the sentence in which its answer begins. body: the text of
  * the document. */
@@ -127,8 +127,8 @@ void answer_quote(const char *body, struct passage_candidate *);
 /* Add the evidence of the answer to its list of sources. Evidence in a listed passage adds to that passage's share;
  * other evidence becomes a new source. */
 void answer_sources_attended(const struct conversation *, struct answer_sources *);
-/* Restore the sources of the last question from the sources stored with its answer. 1 = restored; 0 = the answer has
- * no sources, or a document is missing. */
+/* Restore the sources of the last question from those stored with its answer. Returns 1; 0 if the answer has none, or
+ * a document is missing. */
 int sources_restore(struct conversation *, const struct answer_sources *);
 
 /* ---- quote.c ---- */
@@ -156,8 +156,8 @@ void passages_json(const struct conversation *, struct str *out);
 
 /* Append the text on one line: each run of white space becomes one blank. */
 void text_on_one_line(const char *p, size_t n, struct str *out);
-/* A quotation of a source in a question's context: bytes from .. to of document `doc` are quoted at bytes at .. at +
- * n of the context. */
+/* A quotation of a source in a question's context: bytes [at, at + n) of the context quote bytes [from, to) of the
+ * body of document `doc`. */
 struct quoted {
 	size_t doc, from, to, at, n;
 };

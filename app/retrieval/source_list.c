@@ -7,8 +7,7 @@
 #include "engine/base/utf8.h"
 
 enum {
-	/* bytes shown of a passage that the answer attended to and the search did not find, if its share is
-	 * unknown */
+	/* bytes shown of a passage that only the attention found, if its share is unknown */
 	BEGINNING_MOST = 80,
 	STORED_MOST = 4000, /* a longer JSON string is ignored */
 };
@@ -34,14 +33,14 @@ static void new_line(struct str *out)
 		str_adds(out, "\n");
 }
 
-/* Append the text of a source with asterisks around the bytes that answer. */
+/* Append the text of a source in double quotes, with asterisks around the bytes that answer. */
 static void add_marked(const struct answer_source *s, struct str *out)
 {
 	size_t n = strlen(s->text), from = MIN(s->mark, n), to = MAX(from, MIN(s->mark_end, n));
 
 	if (!n) /* "weir docs rm" empties the text */
 		return;
-	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to])) /* a damaged list */
+	if (utf8_continues(s->text[from]) || utf8_continues(s->text[to])) /* the stored list is damaged */
 		to = from = 0;
 	str_addf(out, ": \"%.*s", (int)from, s->text);
 	str_addf(out, from < to ? "*%.*s*" : "%.*s", (int)(to - from), s->text + from);

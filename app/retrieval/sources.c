@@ -10,7 +10,7 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-enum { BEGINNINGS = 3 }; /* most documents whose beginnings are used, if the question names no document */
+enum { BEGINNINGS = 3 }; /* if a question names no document, the beginnings of so many documents are used */
 
 /* Insert `first` as the best source, and remove the sources that overlap it. */
 static void put_first(struct source first, struct sources *out)
@@ -31,8 +31,8 @@ static void put_first(struct source first, struct sources *out)
 	out->found = 1;
 }
 
-/* Put the page or section that the question names first, unless the best source is already inside it. 1 = the
- * question names one. */
+/* Put the page or section that the question names first, unless the best source is inside it already. Returns 1 if the
+ * question names one, else 0. */
 static int put_named(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source named;
@@ -46,7 +46,7 @@ static int put_named(const struct conversation *conv, const char *question, size
 	return 1;
 }
 
-/* Put beginnings of documents first if the question is about a whole document: "Who wrote it?". */
+/* If the question is about a whole document ("Who wrote it?"), put the beginnings of documents first. */
 static void put_beginnings(const struct conversation *conv, const char *question, size_t n, struct sources *out)
 {
 	struct source beginning;
@@ -59,8 +59,8 @@ static void put_beginnings(const struct conversation *conv, const char *question
 	for (size_t i = MIN(conv->n_doc, BEGINNINGS); i--;) {
 		size_t of = doc < conv->n_doc ? doc : i;
 
-		/* Skip the beginning if the model has the whole document to summarise, or if a growing document has
-		 * already dropped its beginning. */
+		/* Skip the beginning of a document that the model has whole and is to summarise, and of a growing
+		 * document that has dropped its beginning. */
 		if (!(what == WHOLE_SUMMARY && conv->doc[of].whole) && !conv->doc[of].skipped &&
 		    document_beginning(conv, of, what, &beginning))
 			put_first(beginning, out);
@@ -100,9 +100,9 @@ int conversation_index(struct conversation *conv, struct err *e)
 
 /* ---- companion ---- */
 
-/* Find the passages that answer the question. context: the context that the question was sent with, if it is asked
- * again; NULL: a new question. Returns 0; 1 if no passage is good enough and no document is read whole; -1 on
- * error. */
+/* Set the sources to the passages that answer the question. context: the context that the question was sent with, if
+ * it is asked again; NULL for a new question. Returns 0; 1 if the model should not be asked, because no passage is
+ * good enough, no document is read whole and no turn was recalled; -1 on error. */
 static int find_sources(struct conversation *conv, const char *text, size_t n, const struct str *context, struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -115,10 +115,10 @@ static int find_sources(struct conversation *conv, const char *text, size_t n, c
 		return -1;
 	for (size_t i = 0; i < conv->n_doc; i++)
 		whole |= conv->doc[i].whole || conv->doc[i].grows;
-	if (signals_stopped()) /* Ctrl-C while no timeline was watched */
+	if (signals_stopped()) /* Ctrl-C during the search, when no timeline was watched */
 		return err_set(e, ERR_CANCELLED, "stopped");
 	if (!s->last.found && !whole && !recalls_of(conv)->n)
-		return 1; /* keep the nearest passages, which are shown to the user */
+		return 1; /* keep the nearest passages, to show them to the user */
 	if (!s->last.found) {
 		sources_free(&s->last);
 		return 0;
@@ -152,9 +152,10 @@ static void sources_given(void *self, const struct conversation *conv, const str
 	quotation_given(conv, q->text, q->n, out);
 }
 
-/* Report the sources of the last question again, for an answer that is regenerated, or continued (goes_on 1). After a
- * session is resumed or an answer undone, they are restored from the old answer, or else searched again. A failed
- * search is no error, because the question's context is already stored: only the list of sources is missing. */
+/* Report the sources of the last question again, for an answer that is regenerated or (goes_on 1) continued. If they
+ * are not known any more, because a session was resumed or an answer undone, take them from the old answer, or else
+ * search again. A failed search is no error: the question's context is already stored, only the list of sources is
+ * missing. */
 static int sources_again(void *self, struct conversation *conv, const struct message *old, int goes_on, struct err *e)
 {
 	const struct message *m = &conv->msg[conv->n_msg - 1];
@@ -164,7 +165,7 @@ static int sources_again(void *self, struct conversation *conv, const struct mes
 
 	if (!s->last.found && goes_on)
 		sources_forget(conv);
-	else if (!s->last.found) /* left from a question without an answer */
+	else if (!s->last.found) /* they are of a question that was not answered */
 		sources_free(&s->last);
 	if (goes_on) {
 		if (!s->last.n)
