@@ -83,7 +83,7 @@ void ui_tick(struct ui *, double now);
 double ui_wake(const struct ui *); /* time of the next ui_tick(); 0 = none needed */
 int ui_dirty(const struct ui *);   /* 1 if ui_draw() would draw something else than last time */
 const struct grid *ui_draw(struct ui *, double now);
-/* Append the screen as text, h lines. */
+/* Append the screen as text, h lines. with_styles: as in grid_dump(). */
 void ui_dump(struct ui *, double now, int with_styles, struct str *out);
 
 /* Requests to the application. */
@@ -107,7 +107,7 @@ enum ui_what {
 	UI_UNDELETE, /* id: the session deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
 	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
-	UI_MOUSE,    /* on; id: 1 = make it the user's setting */
+	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = store that as the user's setting */
 	UI_THEME,    /* text: the theme's name */
 };
 struct ui_action {

@@ -80,7 +80,7 @@ struct worker {
 struct event *event_new(enum event_what, const char *text, size_t n);
 void worker_post(struct worker *, struct event *);
 void worker_post_text(struct worker *, enum event_what, const char *text, size_t n);
-/* append text to the newest event; if the main thread has taken that event, post a new one */
+/* append text to the newest waiting event if that is of the same kind and not too long; else post a new event */
 void worker_post_piece(struct worker *, enum event_what, const char *bytes, size_t n, size_t at);
 void worker_release_held(struct worker *);
 void worker_drop_held(struct worker *);

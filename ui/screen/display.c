@@ -1,11 +1,11 @@
 /* ui/screen/display.c - a terminal that shows a grid of cells: opening, closing, modes, clipboard. display_show.c
  * draws.
  *
- * ncurses computes changes and control sequences. It is started by newterm(), because initscr() exits on
- * unsuitable terminals. Its signal handlers are replaced by the previous ones at once. Keypad mode is off and raw
- * mode on, so that ui/screen/keys.c gets all bytes. The size is that of the grid, so that picture and size change
- * together. If the C library and char_width() disagree about a character's width, a replacement is drawn, because
- * otherwise the rest of the row would be shifted.
+ * ncurses computes changes and control sequences. It is started by newterm(), because initscr() exits on unsuitable
+ * terminals. ncurses installs signal handlers then; start_curses() restores the previous ones. Keypad mode is off and
+ * raw mode on, so that ui/screen/keys.c gets all bytes. ncurses gets its screen size from the grid, so that picture and
+ * size change together. If the C library and char_width() disagree about a character's width, a replacement is drawn,
+ * because otherwise the rest of the row would be shifted.
  *
  * After the terminal is lost, all functions do nothing. */
 #include "ui/screen/display_private.h"

@@ -19,8 +19,7 @@ struct num num_percent(double share);          /* "31%"; "<1%" for small shares 
 struct num num_age(int64_t then, int64_t now); /* "5 min ago"; a date after 30 days */
 struct num num_wait(double seconds);           /* "instant", "~40 s", "~12 min"; "?" = unknown */
 
-/* ---- fields: clean text in exactly w columns, cut with an ellipsis if it is longer. Return the x after the field
- * ---- */
+/* ---- fields: clean text in exactly w columns, cut with an ellipsis if too long; they return the x behind ---- */
 
 int put_left(const struct area *, int x, int y, int w, unsigned style, const char *text, size_t n, int ascii);
 int put_right(const struct area *, int x, int y, int w, unsigned style, const char *text);
