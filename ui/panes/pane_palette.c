@@ -1,10 +1,10 @@
 /* ui/panes/pane_palette.c - the palette: a list of commands, keys, settings, documents and sessions, filtered while
  * typing.
  *
- * The first row is the filter. A word of it matches an entry if the name contains the word, or its letters in this
- * order, or if a word of the description or a synonym begins with it. Only the entries whose matching words are
- * longest are shown, so words that match nothing are ignored ("how do i quit"). Whole words rank before scattered
- * letters, names before descriptions.
+ * The first row is the filter. A word of the filter matches an entry if the entry's name contains the word, or the
+ * word's letters in the same order, or if a word of the description or a synonym begins with the word. Shown are the
+ * entries whose matching words are longest, so words that match nothing are ignored ("how do i quit"). Whole words rank
+ * before scattered letters, names before descriptions.
  *
  * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
  * command. */

@@ -86,7 +86,8 @@ static void write_row(struct display *d, const struct grid *g, int y)
 
 	for (int x = 0, width; x < g->w; x += width) {
 		/* If automatic margins cannot be turned off, ncurses writes the last cell of the screen one column
-		 * early and then shifts it. That would split a wide character, so replace that character. */
+		 * early and then shifts it. That would split a wide character right before the last cell, so replace
+		 * such a character. */
 		int corner = d->awkward_corner && y == g->h - 1 && x == g->w - 3;
 		width = c[x].width == 2 && x + 1 < g->w && !c[x + 1].width ? 2 : 1;
 		n += convert_cell(d, &c[x], width, corner && width == 2, row + n);

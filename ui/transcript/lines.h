@@ -1,4 +1,4 @@
-/* ui/transcript/lines.h (private to lines.c, markdown*.c and punycode.c) - functions that lay out a paragraph.
+/* ui/transcript/lines.h (private to ui/) - functions that lay out a paragraph.
  *
  * First its text is appended to struct lines, with a list of spans (byte ranges that have one style). Then
  * wrap_next() cuts the text into lines, and lines_put() adds each line with the styles of the spans. */

@@ -57,8 +57,8 @@ uint64_t transcript_place(const struct transcript *);
 void transcript_go(struct transcript *, uint64_t place);
 /* Store a copy of an answer's sources. message: index of its question; SIZE_MAX = the last question. */
 void transcript_sources(struct transcript *, size_t message, const struct ui_source *, size_t n);
-/* A turn is a question with all entries up to the next question. It is named by 1 + the index of the question's
- * entry. transcript_turn(): return the turn whose answer is visible, else the last turn; 0 = none. */
+/* A turn is a question with all entries up to the next question. Its number is 1 + the index of the question's entry.
+ * transcript_turn(): return the turn whose answer is visible, else the last turn; 0 = none. */
 size_t transcript_turn(const struct transcript *);
 size_t transcript_last_turn(const struct transcript *);
 /* Sources of a turn; returns their number. */
