@@ -64,7 +64,7 @@ enum nearness near_number(const char *text)
 
 	if (inet_pton(AF_INET6, text, &v6) == 1)
 		return near_v6(v6.s6_addr);
-	/* inet_aton() also reads "127.1" and 0x7f000001 */
+	/* inet_aton() also reads forms such as "127.1" and "0x7f000001" */
 	return inet_aton(text, &v4) ? near_v4(ntohl(v4.s_addr)) : NEAR_PUBLIC;
 }
 

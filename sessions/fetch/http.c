@@ -33,7 +33,7 @@ struct transfer {
 	double until;           /* deadline of the transfer; 0: none */
 	int began;              /* begin() was called */
 	int refused;            /* 1: a callback or a limit ended the transfer; *e is set */
-	int ended;              /* 1: the body of an error reached its limit */
+	int ended;              /* 1: the body of an error or redirection reached its limit */
 	/* most distant host so far: this machine, its private network or the internet; a redirection to a nearer
 	 * host is refused */
 	enum nearness nearest;
@@ -346,7 +346,7 @@ static int refuse_nearer(const char *url, struct err *e)
 static int ask_once(const struct curl_lib *curl, struct transfer *t, const char *url, struct str *next)
 {
 	char error[CURL_ERROR_SIZE] = "", *to = NULL;
-	curl_off_t wait = 0; /* Retry-After; libcurl also parses a date */
+	curl_off_t wait = 0; /* seconds of Retry-After; libcurl also converts a date */
 	CURL *c = curl->init();
 	enum nearness near;
 	CURLcode rc;
@@ -372,7 +372,7 @@ static int ask_once(const struct curl_lib *curl, struct transfer *t, const char 
 		result = err_set(t->e, ERR_DOCUMENT, "%.*s redirects with a page that does not end",
 		                 (int)http_origin_bytes(url), url);
 	} else if (t->ended) {
-		; /* the status tells the error */
+		; /* no error here: the status tells the caller what happened */
 	} else if (t->nearer && rc != CURLE_OK) {
 		result = refuse_nearer(url, t->e);
 	} else if (rc == CURLE_ABORTED_BY_CALLBACK) {

@@ -230,7 +230,7 @@ int http_ask(struct http_client *c, const struct http_send *q, struct http_reply
 		c->reply.broken = 1;
 		rc = err_set(e, ERR_FAIL, "%.*s: the connection was closed without an answer", origin_is(c), c->url.p);
 	}
-	/* libcurl also parses a date */
+	/* Retry-After may contain seconds or a date: libcurl parses both. */
 	if (!rc && !c->curl->getinfo(c->easy, CURLINFO_RETRY_AFTER, &wait) && wait > 0)
 		c->reply.retry_after = wait < 86400 * 365 ? (int)wait : 86400 * 365;
 	*r = c->reply;

@@ -30,7 +30,7 @@
 #define CPU_SECONDS 30
 #define FILES_MAX   32
 
-/* Sanitizers map terabytes: no memory limit. */
+/* Sanitizers reserve terabytes of address space: with them there is no memory limit. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
 #elif defined(__has_feature)

@@ -108,7 +108,7 @@ static int attr_equals(const struct xml_attr *a, const char *value)
 	return a->n == strlen(value) && !memcmp(a->value, value, a->n);
 }
 
-/* Read one style:*-properties element. */
+/* Read the attributes of a properties element, such as <style:paragraph-properties>. */
 static void read_properties(struct style *s, const struct xml_attr *a, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -120,7 +120,7 @@ static void read_properties(struct style *s, const struct xml_attr *a, size_t n)
 			s->after = attr_equals(&a[i], "page");
 		else if (!strcmp(name, "page-number") && xml_number(&a[i], 0) > 0)
 			s->page_number = xml_number(&a[i], 0);
-		else if (!strcmp(name, "display")) /* "none" for text, "false" for a table */
+		else if (!strcmp(name, "display")) /* hidden text has "none", a hidden table "false" */
 			s->hidden = attr_equals(&a[i], "none") || attr_equals(&a[i], "false");
 		else if (!strcmp(name, "text-position"))
 			s->raised = (a[i].n >= 5 && !memcmp(a[i].value, "super", 5)) ||

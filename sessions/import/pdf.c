@@ -218,7 +218,8 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 {
 	const struct pdf *f = w->f;
 	struct str *t = &w->d->text;
-	/* heading: lines of the current heading not yet written; from: offset + 1 where it began, 0 = not yet */
+	/* heading: how many lines of the current heading are still to be written; from: offset of the heading + 1, 0 =
+	 * nothing of it is written */
 	size_t heading = 0, hyphen, from = 0;
 	int level = 0, gap = 1;
 
@@ -270,7 +271,7 @@ static void note_empty_pages(const struct pdf *f, struct doc *d)
 	str_free(&list);
 }
 
-/* 1 if the text is only the notice in a dynamic form (XFA) that another program must show the form. */
+/* 1 for a dynamic form (XFA): its pages only say that another program must show the form. */
 static int is_dynamic_form(const struct doc *d)
 {
 	return d->text.n < 4096 && !strncmp(str_text(&d->text), "Please wait...", 14) &&

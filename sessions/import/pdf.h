@@ -82,7 +82,8 @@ void pdf_add_lines(struct pdf *);
 
 /* ---- pdf_margins.c ---- */
 
-/* Mark lines as left out: page numbers, and running heads and feet except for their first occurrence. */
+/* Mark lines as left out: page numbers, and running heads and feet. Their first occurrence stays, unless it repeats a
+ * title. */
 void pdf_leave_out_margins(struct pdf *);
 /* Hash the letters and digits of a line, without case and punctuation, and without the number before a title.
  * *letters: how many letters there are. */

@@ -499,8 +499,9 @@ static void keep_blocks(const struct pdf *f, const struct pdf_page *pg)
 			keep_line(f, i);
 }
 
-/* Mark page numbers, and running heads and feet except for the first, as left out. If a page would lose all its lines,
- * its heads and feet stay, unless all its lines are page numbers. */
+/* Mark lines as left out: page numbers, running heads and feet. The first running head or foot stays, unless the text
+ * has its words elsewhere. If a page would lose all its lines, its heads and feet stay, unless all its lines are page
+ * numbers. */
 static void leave_out(struct margins *m)
 {
 	for (uint32_t p = 0; p < m->f->n_page; p++) {

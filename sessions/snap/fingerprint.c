@@ -3,9 +3,9 @@
  * A fingerprint is the SHA-256 of a text that describes the engine, the weights, and the settings of the timeline
  * (token sequence with its KV cache). The text is stored, too, to explain why a snapshot cannot be used.
  *
- * If only the kernels (CPU or GPU code) differ, KV entries are equal up to rounding, and the snapshot may be used.
- * To check this, this program's text is hashed with the snapshot's kernels in it: the result must be the
- * snapshot's fingerprint.
+ * If only the kernels (CPU or GPU code) differ, KV entries are equal up to rounding, and the snapshot may be used. To
+ * check this, the names of the kernels in this program's text are replaced by the snapshot's. The hash of the text must
+ * then be the snapshot's fingerprint.
  *
  * Hashing the weights takes seconds, so their hash is stored with the file's device, inode, size and times. */
 #include "sessions/snap/snap_private.h"

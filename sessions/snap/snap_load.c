@@ -30,7 +30,7 @@ struct loading {
 	uint8_t *marks;
 	uint8_t (*key)[KEY_BYTES];
 	int32_t chunks, tail;
-	int64_t head; /* head that owns the tail */
+	int64_t head; /* number of the head whose tail is loaded */
 	int32_t done; /* tokens loaded into the timeline so far */
 	struct snap_loaded *out;
 };

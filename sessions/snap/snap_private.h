@@ -58,7 +58,8 @@ struct snaps {
 		/* which snapshots were loaded, and when; written later, because a load must not wait for a write */
 	} used[16];
 	int n_used;
-	struct fingerprint mine; /* the last fingerprint, and the texts of its two hashes */
+	/* the last fingerprint; identity and entries_identity: the texts of its hashes `all` and `entries` */
+	struct fingerprint mine;
 	struct str identity, entries_identity;
 	uint64_t (*disk_free)(const char *dir); /* free bytes of the disk; tests replace it */
 };

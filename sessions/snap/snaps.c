@@ -50,7 +50,7 @@ static uint64_t disk_free(const char *dir)
 	struct statvfs v;
 	uint64_t n;
 
-	/* Unknown: try, and report a full disk when it happens. */
+	/* The free space is unknown: let saves try, and report a full disk when it happens. */
 	if (statvfs(dir, &v) || !v.f_blocks || size_mul(v.f_bavail, v.f_frsize, &n))
 		return UINT64_MAX;
 	return n;
