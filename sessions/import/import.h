@@ -64,7 +64,7 @@ struct doc {
 };
 
 /* Read a regular file, standard input ("-": a pipe, a socket or a redirected file), or an http(s) address. On -1 *out
- * is empty, and the error is ERR_DOCUMENT, or ERR_FIT if memory is short. */
+ * is empty, and the error is ERR_DOCUMENT, ERR_FIT if memory is short, or ERR_CANCELLED. */
 int doc_read(const char *path_or_dash, struct doc *out, struct err *e);
 /* Convert a document in memory. Its name helps to find its type, and appears in messages. */
 int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, struct err *e);
@@ -110,13 +110,13 @@ struct doc_paths {
 int doc_find(const char *what, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
-/* Run as the jailed process, which parses a document or a model file, if argv says so. main() calls it first. Returns
- * the exit code of the jailed process, or -1 if this is an ordinary process. */
+/* If argv says so, run as the jailed process, which parses a document or a model file, and exit. Returns -1 in an
+ * ordinary process. main() calls it first. */
 int doc_helper(int argc, char **argv);
 /* Read a model file (header, keys, tensors, vocabulary, template) in the jail, because a bad file could crash this
- * process. -1 with ERR_MODEL or ERR_CANCELLED if the reader crashed or used too much. 0 otherwise, even for other
- * errors, which the caller's own read reports. list: path of a list of good files, which are not read again unless
- * they have changed; may be NULL. remember: 1 = add the file to the list. */
+ * process. Returns -1 with ERR_MODEL if the reader crashed or used too much, -1 with ERR_CANCELLED if the user stopped
+ * it, else 0. Other errors are reported by the caller's own read. list: path of a list of good files, which are not
+ * read again unless they have changed; may be NULL. remember: 1 = add the file to the list. */
 int model_check(const char *path, const char *list, int remember, struct err *e);
 /* Describe which parts of the jail this machine offers. -1 if there is no jail; *e says why. */
 int doc_jail(struct str *out, struct err *e);

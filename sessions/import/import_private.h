@@ -300,7 +300,7 @@ int helper_model(const char *path, struct err *);
 #define STOP_EVERY_MS 50
 /* 1 if the user has stopped the import.  Poll it every STOP_EVERY_MS. */
 int import_stopped(void);
-/* ERR_CANCELLED: "document 'SHOWN' was not read: stopped" */
+/* Set ERR_CANCELLED: "document 'SHOWN' was not read: stopped". Returns -1. */
 int import_refuse_stopped(const char *shown, struct err *);
 
 /* ---- url.c ---- */
@@ -325,7 +325,7 @@ void origin_note(struct doc_origin *, const char *path, const struct stat *st, c
  * document are not set. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
 const char *doc_shown(const char *path); /* end of a path, for messages */
-/* Set ERR_DOCUMENT: "document 'PATH' WHY". */
+/* Set ERR_DOCUMENT: "document 'PATH' WHY". Returns -1. */
 int doc_refuse(struct err *, const char *path, const char *why);
 
 #endif

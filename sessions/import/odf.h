@@ -52,7 +52,7 @@ struct odf {
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
 	char *sheet;      /* name of the sheet, until it is written as a heading before the sheet's first text */
-	const char *lead; /* written before the next text, "Notes: " */
+	const char *lead; /* "Notes: " or NULL: to be written before the next text */
 	size_t note;
 	int next_is_title;
 };

@@ -41,7 +41,7 @@ enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 /* A table of the page. */
 struct grid {
 	struct pdf_box box;
-	uint32_t first; /* smallest index of its pieces: pdftotext's order has the table there */
+	uint32_t first; /* smallest index of its pieces in pdf.piece: all its rows are written there */
 };
 
 /* A line to be written: one part, or several that are joined. */
