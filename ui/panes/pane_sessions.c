@@ -1,8 +1,9 @@
 /* ui/panes/pane_sessions.c - the sessions pane: the list of sessions, filtered while typing.
  *
- * The first row is the filter, words that name, title or model contain; "/WORDS" searches in all messages
- * (UI_FIND). Below are the sessions, one a row: "*" for the current one, name or title, age, tokens, bytes of
- * saved KV, and the seconds of prefill before it can continue. Tab shows the last messages of the chosen session.
+ * The first row is the filter. Its words must occur in a session's name, title or model; "/WORDS" searches in all
+ * messages (UI_FIND). Below are the sessions, one a row: "*" for the current one, name or title, age, tokens, bytes of
+ * saved KV, and the seconds of prefill before the session can continue. Tab shows the last messages of the chosen
+ * session.
  *
  * The chosen session is identified by its id, so that it stays chosen when list or filter change. */
 #include "ui/panes/pane_sessions.h"
