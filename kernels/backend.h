@@ -76,8 +76,9 @@ uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Convert n values to f32; n is a multiple of the block. Every other conversion is tested against this function. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
-/* Quantise n values: for files that are written, tests and benchmarks. Plain rounding, no search for the best
- * scale. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
+/* Convert n f32 values to the type: to write files, and for tests and benchmarks. Each value is rounded to the
+ * nearest level; there is no search for the best scale. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1
+ * for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
 /* 1 for a ternary type: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
@@ -94,7 +95,7 @@ struct tensor {
 	int32_t layout; /* how the backend repacked a weight; 0 = plain rows */
 };
 
-/* Return a view of an f32 tensor from row row0 on, as an operand. The tensor has plain layout. Do not drop() the
+/* Return a view of the rows of t from row0 on, for use as an operand. t is f32 in plain layout. Do not drop() the
  * view. */
 static inline struct tensor tensor_rows(const struct tensor *t, int32_t row0)
 {
@@ -123,16 +124,17 @@ enum activation {
 };
 #define CLAMP_LIMIT 7.0f /* limit and slope in ACT_SILU_CLAMPED */
 #define CLAMP_SLOPE 1.702f
-/* The first half of a gated feed-forward: act(gate) * up. Both weights have the same shape; biases as in struct
- * matmul. */
+/* The first half of a gated feed-forward: out = act(x gate^T + gate_bias) * (x up^T + up_bias). gate and up have the
+ * same shape. A bias is f32 [1][gate->rows], or NULL. */
 struct matmul_glu {
 	const struct tensor *gate, *up, *gate_bias, *up_bias;
 	enum activation act;
 };
 
-/* Short convolution of every column over the last `taps` tokens. u[t] is the convolution's input at token t: sum =
- * w[0] u[t - taps + 1] + ... + w[taps - 1] u[t], added in this order. `state` has the u of the tokens before the
- * call. Gated (LFM2): u = B * x and out = C * sum. Plain: u is the operation's input and out = silu(sum + bias). */
+/* A convolution over time: the last `taps` inputs of a column are multiplied with weights of this column. If u[t] is
+ * the input at token t, sum = w[0] u[t - taps + 1] + ... + w[taps - 1] u[t], added in this order.
+ * - Gated form (LFM2): a token has the values B, C and x. u = B * x, and out = C * sum.
+ * - Plain form: a token has the value u, and out = silu(sum + bias). */
 struct short_conv {
 	struct tensor *out; /* f32 [>= n][cols] */
 	/* Gated: f32 [>= n][3 * cols], for each token B, C and x. Plain: f32 [>= n][cols], for each token u. */
@@ -162,8 +164,8 @@ struct attn_selection {
 	const struct topk_args *topk;
 };
 
-/* A part of what attn() reads: a range or list of slots, with queries of its own. RoPE may place the keys of each
- * part at different positions, so the queries are rotated for these. */
+/* One part of the slots that attn() reads: a range or a list of slots. The keys of different parts may be rotated
+ * (RoPE) for different positions, so each part has queries rotated to match its keys. */
 struct attn_part {
 	const struct tensor *q; /* f32 [>= n][n_head * head_dim]: queries, rotated for the keys of this part */
 	/* i32 [n_kv_head][cols >= n_slots]: a list of slots for each KV head. NULL = slots slot0 .. slot0 +
@@ -174,18 +176,18 @@ struct attn_part {
 	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) makes a slot
 	 * count 1 / p times. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
-	/* The keys and values of this part, with `cap` slots per KV head; `slots` then refers to these slots. NULL
-	 * = the keys and values of the call. CPU only. Such a part needs a list of slots and must not have a
-	 * selection. */
+	/* The keys and values of this part, with `cap` slots per KV head; `slots` then refers to these slots. NULL =
+	 * the keys and values of the call. CPU only. A part with keys and values of its own needs a list of slots and
+	 * must not have a selection. */
 	const struct tensor *k, *v;
 	int32_t cap;     /* slots per KV head of the part's own planes */
 	int32_t slot0;   /* first slot, when slots is NULL */
 	int32_t n_slots; /* slots of the part */
-	/* how many slots at the end of the list are a random sample (topk_args.sample); attn() ignores it */
+	/* how many slots at the end of the list are a sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
 	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most
-	 * 16 parts, and at least one part that is not skipped. If it also has a probe, all slots of parts with a
-	 * predicate must be among the first `skip` slots of the call (skipped parts included). */
+	 * 16 parts, and at least one part that is not skipped. If it also has a probe, number the slots of all parts
+	 * in order, skipped parts included: parts with a predicate must lie in the first `skip` slots. */
 	struct predicate when;
 };
 
@@ -255,26 +257,25 @@ struct attn_args {
 	struct tensor *out; /* f32 [>= n][n_head * head_dim] */
 	/* keys and values of one layer, [n_kv_head * cap][head_dim], both of the same type: f16, f32, bf16 or q8_0 */
 	const struct tensor *k, *v;
+	/* The call's own n tokens are in the last n slots of the last part. Causal mask: token i sees all slots
+	 * except those of the tokens after it. */
 	const struct attn_part *part; /* [n_part] */
 	int32_t n_part;               /* 1 or more */
-	/* The call's own n tokens are in the last n slots of part[n_part - 1]. Causal mask: token i sees all slots
-	 * except those of the tokens after it. */
 	int32_t n_head, n_kv_head, head_dim, cap;
 	/* 1: no causal mask, every token sees all slots, as in encoders. Not together with window, blocks or
 	 * probe. */
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; no part may
-	 * have a list. 0 = no window. */
+	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; then no part
+	 * may have a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
 	const struct tensor *sinks;
 	const struct attn_probe *probe; /* NULL = none */
-	/* 1: the tokens are part of a prompt. If the backend sets prompts_apart, attention then uses narrower
-	 * arithmetic. A token's result still depends neither on the other tokens of the call nor on the number of
-	 * threads. */
+	/* 1: the tokens are prompt tokens. They attend with less precision if backend.prompts_apart is set. A token's
+	 * result still depends neither on the other tokens of the call nor on the number of threads. */
 	int prompt;
 	/* The blocks of slots that each query reads, from read_blocks(); NULL = all blocks. Every query must read the
 	 * first block and the block of its own token. Needs a single part, which has slot0 = 0, no list and no
@@ -329,16 +330,17 @@ struct scan_args {
 	struct predicate when; /* key_scan: if false, out is unchanged */
 };
 
-/* Copies KV entries from host memory (alloc_host) into a cache on the device, which has `rows` rows (entries) per KV
- * head. Row r of KV head h is row h * rows + r of k and v.
+/* Copies KV entries from host memory (alloc_host) into a cache on the device. The cache has `rows` rows per KV head,
+ * with one entry each. Row r of KV head h is row h * rows + r of k and v.
  *
- * A wanted entry that is in the cache keeps its row. Any other wanted entry gets a row that is empty or that neither
- * this call nor the call before wanted (prefetches do not count as calls). If there is none, it gets any row that
- * this call does not want. The search begins after the last row that was filled (clock algorithm). A prefetch
- * (`ahead`) takes only rows that are empty or that neither itself nor the last two calls wanted, so some of its
- * entries may get no row. */
+ * A wanted entry that is in the cache keeps its row. Any other wanted entry gets the next row that may be
+ * overwritten, searched in a circle from the row after the last one filled (clock algorithm):
+ * - In a call that is no prefetch: an empty row, or a row whose entry neither this call nor the call before wanted.
+ *   (Prefetches do not count as calls.) If there is none, any row whose entry this call does not want.
+ * - In a prefetch (`ahead`): an empty row, or a row whose entry neither this prefetch nor the last two calls wanted.
+ *   If there is none, the entry is left out. */
 struct fetch_args {
-	struct tensor *k, *v; /* the smaller planes, [n_kv_head * rows][head_dim] */
+	struct tensor *k, *v; /* the cache, [n_kv_head * rows][head_dim] */
 	/* keys and values in host memory, [n_kv_head * cap][head_dim], of the same type as k and v */
 	const struct tensor *from_k, *from_v;
 	/* i32 [n_kv_head][fetch_map_cols(cap, rows)]: which entry is in which row, kept by fetch_slots(). All

@@ -27,8 +27,9 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* Columns of the buffers for recurrent states and gates, enough for any layer. halves: pieces of a row that
- * deinterleave() separates. */
+/* Columns of buffers (struct forward), enough for any layer. in: of conv_in; delta: of delta and delta_gate; heads:
+ * of alpha and beta; both: of half of beta_alpha; gated: of gate, and of half of q_gate. halves: groups of columns
+ * that deinterleave() copies to each of its outputs. */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
 };
@@ -252,7 +253,7 @@ static void attention_columns(struct forward *f, int32_t layer)
 	f->k.cols = f->v.cols = a->n_kv_head * a->head_dim;
 }
 
-/* x -> q, k, v (unrotated), and the gate of gated attention. */
+/* Compute q, k and v from x, not rotated yet; for gated attention also the gate. */
 static void attention_in(struct forward *f, const struct layer *l, int32_t layer, int32_t n)
 {
 	const struct attn_spec *a = &model_layer_spec(&f->m->hp, layer)->attn;

@@ -12,7 +12,8 @@ struct forward {
 	struct cache *cache;      /* borrowed */
 	int32_t batch, head_rows; /* most tokens of a step; most rows of logits computed at once */
 	struct tensor x;          /* f32 [batch][n_embd]: residual stream */
-	struct tensor norm;       /* f32 [batch][n_embd]: x after a norm; output of a block before its norm */
+	/* f32 [batch][n_embd]: x after a norm; output of attention or feed-forward before its norm */
+	struct tensor norm;
 	/* f32 [batch][heads * head_dim]. Memory is allocated for the widest layer; cols is the current layer's. */
 	struct tensor q, k, v;
 	struct tensor attn; /* f32 [batch][n_head * head_dim], as q */

@@ -5,9 +5,9 @@
 
 #include "engine/forward/forward.h"
 
-/* Choose the experts of one token, in ascending order, and their weights; struct ffn_spec says how. Of equal scores
- * the lower expert wins. A NaN is chosen only if too few scores are numbers. bias: NULL or [n_expert]. score is
- * overwritten. */
+/* Choose the experts of one token and set their weights (share), as struct ffn_spec says. chosen[] is in ascending
+ * order. Of equal scores the lower expert wins. A NaN is chosen only if too few scores are numbers. bias: [n_expert],
+ * added to the scores for the choice but not for the weights, or NULL. score is overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };

@@ -109,6 +109,8 @@ struct ending {
 	int32_t id[SAME_MOST + DRAFT_MOST];
 	int32_t n;
 };
+/* The votes for the next token. A vote has the token, the number of places that vote for it, the longest match of
+ * these places in tokens, and the sum of their weights. */
 struct votes {
 	struct vote {
 		int32_t id, places, longest;

@@ -63,7 +63,7 @@ void draft_pace_reset(struct draft_pace *);
 int32_t draft_pace_length(struct draft_pace *, const struct draft *);
 /* Record the seconds of a step of n tokens. */
 void draft_pace_took(struct draft_pace *, int32_t n, double seconds);
-/* Count whether a guess of that class was right. */
+/* Update the share of right guesses of a class by one guess. */
 void draft_pace_learn(struct draft_pace *, int class, int right);
 
 #endif

@@ -12,6 +12,8 @@
 #include "engine/base/memory_budget.h"
 #include "engine/timeline/sampler.h"
 
+/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: largest context that is not asked for; HEAD_:
+ * head_rows() */
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */

@@ -2,8 +2,8 @@
  * sequence into columns of tokens and sums for each column how many KV entries are kept and how much attention they
  * got.
  *
- * `place` is where the cache keeps a token: 0 = in the pinned prefix, which is never evicted; i = in ring buffer
- * i. */
+ * `place` is where the cache keeps a token. 0: in the pinned prefix, which is never evicted. 1 + i: in ring buffer i
+ * (rings.h). */
 #ifndef WEIR_VIEW_H
 #define WEIR_VIEW_H
 
@@ -19,8 +19,9 @@ struct view_work {
 	/* selector that decides what generated tokens read; NULL = they read all entries */
 	const struct selector *sel;
 	const struct observe_panel *panel; /* records what tokens select; NULL before the first view */
-	/* With rings: number of heads that evict independently, which are pairs (layer, KV head) or whole layers,
-	 * without sliding-window layers. Without rings: number of all pairs (layer, KV head). */
+	/* Number of heads that keep or evict a token independently:
+	 * - with rings: pairs (layer, KV head), or whole layers; layers with a sliding window do not count;
+	 * - without rings: all pairs (layer, KV head). */
 	int32_t heads;
 	int32_t pinned, past; /* number of first tokens that are never evicted; number of tokens with KV entries */
 	uint64_t factor;      /* a token's column is token * factor >> shift */

@@ -10,7 +10,7 @@ extern "C" {
 #endif
 #include "kernels/backend.h"
 
-/* Set the backend's error unless an earlier one is set.  Returns -1. */
+/* Set the backend's error, unless an earlier one is set. Return -1. */
 int backend_fail(struct backend *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- single operands ---- */
@@ -49,8 +49,7 @@ int attn_probe_wanted(const struct attn_probe *, int32_t n);
 
 int key_sketch_check(struct backend *, const struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
                      int32_t cap, int32_t bits, int32_t slot0, int32_t n);
-/* Check the arguments that every scan has: it scores each slot's key, or the bounds of each page of slots. n: scores per
- * KV head. The keys and q differ and are checked by the functions below. */
+/* Check the arguments that key_scan() and page_scan() share, except `keys` and `q`. n: scores per KV head. */
 int scan_check(struct backend *, const struct scan_args *, int32_t n);
 /* Check a scan of keys: scan_check(), and the keys or the key sketch that it reads. */
 int key_scan_check(struct backend *, const struct scan_args *);
@@ -81,7 +80,7 @@ int layernorm_check(struct backend *, const struct tensor *out, const struct ten
                     const struct tensor *b, int32_t n);
 int gelu_check(struct backend *, const struct tensor *x, int32_t n);
 int gate_check(struct backend *, const struct tensor *x, const struct tensor *gate, int32_t n);
-/* Check take_rows (n_out = n) and add_rows (n_out = 0). most: the number of rows that row[i] may name. */
+/* Check the operands of take_rows (n_out = n) or add_rows (n_out = 0). Every row[i] must be below `most`. */
 int rows_check(struct backend *, const char *op, const struct tensor *out, int32_t n_out, const struct tensor *x,
                int32_t most, const int32_t *row, int32_t n);
 

@@ -167,9 +167,10 @@ static void unpack_fives(int8_t q[32], const uint8_t qs[16], const uint8_t qh[4]
 	}
 }
 
-/* Scale and minimum i of Q4_K and Q5_K: 8 scales and 8 minima of 6 bits in 12 bytes. The first four scales are the
- * low six bits of bytes 0-3, the first four minima those of bytes 4-7. The last four scales and minima take their
- * low nibble from bytes 8-11 and their top two bits from the top of bytes 0-7. */
+/* Return scale i and minimum i of Q4_K and Q5_K. 8 scales and 8 minima of 6 bits are stored in 12 bytes:
+ * - i < 4: the scale is the low six bits of byte i, the minimum those of byte i + 4.
+ * - i >= 4: byte i + 4 has the low four bits of both, the scale's in its low nibble, the minimum's in its high
+ *   nibble. Their top two bits are the top of byte i - 4 (scale) and of byte i (minimum). */
 static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 {
 	if (i < 4) {
@@ -181,8 +182,9 @@ static void k_scale_min(const uint8_t s[12], int i, int *scale, int *min)
 	}
 }
 
-/* Scale i of Q3_K: 16 scales of 6 bits, their low nibbles in bytes 0-7 (low nibbles first), their top two bits in
- * bytes 8-11. */
+/* Return scale i of Q3_K. 16 scales of 6 bits are stored in 12 bytes, each increased by 32. The low four bits of
+ * scale i are in byte i % 8: in its low nibble if i < 8, else in its high nibble. The top two bits are in byte 8 + i
+ * % 4, from bit i / 4 * 2 on. */
 static int q3_scale(const uint8_t s[12], int i)
 {
 	int lo = i < 8 ? s[i] & 15 : s[i - 8] >> 4;

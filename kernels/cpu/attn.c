@@ -11,7 +11,9 @@ enum {
 	STATE_BYTES = 64 << 20, /* maximum bytes of partial states */
 };
 
-/* One thread's working memory, cut from its part of the scratch buffer. */
+/* One thread's working memory, cut from its part of the scratch buffer: arrays [n_q] for a tile's queries (as in
+ * struct attn_tile), their states (run: over all spans so far; add: of one span), and scratch of the leaf
+ * function. */
 struct attn_mem {
 	const float **q;
 	float **score;
@@ -54,8 +56,8 @@ size_t attn_part_bytes(const struct attn_job *j, int32_t n_q)
 	return attn_mem_cut(NULL, &m, j, n_q);
 }
 
-/* Return how many slots are computed together (a span). With a list of slots a span has half the length: only
- * one-token calls have lists, and these calls have few tasks. */
+/* Return the number of slots in a span. Spans of a list are half as long: calls with lists usually have one token, so
+ * with long spans they would have too few tasks. */
 static int32_t span_slots(const struct attn_part *p)
 {
 	return p->slots ? ATTN_SPAN / 2 : ATTN_SPAN;
@@ -84,7 +86,7 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 			m->q[n_q] = (const float *)p->q->data + ((size_t)i * (size_t)j->a->n_head + h) * dim;
 			m->limit[n_q] = last ? p->n_slots - (j->n - 1 - i) : p->n_slots;
 			m->from[n_q] = 0;
-			/* `behind` slots of the window are in later parts. */
+			/* The window also covers the `behind` slots of later parts. */
 			if (j->a->window && m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) > j->a->window)
 				m->from[n_q] = MIN(m->limit[n_q] + behind - (last ? 0 : j->n - 1 - i) - j->a->window,
 				                   m->limit[n_q]);
@@ -93,15 +95,15 @@ static int32_t attn_queries(const struct attn_job *j, int32_t part, int32_t tile
 	return n_q;
 }
 
-/* Index of a query's (token, head) in the arrays of a probe. */
+/* Return the index of a query's token and head in the arrays of a probe, [token][n_head]. */
 static size_t attn_place(const struct attn_job *j, int32_t tile, int32_t head, int32_t query)
 {
 	return (size_t)(tile * j->tokens + query / j->group) * (size_t)j->a->n_head + (size_t)head * (size_t)j->group +
 	       (size_t)(query % j->group);
 }
 
-/* Return a bit for each block of the span (ATTN_SPAN slots): 1 if the query reads the block. All bits are 1 if the
- * call has no blocks. */
+/* Return which blocks of a span (ATTN_SPAN slots) the query reads, a bit for each block. If the call has no blocks,
+ * return all bits set. */
 static uint8_t span_blocks(const struct attn_job *j, int32_t tile, int32_t head, int32_t query, int32_t span)
 {
 	const struct tensor *t = j->a->blocks;
@@ -273,7 +275,7 @@ static int32_t attn_part_of(const struct attn_job *j, int32_t *span)
 	return part;
 }
 
-/* States of a span of a unit; their acc is set. */
+/* Return the n_q states of one span of a unit (tile, KV head), with acc set. */
 static struct attn_state *attn_states(const struct attn_job *j, int32_t unit, int32_t span, int32_t n_q)
 {
 	size_t first = ((size_t)unit * (size_t)j->spans + (size_t)span) * (size_t)j->n_q;
@@ -366,7 +368,7 @@ int attn_split(struct attn_job *j, int32_t n)
 	return 1;
 }
 
-/* Tokens of a tile, if n tokens are computed. */
+/* Return the number of tokens in a tile, when n tokens are to be computed. */
 static int32_t tile_tokens(const struct attn_job *j, int32_t n)
 {
 	int64_t share = (int64_t)n * j->group * j->a->n_kv_head / (PROMPT_TILES * (int64_t)j->c->base.threads);

@@ -8,8 +8,8 @@
 enum {
 	TILE_QUERIES = 48, /* maximum number of (token, head) pairs in a tile */
 	/* maximum number of (token, head) pairs in a tile of a prompt. Large tiles save work, because a block of keys
-	 * is converted once per tile. But tiles are smaller if otherwise a thread would get fewer than
-	 * PROMPT_TILES. */
+	 * is converted once per tile. Tiles are smaller if a thread would otherwise get fewer than PROMPT_TILES
+	 * tiles. */
 	PROMPT_QUERIES = 384,
 	PROMPT_TILES = 4,
 };
@@ -22,14 +22,14 @@ struct attn_job {
 	struct cpu *c;
 	const struct attn_args *a;
 	float *out;
-	int32_t n;     /* tokens of the call */
-	int32_t slots; /* slots of all parts */
-	int32_t spans; /* spans of all parts */
-	int32_t group;
+	int32_t n;                                        /* tokens of the call */
+	int32_t slots;                                    /* slots of all parts */
+	int32_t spans;                                    /* spans of all parts */
+	int32_t group;                                    /* query heads per KV head */
 	size_t row_bytes;                                 /* bytes of a K or V row */
 	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
 	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* its attn_scratch or attn_prompt_scratch */
-	/* The tokens that are computed in this run, t0 .. t1 - 1: */
+	/* This run computes tokens t0 .. t1 - 1, in `tiles` tiles of up to `tokens` tokens. */
 	int32_t t0, t1, tokens, tiles;
 	int32_t n_q;       /* maximum number of queries in a tile */
 	size_t part_bytes; /* bytes of scratch of one thread */
@@ -64,8 +64,8 @@ void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
 /* Bytes of scratch of a thread for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
 int32_t attn_part_spans(const struct attn_part *);
-/* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1, or 0 if memory
- * cannot be allocated. */
+/* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1, or 0 if the spans
+ * cannot be tasks: the results would take too much memory, or allocation failed (then the error is set). */
 int attn_split(struct attn_job *, int32_t n);
 /* Compute one span (range of slots), as a task of the pool: task = index in [tile][KV head][span]. */
 void attn_span_task(void *job, int task, int worker);

@@ -13,7 +13,8 @@ static void c_row_to_f32(enum dtype type, float *out, const void *in, int32_t n)
 	dtype_to_f32(type, out, in, n);
 }
 
-/* Dot product of one group of one key with the query's bytes. */
+/* Return the dot product of n values of one key with the query's bytes q. unit: the first unit of these values in the
+ * panel; lane: the key in the panel. */
 static int32_t dot_group(const uint8_t *unit, int32_t lane, int32_t n, int32_t bits, const int8_t *q)
 {
 	int32_t quads = 8 / bits, mask = (1 << bits) - 1, dot = 0;
@@ -114,7 +115,7 @@ static void c_scan_rows(const struct scan_tile *t)
 	find_max(t);
 }
 
-/* sum + exp(f x) for f x <= 0; mult = CHOOSE_LOG2E * f. */
+/* Return sum + exp(f * x), for f * x <= 0. mult = CHOOSE_LOG2E * f. (Method: select.h.) */
 static float add_exp(float sum, float x, float mult)
 {
 	float y = fmaf(x, mult, CHOOSE_ONE), e, m;
@@ -125,7 +126,7 @@ static float add_exp(float sum, float x, float mult)
 	return fmaf(e, fmaf(fmaf(fmaf(CHOOSE_EXP_3, m, CHOOSE_EXP_2), m, CHOOSE_EXP_1), m, CHOOSE_EXP_0), sum);
 }
 
-/* log(x), 1 <= x < 2^20. */
+/* Return log(x), for 1 <= x < 2^20. (Method: select.h.) */
 static float log_above(float x)
 {
 	int32_t bits, e;

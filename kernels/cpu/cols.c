@@ -5,8 +5,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* One column of quantised activations: the values q, or their residuals lo. part: factor on the scale, 1 for q, 1 /
- * 256 for lo. */
+/* One column of quantised activations (struct act): its values, or its residuals. part: factor on the scales d: 1 for
+ * values, 1 / 256 for residuals. */
 struct source {
 	const int8_t *q;
 	const float *d;
@@ -29,9 +29,9 @@ static struct source source_of(const struct act *x, int32_t col, int is_lo)
 /* One block of a column of zeros. */
 static const struct source zeros = { (const int8_t[32]){ 0 }, &(const float){ 0 }, (const int32_t[2]){ 0 }, 0 };
 
-/* Return, as bits, the number that a tile (cols.h) stores after its scales, for half block h (for the whole block if
- * the format has one scale per block): d * sum if the weight type has a minimum, -offset * sum if it has an
- * offset. */
+/* Return the 32 bits that a tile (cols.h) stores after the scales of block b: the float d * sum if the weight type
+ * has a minimum; the integer -offset * sum if it has an offset. sum: the sum of the column's values in half block h;
+ * in the whole block if the format has one scale per block. */
 INLINE uint32_t source_by(const struct source *s, struct pack_format f, int32_t b, int h, float d)
 {
 	int32_t sum = f.halves == 2 ? s->sum[2 * b + h] : s->sum[2 * b] + s->sum[2 * b + 1];
@@ -72,7 +72,7 @@ INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, co
 	}
 }
 
-/* Write column i of a tile of words. */
+/* Write column `col` of x as column i of a tile of 16-bit words (cols.h). */
 static void column_words(uint8_t *p, int width, int i, const struct act *x, int32_t col)
 {
 	const size_t at = (size_t)col * (size_t)x->cols;
@@ -137,9 +137,9 @@ static int32_t count_wide(const struct act *x, int32_t c0, int32_t n)
 	return count;
 }
 
-/* Arrange residuals as units. (Blocks of activations coded in 16 bits have residuals, their low bytes.) The residuals
- * of all columns that have some in a block are written side by side; a unit takes as many of them as fit a tile. p
- * has room for COLS_SET columns of each block and their padding. Return the number of units. */
+/* Arrange residuals as units (cols.h). In each block, the residuals of all columns with a wide block (struct act) are
+ * written side by side; a unit takes as many of them as fit a tile. p has room for COLS_SET columns of each block and
+ * their padding. Return the number of units. */
 static int32_t units_fill(struct cols_unit *u, struct pack_format f, const uint8_t *widths, const struct act *x,
                           int32_t c0, int32_t n, uint8_t *p)
 {

@@ -41,8 +41,8 @@ struct cols {
 	struct pack_format format; /* format of the weights that the columns are prepared for */
 	int32_t n;                 /* columns of the product */
 	int32_t blocks;            /* blocks of 32 values of a column */
-	/* Index of the result of the first residual column, behind the results of the n columns. The n results from
-	 * there on are those of the residual columns; one more is for padding. */
+	/* Index of the result of residual column 0. The results of the n residual columns begin here, behind those of
+	 * the n columns; one more result takes the padding of units. */
 	int32_t lo_at;
 	int32_t lo_tiled; /* 1 = residuals are columns of the tiles, 0 = units */
 	int32_t n_tiles, n_units;
@@ -50,7 +50,7 @@ struct cols {
 		const uint8_t *p;
 		int32_t width, at;
 	} tile[COLS_RESULTS];         /* at: index of the tile's first result */
-	const struct cols_unit *unit; /* [n_units]; for each column blocks ascend */
+	const struct cols_unit *unit; /* [n_units], in ascending order of blocks */
 };
 
 /* One block of a tile or a unit, as a kernel reads it. */

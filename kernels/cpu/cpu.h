@@ -27,6 +27,8 @@
 #include "kernels/cpu/pool.h"
 #include "kernels/common/operands.h"
 
+/* tensor.layout. PLAIN: plain rows in memory of the backend. PACKED: panels (pack.h). HOST: plain rows in the mapped
+ * model file. */
 enum { LAYOUT_PLAIN, LAYOUT_PACKED, LAYOUT_HOST };
 
 struct buffer {

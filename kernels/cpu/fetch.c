@@ -38,7 +38,8 @@ static struct fetch_head head_of(const struct fetch_args *a, int32_t head)
 	};
 }
 
-/* Set f->pair to the slots without a copy, each with its index in the list of wanted slots. Return their number. */
+/* Set f->pair to the wanted slots without a copy, each with its index in `want`. Return their number. For all other
+ * wanted slots write the row to f->list, and mark the row as used by this call. */
 static int32_t find_missing(struct fetch_head *f)
 {
 	int32_t n = 0;

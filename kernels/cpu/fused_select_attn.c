@@ -13,10 +13,12 @@
 /* multiply-adds up to which one thread is faster than two */
 enum { SMALL_SELECTION = 128 << 10 };
 
+/* A task. SCAN: scores of a chunk of keys. SPAN: attention of one token over one span of slots. SPANS: attention of
+ * several tokens over the same span. */
 enum fused_kind { FUSED_SCAN, FUSED_SPAN, FUSED_SPANS };
 struct fused_task {
 	enum fused_kind kind;
-	int32_t token, tokens, head; /* FUSED_SPANS: `tokens` tokens from `token` on */
+	int32_t token, tokens, head; /* FUSED_SPANS: tokens `token` .. `token` + `tokens` - 1 */
 	int32_t at;                  /* index of the scan's chunk, or of the span */
 };
 
@@ -147,7 +149,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
 		    topk_plan(&c->base, s->topk, &j->topk[t]))
 			return -1;
-		/* The next token's scan uses other memory. */
+		/* Each token's scan needs a buffer of its own: give the next token another one. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];

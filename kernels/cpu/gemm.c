@@ -32,8 +32,8 @@ static int blocks_of(const struct gemm *g)
 	return ceil_div(g->m, GEMM_BLOCK_ROWS) * ceil_div(g->n, GEMM_BLOCK_COLS);
 }
 
-/* Copy `lines` lines (rows of A or columns of B) of `depth` values into buffers of `wide` lines side by side. Missing
- * lines are zero. */
+/* Copy lines (rows of A or columns of B) of `depth` values into buffers, each with `wide` lines side by side. Missing
+ * lines are zero. line: distance of two lines in x; step: distance of two values of a line. */
 static void lines_pack(float *out, const float *x, size_t line, size_t step, int32_t lines, int32_t depth, int32_t wide)
 {
 	for (int32_t l = 0; l < lines; l += wide, out += (size_t)wide * (size_t)depth) {

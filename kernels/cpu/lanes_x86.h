@@ -323,8 +323,8 @@ INLINE vec_int dots_sum(const struct dots *s, int bits)
 	return s->sum;
 }
 
-/* Write the numbers and values of the lanes selected by m to row and value; return how many. They are compressed in a
- * register first, because a compressing store is slow on some processors. */
+/* Write the numbers (at) and values (v) of the lanes selected by m to row and value; return how many. They are
+ * compressed in a register first, because a compressing store is slow on some processors. */
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
 	__m512i r = _mm512_maskz_compress_epi32(m, (__m512i)at);
@@ -366,7 +366,8 @@ INLINE int32_t mask_keep(int32_t *out, const int32_t *row, vec_mask m)
 #define mask_bits(m)           ((unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(m)))
 #define mask_count(c, m)       ((c) - (vec_int)(m))
 
-/* vec_sum and vec_largest: halves, quarters, neighbours. */
+/* vec_sum and vec_largest combine the two halves of the vector, then the halves of the result, then the last two
+ * lanes. */
 #define ACROSS(name, op)                                                                                               \
 	INLINE float name(vec x)                                                                                       \
 	{                                                                                                              \
@@ -478,8 +479,8 @@ static const uint8_t four_lanes[16][16] __attribute__((aligned(16))) = {
 #undef LANE
 };
 
-/* Write the numbers and values of the lanes selected by m to row and value; return how many. Without branches,
- * which would be unpredictable. */
+/* Write the numbers (at) and values (v) of the lanes selected by m to row and value; return how many. There are no
+ * branches, because they would be unpredictable. */
 #define PICKS           1
 INLINE int32_t mask_pick(int32_t *row, float *value, vec_int at, vec v, vec_mask m)
 {
@@ -572,9 +573,9 @@ INLINE void vec_store_both(float *one, float *two, vec x)
 	_mm_storeu_ps(one, _mm256_castps256_ps128(x));
 }
 
-/* Dot products of codes and signed bytes as with AVX-512, but in sums of 16 bits. They hold the products of 32 values
- * with four-bit codes (15 * 127 * 16 < 2^15), so DOTS_MOST is lower. An eight-bit code is split into two four-bit
- * codes. */
+/* Dot products of codes and signed bytes as with AVX-512. A lane has two sums of 16 bits, each over half of the
+ * products. With four-bit codes they hold the products of 32 values (15 * 127 * 16 < 2^15), so DOTS_MOST is lower. An
+ * eight-bit code is split into two four-bit codes. */
 struct dots {
 	__m256i low, high;
 };

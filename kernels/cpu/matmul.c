@@ -7,10 +7,10 @@
 #include "kernels/cpu/cols.h"
 
 enum {
-	MAX_PARTS = 8, /* products of one run of the pool */
+	MAX_PARTS = 8, /* maximum number of products in one run of the pool */
 	/* floats of the results of one leaf call (a tile); two tiles (matmul_glu) take half of a small L2 cache */
 	TILE_FLOATS = 16 << 10,
-	COL_TILE = 2 * 12,     /* columns of a task: whole register tiles */
+	COL_TILE = 2 * 12,     /* columns of a task: two of the widest tiles (cols.h) */
 	RUN_BYTES = 512 << 10, /* bytes of weights of a task with many columns: they stay in the L2 cache */
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
@@ -29,7 +29,7 @@ static void quantize_task(void *arg, int task, int worker)
 		j->c->fns->quantize(j->act, i);
 }
 
-/* Quantise all rows of a->x. 0, or -1 with the error set. */
+/* Quantise all rows of a->x. Return 0, or -1 with the error set. */
 static int act_quantize(struct cpu *c, struct act *a)
 {
 	struct row_job j = { .c = c, .n = a->n, .cols = a->cols, .act = a };

@@ -21,10 +21,10 @@
 #define PACK_BYTES  ((size_t)8 << 20)
 #define PLANE_LEAST ((size_t)64 << 10) /* tensors of this size or more share chunks */
 
-/* Header of a chunk: a mapping that weights share, or planes. */
+/* Header of a chunk, a mapping that several weights or several KV planes share. */
 struct cpu_chunk {
 	size_t size, used;
-	int blocks;
+	int blocks; /* blocks that were not dropped yet */
 };
 
 /* Header in front of every block; takes one cache line. */

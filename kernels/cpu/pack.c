@@ -27,7 +27,8 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values of a block of 32 weights to w: q + offset, or indices of a table. */
+/* Write the stored values of 32 weights to w: q + offset, or indices of a table. They are block b of the row, or
+ * values 32 i .. 32 i + 31 of `block`, a block of the file. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {

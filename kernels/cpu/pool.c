@@ -25,6 +25,8 @@
 
 #include "kernels/macros.h"
 
+/* How long a thread spins, in nanoseconds. QUIET_NS: before it also yields the processor. SPIN_NS: in all;
+ * SPIN_NS_CROWDED if the pool has more threads than there are processors. */
 enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {

@@ -20,7 +20,8 @@
 #include "kernels/common/key_sketch.h"
 #include "kernels/cpu/cpu.h"
 
-/* slots whose probabilities a sample sums first; it looks at single slots only where it takes one */
+/* Slots in a block, for sampling. Probabilities are summed block by block; single slots are looked at only in blocks
+ * from which a slot may be taken. */
 enum { SAMPLE_BLOCK = 16 };
 enum { SCAN_RANGE = 1024 }; /* number of keys for which a scan writes one maximum and one sum */
 /* Bytes of the lookup tables for a group of 64 query values (two-bit sketch). A unit of the sketch has four bytes per
@@ -193,8 +194,11 @@ struct scan_job {
 	size_t out_cols;
 	enum reduce reduce;
 	int raw;
+	/* group: query heads per KV head; n: keys; ranges: ranges of SCAN_RANGE keys; per_task: ranges in a task;
+	 * chunks: tasks per KV head; tasks: tasks of all KV heads */
 	int32_t group, n, ranges, per_task, chunks, tasks;
-	/* In the scan buffer, by query head: */
+	/* In the scan buffer. mult: factor from a stored score to scale * q . k; lse: log of the sum of
+	 * exponentials. */
 	float *score;          /* [n_head][tile.ld] */
 	float *max, *sum;      /* [n_kv_head][ranges][group] */
 	float *mult, *lse;     /* [n_head] */

@@ -35,12 +35,13 @@ struct span {
 	const uint8_t *k, *v;
 	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end are only prefetched */
 	const size_t *off;
+	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
 	const float *bias; /* bias of the span's keys, or NULL */
 	float scale, cap;  /* in the unit SCORE_UNIT; cap 0: none */
 };
 
-/* One block of a span: its keys kb .. kb + n - 1. */
+/* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
 struct block {
 	const struct span *sp;
 	const size_t *off;   /* offsets of its rows */

@@ -89,7 +89,8 @@ static size_t attn_prompt_scratch(int32_t head_dim, int32_t n_q)
 
 /* ---- rows of planes as integers ---- */
 
-/* Return a large float such that the low 16 bits of its sum with x are x in multiples of 2^-digits. */
+/* Return the bits of a large float. In the sum of this float and x, the low 16 bits are x as an integer, in units of
+ * 2^-digits. */
 INLINE vec_int magic_bits(vec_int digits)
 {
 	return ((150 - digits) << 23) | 0x400000;

@@ -144,7 +144,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Keep only `ties` of the candidates equal to t: set the values of the others to NaN. */
+/* Keep only `ties` of the candidates equal to t: those with the highest scores before pooling, of equal ones the
+ * later slots. Set the values of all others equal to t to NaN. */
 static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
