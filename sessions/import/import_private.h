@@ -89,8 +89,8 @@ void writer_line(struct writer *, int begun);
 /* Call before superscript text. If it is a number after a letter, digit or bracket, '^' is written first, so that 10
  * with exponent 3 does not become 103. */
 void writer_raise(struct writer *, const char *s, size_t n);
-/* Write a part of a formula, such as an exponent. begin writes the sign before it ("^"). end puts brackets around
- * a part of several words; pass it what begin returned. */
+/* Write a part of a formula, such as an exponent. writer_part_begin() writes the sign before it ("^") and returns the
+ * offset where it begins. Pass this offset to writer_part_end(), which puts a part of several words into brackets. */
 size_t writer_part_begin(struct writer *, const char *sign);
 void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);

@@ -163,8 +163,8 @@ static size_t next_token(const char *p, size_t n, struct token *t)
 
 enum { TOKENS = 64 };
 
-/* 1 for a sign that separates a running head from its page number. If they are separated by a wide gap, a '|' has been
- * written there. */
+/* 1 for a sign that separates a running head from its page number. A wide gap between the two has been written as
+ * '|'. */
 static int parts_number(const struct token *t)
 {
 	return t->sign && !strchr(".:,-()[]", *t->p);
@@ -177,8 +177,8 @@ static int may_be_page(long v, uint32_t page)
 }
 
 /* Find the numbers at the end (side 0) and the beginning (side 1) of a line of n tokens, if they may be page numbers.
- * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest. The number of
- * "No. | 12" is refused because of the dot. place[side]: index of the number's token. */
+ * Such a number stands alone, after a word for "page", or beside a sign that separates it from the rest of the line. In
+ * "No. | 12" the dot shows that 12 is no page number. place[side]: index of the number's token. */
 static void find_numbers(struct candidate *c, const struct token *t, size_t n, size_t place[2])
 {
 	size_t words = 0, numbers = 0;
@@ -387,8 +387,8 @@ static size_t count_others(const struct margins *m, const struct candidate *c)
 }
 
 /* 1 if n equal lines at one place, sorted by page, are a running head or foot. In a short document half of the pages
- * must have the line, and no page another one there. Else 2/5 of the pages from the first to the last of them must have
- * it, or 1/5 of all pages. */
+ * must have the line, and no page may have another line at that place. In a longer one, 2/5 of the pages from the
+ * line's first to its last must have it, or 1/5 of all pages. */
 static int is_running(const struct margins *m, struct candidate *const *c, size_t n)
 {
 	size_t pages = m->f->n_page, span = c[n - 1]->page - c[0]->page + 1;

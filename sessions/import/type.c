@@ -139,9 +139,9 @@ static int has_object(const char *p, size_t n)
 	return 0;
 }
 
-/* 1 for a PDF: "%PDF-" begins it, perhaps after a byte order mark or white space. Within the first 1,024 bytes other
- * bytes may also precede, such as the header of a mail or a print job. Then the name must end in .pdf; or an object
- * must follow, and the name must not be that of a text, which may only quote a PDF. */
+/* 1 for a PDF. "%PDF-" begins it, perhaps after a byte order mark or white space. "%PDF-" may also stand later in the
+ * first 1,024 bytes, after the header of a mail or a print job. Then the name must end in .pdf. Without that ending, an
+ * object must follow, and the name must not be that of a text, which may only quote a PDF. */
 static int is_pdf(const char *name, const char *p, size_t n)
 {
 	static const char *const endings[] = { "pdf", NULL };

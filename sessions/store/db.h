@@ -65,10 +65,17 @@ int db_exec(struct db *, const char *sql, struct err *);
 /* Run a query. *out = first column of its first row; 0 if there is no row. */
 int db_number(struct db *, const char *sql, int64_t *out, struct err *);
 
-/* Prepared statements. db_get() returns one, db_query() also binds its arguments; both return NULL on error. The
- * caller gives the statement back with db_put(). types has one letter for each argument: i = int64_t; d = double;
- * s = text and its length (size_t); b = BLOB and its length (size_t); t = NUL-terminated text, or NULL; n = SQL's
- * NULL, without an argument. Texts and BLOBs are not copied: they must stay valid until db_put(). */
+/* Prepared statements. db_get() returns a statement, and db_query() also binds its arguments; both return NULL on
+ * error. The caller gives the statement back with db_put(). types has one letter for each argument:
+ *
+ *     i  int64_t;
+ *     d  double;
+ *     s  text and its length (size_t);
+ *     b  BLOB and its length (size_t);
+ *     t  NUL-terminated text, or NULL;
+ *     n  SQL's NULL, without an argument.
+ *
+ * Texts and BLOBs are not copied: they must stay valid until db_put(). */
 sqlite3_stmt *db_get(struct db *, const char *sql, struct err *);
 void db_put(struct db *, sqlite3_stmt *); /* NULL is allowed */
 sqlite3_stmt *db_query(struct db *, struct err *, const char *sql, const char *types, ...);
