@@ -43,8 +43,8 @@ static void add_file(struct finder *f, const char *name, size_t n_name, const ch
 		                               .when = when };
 }
 
-/* 1 if the path is a model in one file, or the first part of a split model ("NAME-00001-of-00003.gguf"). The sizes of
- * the other parts are then added to *bytes. */
+/* 1 if the file is a whole model, or the first part of a split one ("NAME-00001-of-00003.gguf"). Then the sizes of the
+ * other parts are added to *bytes. */
 static int is_first(const char *path, size_t n, uint64_t *bytes)
 {
 	enum { TAIL = sizeof "-00001-of-00003.gguf" - 1 };
@@ -91,8 +91,8 @@ static void add_folder(struct finder *f, const struct str *folder, const char *f
 		fts_close(tree);
 }
 
-/* Append the value of the environment variable `name`, and then `more`. Returns 1; 0 if the value is not an absolute
- * path. */
+/* Append the value of environment variable `name`, then `more`. Returns 1; 0 without a change if the value is not an
+ * absolute path. */
 static int from_env(const char *name, const char *more, struct str *out)
 {
 	const char *value = getenv(name);
@@ -112,7 +112,7 @@ static void from_home(const char *more, struct str *out)
 
 /* ---- Ollama ---- */
 
-/* Append the path of the model file that an Ollama manifest names by its SHA-256. 1 = appended, 0 = it names none. */
+/* Append the path of the model file that an Ollama manifest names by its SHA-256. Returns 1; 0 if it names none. */
 static int manifest_blob(const char *manifest, const struct str *root, struct str *out)
 {
 	struct str text = { 0 }, digest = { 0 };
@@ -251,8 +251,8 @@ int model_newest(struct str *out)
 	return newest != NULL;
 }
 
-/* Rate how well a name matches: 3 = exactly; 2 = except for upper and lower case; 1 = it begins with `wanted`; 0 =
- * not at all. */
+/* Rate how well a name matches wanted[0 .. n): 3 = equal; 2 = equal but for upper and lower case; 1 = begins with it;
+ * 0 = not at all. */
 static int name_fits(const char *name, const char *wanted, size_t n)
 {
 	if (strlen(name) == n && !memcmp(name, wanted, n))
@@ -262,7 +262,7 @@ static int name_fits(const char *name, const char *wanted, size_t n)
 	return strlen(name) == n ? 2 : 1;
 }
 
-/* Find the file that `wanted` names, among these, and append its path. what: "model" or "encoder", for errors. */
+/* Find the file that `wanted` names among file[0 .. n), and append its path. what: "model" or "encoder", for errors. */
 static int find_among(const struct model_file *file, size_t n, const char *wanted, const char *what, struct str *out,
                       struct err *e)
 {
@@ -291,7 +291,7 @@ static int find_among(const struct model_file *file, size_t n, const char *wante
 		if (found <= NAMED)
 			str_addf(&names, "%s%.60s", found > 1 ? ", " : "", file[i].name);
 	}
-	/* Of several exact matches take the first: weir's own files come before those of other programs. */
+	/* If several names are equal, take the first: weir's own files come before those of other programs. */
 	if (found && (found == 1 || best > 1))
 		str_adds(out, file[chosen].path);
 	else if (found)

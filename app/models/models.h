@@ -21,12 +21,12 @@ size_t model_files(struct model_file **out);
 /* List weir's own text encoders, without their readers. Free the list with model_files_free(). */
 size_t encoder_files(struct model_file **out);
 void model_files_free(struct model_file *, size_t n);
-/* Append the path of the newest model that weir has downloaded itself. 0 if there is none. */
+/* Append the path of the newest model that weir has downloaded itself. Returns 1; 0 if there is none. */
 int model_newest(struct str *out);
 /* Find a model by its path, its name or the beginning of its name, and append its path. Returns 0, or -1 with
  * ERR_MODEL: no model matches, or several do. */
 int model_find(const char *name, struct str *out, struct err *);
-/* Find a text encoder in the same way: among weir's own, then among the models. */
+/* Find a text encoder like model_find() finds a model: among weir's own encoders, then among the models. */
 int encoder_find(const char *name, struct str *out, struct err *);
 
 /* ---- the model (open_model.c) ---- */
@@ -36,15 +36,16 @@ int encoder_find(const char *name, struct str *out, struct err *);
  * DEFAULT_MODEL, else the newest that weir has downloaded. Returns 0, or -1 with ERR_MODEL: there is none. */
 int model_path(const struct options *, struct str *out, struct err *);
 #define DEFAULT_ENCODER "e5-small.gguf"
-/* Append the path of the text encoder (the model that turns passages into vectors) that the option `encoder` names.
- * "auto" means DEFAULT_ENCODER, if it was downloaded. 1 = found; 0 = none, or the option is "off"; -1 = error. */
+/* Append the path of the text encoder (the model that turns passages into vectors) that --encoder names; "auto" is
+ * DEFAULT_ENCODER, if it was downloaded. Returns 1 if found; 0 if there is none or --encoder is "off"; -1 on error. */
 int encoder_path(const struct options *, struct str *out, struct err *);
-/* Open the encoder of encoder_path(). Its file is first parsed in a sandboxed process. 1 = open; 0 = there is
- * none; -1 = error. */
+/* Open the encoder of encoder_path(), after its file was parsed in a sandboxed process. Returns 1 if open; 0 if there
+ * is none; -1 on error. */
 int encoder_open_for(struct encoder **, const struct options *, struct err *);
 /* Return the address of the server that runs the model, or NULL if the options name no server. */
 const char *model_server(const struct options *);
-/* MODEL_RUN: load everything; MODEL_LOOK: all but the weights; MODEL_VOCAB: the vocabulary only */
+/* How much of the model file is loaded. MODEL_RUN: all of it; MODEL_LOOK: all but the weights; MODEL_VOCAB: the
+ * vocabulary. */
 enum model_use { MODEL_RUN, MODEL_LOOK, MODEL_VOCAB };
 /* Callback that parses a model file in a sandboxed process before model_open() opens it. Returns -1 if the file
  * must not be opened. NULL: no check. */

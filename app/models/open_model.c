@@ -94,8 +94,8 @@ static void on_loaded(uint64_t done, uint64_t total, void *ud)
 	progress_show(ud, (int64_t)(done >> 20), (int64_t)(total >> 20));
 }
 
-/* Split "FILE:SCALE" into `file` and *scale, which is 1 if absent. If a file is called `text`, all of `text` is the
- * file name, even with a colon. */
+/* Split "FILE:SCALE" into *file and *scale; without SCALE it is 1. If a file has the name `text`, colon included, that
+ * is the file. */
 static int read_lora(const char *text, struct str *file, double *scale, struct err *e)
 {
 	const char *colon = strrchr(text, ':');
@@ -158,8 +158,8 @@ int model_open(struct engine **engine, const struct options *o, enum model_use u
 
 int timeline_open_for(struct timeline **tl, struct engine *engine, const struct options *o, int32_t ctx, struct err *e)
 {
-	/* Without --kv, a conversation uses the default cache policy. Measurements and inspections keep every
-	 * entry ("full"). */
+	/* Without --kv, a conversation uses the default cache policy (NULL); measurements and inspections keep every
+	 * KV entry ("full"). */
 	const char *kv = o->kv ? o->kv : o->command & (CMD_CHAT | CMD_READ | CMD_TOUR) ? NULL : "full";
 	struct timeline_options to = { .ctx = ctx,
 		                       .kv = kv,

@@ -7,15 +7,15 @@
 enum {
 	ERROR_MOST = 64 << 10,
 	FAILED_MOST = 3
-}; /* ERROR_MOST: bytes read of an error page; FAILED_MOST: tries of a request that fails with status 500 */
+}; /* ERROR_MOST: most bytes read of an error page; FAILED_MOST: most tries if a request fails with status 500 */
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
-/* seconds to wait for usage figures and the end of the stream, after the text is complete */
+/* seconds to wait, after the text is complete, for the usage figures and the end of the stream */
 static const double AFTERWARDS = 2;
 
 /* ---- what arrives ---- */
 
-/* Append text of the answer. When llama-server extends an answer, it sends the old text again: drop that repetition.
- * If the text is not a repetition after all, append all of it. */
+/* Append text of the answer to a->ready. If llama-server continues an answer, it may first send the old text (a->echo)
+ * again: drop that repetition. Text that turns out to be none is appended whole. */
 static void add_text(struct answer *a, const char *p, size_t n)
 {
 	struct str *echo = &a->echo;
@@ -63,7 +63,7 @@ static void take_finish(struct remote *r, const struct chunk *c)
 		http_patience(r->client, AFTERWARDS);
 }
 
-/* Handle what chunk_parse() has parsed: one event of a stream, or a whole answer. */
+/* Handle a->chunk: one event of a stream, or a whole answer. */
 static int take_chunk(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -119,7 +119,7 @@ static int on_event(const char *data, size_t n, void *ud, struct err *e)
 	return take_chunk(r, e);
 }
 
-/* Handle the end of the body. -1: the answer is incomplete. */
+/* Handle the end of the body. Returns 0, or -1 if the answer is incomplete. */
 static int body_end(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -168,8 +168,8 @@ static int read_body(struct remote *r, struct err *e)
 	return a->streams && sse_feed(&a->sse, a->in.p, a->in.n, on_event, r, e) < 0 ? -1 : 0;
 }
 
-/* Read more of the body. If text is ready, an error is kept in a->late until that text has been returned. After -1,
- * a->broken says whether the connection failed. */
+/* Read more of the body. If text is ready, an error is kept in a->late, until remote_next() has returned the text.
+ * After -1, a->broken is 1 if the connection failed. */
 static int answer_read(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -186,7 +186,7 @@ static int answer_read(struct remote *r, struct err *e)
 
 /* ---- asking ---- */
 
-/* Read the body of an answer with an error status, and report its message. */
+/* Read the body of a reply with an error status, and set *e to its message. Returns -1. */
 static int answer_refused(struct remote *r, const struct http_reply *reply, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -231,7 +231,8 @@ static void answer_begin(struct remote *r, const struct remote_request *q)
 		a->sent += q->msg[i].n;
 }
 
-/* Send the request once. *again: 1 = another try may succeed. */
+/* Send the request once, and read until text is ready or the answer ends. *again: 1 = another try may succeed. Returns
+ * 0 or -1. */
 static int answer_try(struct remote *r, const struct remote_request *q, const struct str *json,
                       struct http_reply *reply, int *again, struct err *e)
 {
@@ -262,8 +263,8 @@ static int answer_try(struct remote *r, const struct remote_request *q, const st
 	return rc;
 }
 
-/* Wait before the next try: as long as the server asks for, or else twice as long as the last time, at most
- * WAIT_MOST. Returns -1 if the time is over (*e is unchanged) or the user has stopped. */
+/* Wait before the next try: as long as the server asks for, else twice as long as the last time, at most WAIT_MOST.
+ * Returns 0; -1 if there must be no other try (*e is unchanged), or if the user has stopped. */
 static int wait_to_retry(struct remote *r, const struct remote_request *q, const struct http_reply *reply, int tries,
                          double until, struct err *e)
 {
@@ -286,8 +287,8 @@ static int wait_to_retry(struct remote *r, const struct remote_request *q, const
 	return 0;
 }
 
-/* Return the field of the request that the server refused, if the request can be sent without it; else 0. Each field
- * is returned only once for a server. */
+/* Return the field (enum request_field) that the server refused, if the request can be sent without it; else 0. A
+ * field that r->lacks already has is not returned again. */
 static unsigned can_do_without(const struct remote *r, const struct remote_request *q, const struct http_reply *reply)
 {
 	const struct chunk *c = &r->answer.chunk;
@@ -304,11 +305,11 @@ static unsigned can_do_without(const struct remote *r, const struct remote_reque
 		lacks = FIELD_MAX_TOKENS;
 	else if (q->n_msg > 1 && q->msg[0].role == ROLE_SYSTEM && strcasestr(text, "system") &&
 	         strcasestr(text, "role"))
-		lacks = FIELD_SYSTEM; /* refused by the model's template */
+		lacks = FIELD_SYSTEM; /* the model's template refuses it */
 	return lacks & ~r->lacks;
 }
 
-/* Update bytes_per_token by the size of the last prompt. */
+/* Set bytes_per_token by the last prompt, which has `tokens` tokens. */
 static void learn_bytes(struct remote *r, double tokens)
 {
 	double per = (double)r->answer.sent / tokens;
@@ -339,7 +340,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 			break;
 	}
 	str_free(&json);
-	/* The prompt exceeds the context although the estimate said that it fits: correct the estimate. */
+	/* The server says that the prompt exceeds the context, but by the estimate it fits: correct the estimate. */
 	if (rc < 0 && e->code == ERR_FIT && r->info.ctx > 0 &&
 	    (double)r->answer.sent / r->info.ctx < r->bytes_per_token)
 		learn_bytes(r, r->info.ctx);
@@ -348,7 +349,7 @@ int remote_ask(struct remote *r, const struct remote_request *q, struct err *e)
 	return rc;
 }
 
-/* Close the answer; -1 and *e if it ended with an error. */
+/* Close the answer. Returns 0, or -1 if it ended with an error. */
 static int answer_finish(struct remote *r, struct err *e)
 {
 	struct answer *a = &r->answer;
@@ -374,7 +375,8 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) { /* the whole answer equals its beginning: not a repetition */
+	if (!a->ready.n && a->echoed < a->echo.n) { /* the server sent no more than a part of the old text: it is new
+	                                             * text */
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}

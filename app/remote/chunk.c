@@ -2,7 +2,7 @@
  *
  * Servers differ, so a member of a wrong type counts as missing. Errors have many forms: {"error": {"message": ...}},
  * {"error": "..."}, {"object": "error", "message": ...}, {"detail": ...}, {"errors": [...]}, {"message": ...}, or a
- * list with one of these objects. */
+ * list that begins with one of these objects. */
 #include "app/remote/remote.h"
 #include "engine/base/utf8.h"
 #include "engine/base/json.h"
@@ -51,7 +51,7 @@ static void read_speed(struct jv v, double *out)
 		*out = x;
 }
 
-/* Append a string, or the texts of a list of {"type": "text", "text": ...}. Zero bytes are dropped. */
+/* Append a text: a string, or a list of {"type": "text", "text": ...}. Zero bytes are dropped. */
 static void read_text(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -87,8 +87,8 @@ static int says_overflow(const struct str *text)
 	return 0;
 }
 
-/* Find the context size, in tokens, in an error message: "maximum context length is 8192 tokens", "context size (8192
- * tokens)", "context length of only 8192". 0 = none. */
+/* Return the context size, in tokens, that an error message names: "maximum context length is 8192 tokens", "context
+ * size (8192 tokens)", "context length of only 8192". 0 = none. */
 static int32_t context_in(const struct str *text)
 {
 	static const char *const before[] = { "context length", "context size", "context window", "prompt length",
@@ -115,7 +115,7 @@ static int32_t context_in(const struct str *text)
 	return 0;
 }
 
-/* Append what is wrong with a request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
+/* Append the complaint about one field of a request: {"loc": ["body", "seed"], "msg": "..."} becomes "seed: ...". */
 static void read_complaint(struct jv v, struct str *out)
 {
 	struct jv it = { 0 }, loc = jv_get(v, "loc");
@@ -131,8 +131,8 @@ static void read_complaint(struct jv v, struct str *out)
 	jv_text(jv_get(v, "msg"), out);
 }
 
-/* Append the message of an error: a string, a message in an object, or the first element of a list. A proxy puts the
- * error of the server behind it into "metadata", as JSON or as text. */
+/* Append the message of an error: a string, a message in an object, or the first element of a list. A proxy adds the
+ * error of the server behind it as "metadata": {"raw": ...}, as JSON or as text. depth: of the recursion. */
 static void read_words(struct jv v, int depth, struct str *out)
 {
 	static const char *const key[] = { "message", "detail", "error", "errors" };
@@ -173,7 +173,7 @@ static void read_error(struct chunk *c, struct jv v)
 
 	c->fault = 1;
 	read_words(v, 0, &c->error);
-	if (!c->error.n && v.end - v.p > 2) /* another shape: the JSON itself */
+	if (!c->error.n && v.end - v.p > 2) /* an unknown form: append the JSON itself */
 		str_add(&c->error, v.p, (size_t)(v.end - v.p));
 	read_count(code, &n);
 	c->status = n < 1000 ? n : 0;
@@ -218,8 +218,8 @@ static int is_one_of(const struct str *word, const char *const *list)
 	return 0;
 }
 
-/* Read why the answer ended: "stop", "eos", "end_turn", ..., or one of the words below. Until the end, some servers
- * send an empty word or "null". */
+/* Read why the answer ended: one of the words below, or else another such as "stop", "eos", "end_turn". Before the
+ * end, some servers send an empty word or "null". */
 static void read_finish(struct chunk *c, struct jv v)
 {
 	static const char *const full[] = { "length", "max_tokens", "model_length", "model_context_window_exceeded",
@@ -255,8 +255,8 @@ static void read_content(struct chunk *c, struct jv v)
 			read_text(jv_get(it, "thinking"), &c->thought);
 }
 
-/* Read reasoning that is sent in a separate member beside the content. Servers use three names for this member;
- * some send it under two of them. */
+/* Read reasoning that the server sends beside the content. Servers use three names for this member; some send it under
+ * two of them, so only one is read. */
 static void read_thought(struct chunk *c, struct jv delta)
 {
 	struct jv it = { 0 }, details = jv_get(delta, "reasoning_details");

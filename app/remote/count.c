@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { EACH_MESSAGE = 8 }; /* tokens that a template adds to a message, for an estimate */
+enum { EACH_MESSAGE = 8 }; /* estimated tokens that a template adds to a message */
 
 static int32_t estimate(const struct remote *r, size_t n)
 {
@@ -17,8 +17,7 @@ static int32_t estimate(const struct remote *r, size_t n)
 	return tokens < INT32_MAX ? (int32_t)tokens : INT32_MAX;
 }
 
-/* Send JSON and look for `key` in the answer. Returns 0 with *v, which points into *out; -1 if there is no such
- * key. */
+/* Send JSON, and find the member `key` in the answer. Returns 0 and sets *v, which points into *out; or -1. */
 static int count_ask(struct remote *r, const char *path, const struct str *json, const char *key, struct str *out,
                      struct jv *v)
 {
@@ -43,7 +42,8 @@ static int32_t length(struct jv list)
 	return n;
 }
 
-/* Count the tokens of a text. -1: the server does not count. */
+/* Let the server count the tokens of a text. special: 1 = it is a rendered prompt, with BOS and special tokens.
+ * Returns 0, or -1 if the server did not count. */
 static int text_tokens(struct remote *r, const char *text, size_t n_text, int special, int32_t *n)
 {
 	struct str json = { 0 }, out = { 0 };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Test the key. Some servers list their models without a key, so a chat request is needed. It is empty: a server with
- * a good key refuses it before it loads a model or charges anything. */
+/* Test the key by a chat request, because some servers list their models without a key. The request is empty: a server
+ * that accepts the key refuses the request before it loads a model or charges anything. */
 static enum remote_key try_key(struct remote *r)
 {
 	struct str empty = { 0 }, out = { 0 };

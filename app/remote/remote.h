@@ -22,12 +22,12 @@
 int remote_is_address(const char *text);
 
 struct remote_options {
-	/* as "http://127.0.0.1:8080", to which "/v1" is added; with a path ("https://host/api/v1") it is used
-	 * unchanged */
+	/* address of the server. "/v1" is added to an address without a path, such as "http://127.0.0.1:8080";
+	 * "https://host/api/v1" is used unchanged */
 	const char *url;
 	const char *model; /* the server's name of the model; NULL = the server has only one */
-	const char *key;   /* NULL = none */
-	/* used if key is NULL: a file with the key that only its owner can read, or NULL */
+	const char *key;   /* the access key; NULL = none */
+	/* used if key is NULL: a file with the key, which only its owner can read; NULL = none */
 	const char *key_file;
 	int insecure;         /* 1 = the key may be sent unencrypted to another machine */
 	int timeout;          /* seconds without progress after which a request fails */
@@ -39,7 +39,7 @@ struct remote_info {
 	enum remote_kind kind;
 	const char *program;    /* "llama-server", "vLLM", ...; "" = unknown */
 	const char *server;     /* "http://127.0.0.1:8080" */
-	const char *model;      /* name of the model at the server, cleaned */
+	const char *model;      /* the server's name of the model, without control characters */
 	int32_t ctx, ctx_train; /* tokens; 0 = unknown */
 	uint64_t n_params;      /* 0 = unknown */
 	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
@@ -61,11 +61,11 @@ enum remote_key { REMOTE_KEY_NONE, REMOTE_KEY_ACCEPTED, REMOTE_KEY_REFUSED, REMO
 struct remote_report {
 	int reached;         /* 1 = something answered */
 	int n_models;        /* length of the server's list of models */
-	enum remote_key key; /* NONE: no key, and the server wants none */
-	struct err why;      /* why the server cannot be used; code ERR_NONE: it can */
+	enum remote_key key; /* REMOTE_KEY_NONE: no key was given, and the server wants none */
+	struct err why;      /* why the server cannot be used; code ERR_NONE: it can be used */
 };
-/* Like remote_open(), but return a struct even after an error, so that remote_info() shows what is known. Also
- * test the key, by a chat request. NULL only if the address or the key is unusable. */
+/* Like remote_open(), but also test the key, by a chat request. Returns a struct even after an error, so that
+ * remote_info() shows what is known; NULL only if the address or the key is unusable. */
 struct remote *remote_probe(const struct remote_options *, struct remote_report *);
 
 struct remote_message {
@@ -78,22 +78,22 @@ struct remote_request {
 	const struct remote_message *msg;
 	size_t n_msg;
 	int extends;    /* 1 = the last message is the beginning of the answer */
-	int thought;    /* 1 = ask for an answer with reasoning (if info.think_switch) */
-	int no_thought; /* 1 = ask for an answer without reasoning; used if info.think_switch is 1 */
+	int thought;    /* 1 = ask for an answer with reasoning; ignored without info.think_switch */
+	int no_thought; /* 1 = ask for an answer without reasoning; ignored without info.think_switch */
 	int32_t most;   /* most tokens of the answer; -1 = the server's own limit */
 	const struct sampling *sampling;
-	unsigned said; /* settings that are sent: 1 << enum sampling_setting */
+	unsigned said; /* bits 1 << enum sampling_setting: these settings are sent */
 	int seeded;
 	uint64_t seed;
-	/* Called while the answer has not begun; may be NULL. done: prefilled tokens of the prompt. total: tokens
-	 * of the prompt, 0 = unknown. why: the error after which the request is sent again, or NULL. */
+	/* Called until the answer begins; may be NULL. done: prefilled tokens of the prompt. total: all tokens of the
+	 * prompt; 0 = unknown. why: the error after which the request will be sent again, or NULL. */
 	void (*waiting)(int32_t done, int32_t total, const char *why, void *ud);
 	void *ud;
 };
 
 /* The server's figures of an answer, once it has ended; -1 = not reported. */
 struct remote_usage {
-	/* numbers of tokens; cached: tokens of the prompt that the server did not recompute */
+	/* numbers of tokens; cached: those of the prompt that the server did not recompute */
 	int32_t prompt, cached, answer;
 	double prefill_tps, decode_tps;
 };
@@ -104,7 +104,7 @@ enum remote_stop { REMOTE_STOP, REMOTE_LENGTH };
  * exceeds the context; info.ctx is then set if the server reports its size. */
 int remote_ask(struct remote *, const struct remote_request *, struct err *);
 /* Append the next text of the answer. Returns 1; 0 if the answer has ended (*stop says why); -1 on error. Reasoning
- * that the server sends beside the text is put before it, between <think> and </think>. */
+ * that the server sends separately comes first, between <think> and </think>. */
 int remote_next(struct remote *, struct str *out, enum remote_stop *stop, struct err *);
 /* Cancel an answer: close its connection. */
 void remote_end(struct remote *);
@@ -116,39 +116,41 @@ const struct remote_usage *remote_usage(const struct remote *);
 int32_t remote_count(struct remote *, const char *text, size_t n, int *exact);
 int32_t remote_count_messages(struct remote *, const struct remote_message *, size_t n, int *exact);
 
-/* ---- server-sent events (events.c): the parsed events do not depend on how the stream is cut into calls ---- */
+/* ---- server-sent events (events.c) ----
+ *
+ * A stream of bytes may be cut anywhere between calls of sse_feed(): the events are the same. */
 
 enum { SSE_LINE_MOST = 1 << 20, SSE_EVENT_MOST = 1 << 20 }; /* bytes */
 struct sse {
 	struct str line, data;
 	int has_data; /* 1 = the event has a data: line */
-	int cr;       /* 1 = the last byte was a carriage return */
-	int begun;    /* 1 = the place of a byte order mark has passed */
+	int cr;       /* 1 = the last byte was a carriage return: a following \n belongs to it */
+	int begun;    /* 1 = the first line has been read, which may begin with a byte order mark */
 };
-/* Receives the data of an event. A value other than 0 makes sse_feed() return -1. */
+/* Receives the data of an event. Returns 0, or another value to stop: sse_feed() then returns -1. */
 typedef int sse_fn(const char *data, size_t n, void *ud, struct err *);
 int sse_feed(struct sse *, const char *bytes, size_t n, sse_fn *, void *ud, struct err *);
-/* End the stream. A last event without its empty line is delivered. */
+/* End the stream. A last event is delivered even without the empty line that ends it. */
 int sse_end(struct sse *, sse_fn *, void *ud, struct err *);
 void sse_free(struct sse *);
 
 /* ---- a chunk of an answer (chunk.c) ---- */
 
 struct chunk {
-	struct str text, thought; /* appended to */
+	struct str text, thought; /* text and reasoning; chunk_parse() appends to them */
 	enum { CHUNK_GOES_ON, CHUNK_STOP, CHUNK_LENGTH, CHUNK_REFUSED } finish;
 	struct str why;   /* CHUNK_REFUSED: the server's word for the reason */
-	int fault;        /* 1 = the event is an error, described by the next members */
+	int fault;        /* 1 = the event is an error; the next four members describe it */
 	struct str error; /* text of the error */
-	int status;       /* its number; 0 = none */
+	int status;       /* number of the error; 0 = none */
 	int overflow;     /* 1 = the prompt exceeds the context */
-	int32_t ctx;      /* overflow: the context in tokens; 0 = unknown */
+	int32_t ctx;      /* if overflow: the context size in tokens; 0 = unknown */
 	struct remote_usage usage;
-	int32_t done, total; /* tokens of the prompt that are read; total 0 = unknown */
+	int32_t done, total; /* done of total prompt tokens are prefilled; total 0 = unknown */
 };
 void chunk_clear(struct chunk *);
 void chunk_free(struct chunk *);
-/* Parse one event, or a whole answer. -1: not JSON. */
+/* Parse one event, or a whole answer. Returns 0, or -1 if it is not JSON. */
 int chunk_parse(struct chunk *, const char *json, size_t n);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ASIDE_MOST: bytes of an answer about the server itself */
+/* PROBE_SECONDS: most seconds to read an answer that is not a stream. ASIDE_MOST: most bytes of an answer about the
+ * server itself. NAMED: most models named in an error. SHORT_PAGE: most bytes of a text that is shown in an error */
 enum { PROBE_SECONDS = 30, ASIDE_MOST = 4 << 20, NAMED = 6, SHORT_PAGE = 160 };
 
 /* ---- requests ---- */
@@ -65,8 +66,8 @@ int server_get(struct remote *r, const struct str *base, const char *path, const
 	return request_get(r, base, path, json, BODY_MOST, status, out, e);
 }
 
-/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; if there
- * is no answer, its p is NULL. */
+/* Ask for a fact that only some server programs report. Returns the JSON value, which points into *out; its p is NULL
+ * if there is none. */
 static struct jv ask_aside(struct remote *r, const char *path, const struct str *json, struct str *out)
 {
 	struct err none = { 0 };
@@ -114,7 +115,7 @@ int server_fault(struct remote *r, const struct chunk *c, struct err *e)
 	return rc;
 }
 
-/* Append the title of an HTML page, or the only line of a short text. */
+/* Append the title of an HTML page, or a text of at most SHORT_PAGE bytes. */
 static void page_words(const struct remote *r, const struct str *page, struct str *out)
 {
 	const char *p = page->n ? page->p : "", *title = strcasestr(p, "<title>");
@@ -130,13 +131,13 @@ static void page_words(const struct remote *r, const struct str *page, struct st
 	str_free(&words);
 }
 
-/* 1 if a proxy may have answered instead of the server, which is impossible with TLS. */
+/* 1 if the answer may be a proxy's, not the server's. With TLS it cannot. */
 static int may_be_proxy(const struct remote *r)
 {
 	return !r->at.here && !r->at.secure && (getenv("http_proxy") || getenv("all_proxy") || getenv("ALL_PROXY"));
 }
 
-/* Return advice for the end of the error message, or NULL. said: 1 = the server itself has explained the error. */
+/* Return advice to append to the error message, or NULL. said: 1 = the server itself has explained the error. */
 static const char *status_advice(const struct remote *r, int status, int said)
 {
 	if (status == 403 && !said && may_be_proxy(r))
@@ -194,7 +195,7 @@ static int32_t whole(struct jv v)
 	return jv_number(v, &x) == 0 && x > 0 && x <= INT32_MAX ? (int32_t)x : 0;
 }
 
-/* Find the part of a model's name without folders and ".gguf": it begins at *from. Returns its length. */
+/* Find the short name of a model: its name without folders and ".gguf". It begins at *from. Returns its length. */
 static size_t short_name(const char *name, size_t n, size_t *from)
 {
 	const char *slash = memrchr(name, '/', n);
@@ -204,7 +205,7 @@ static size_t short_name(const char *name, size_t n, size_t *from)
 	return n > 5 && !memcmp(name + *from + n - 5, ".gguf", 5) ? n - 5 : n;
 }
 
-/* 1 if `wanted` is the whole or the short name of this model. */
+/* 1 if `wanted` is the whole name of this model, or the name without folders, with or without ".gguf". */
 static int is_model(const struct str *id, const char *wanted)
 {
 	size_t n = strlen(wanted), from, k;
@@ -237,7 +238,8 @@ static void take_model(struct remote *r, struct jv item, const struct str *id)
 		r->info.n_params = (uint64_t)x;
 }
 
-/* Look for the model in the server's list: 1 = found. *n: number of models in the list. */
+/* Find the model `wanted` in the server's list, or the only one if wanted is NULL. *n: number of models listed.
+ * Returns 1 if found, else 0. */
 static int find_model(struct remote *r, struct jv list, const char *wanted, size_t *n)
 {
 	struct jv it = { 0 };
@@ -268,7 +270,7 @@ static int find_model(struct remote *r, struct jv list, const char *wanted, size
 	return found;
 }
 
-/* Append "a, b, c and 9 more". */
+/* Append the first NAMED models as "a, b, c and 9 more". */
 static void name_some(const struct str *models, size_t n, struct str *out)
 {
 	const char *p = models->n ? models->p : "";
@@ -292,7 +294,7 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	if (find_model(r, list, wanted, &n))
 		return 0;
 	name_some(&r->models, n, &some);
-	/* The list has an unknown form. The chat request will show whether the model exists. */
+	/* The list is empty or has an unknown form: the chat request will show whether the model exists. */
 	if (!n && wanted)
 		str_adds(&r->model, wanted);
 	else if (!n)
@@ -306,8 +308,8 @@ static int choose_model(struct remote *r, const char *wanted, struct jv list, st
 	return rc;
 }
 
-/* Ask llama-server for the context size of a conversation, and whether the template can do without reasoning. Both
- * stay unknown if the request is forbidden. */
+/* Ask llama-server for the context size of a conversation, and whether its template can do without reasoning. Both
+ * stay unknown if the server forbids it. */
 static void ask_props(struct remote *r)
 {
 	struct str out = { 0 }, template = { 0 };
@@ -325,7 +327,7 @@ static void ask_props(struct remote *r)
 	str_free(&template);
 }
 
-/* Return the number after "num_ctx" in the lines of a model's parameters, or 0. */
+/* Return the number after "num_ctx" in a model's parameters, one per line; 0 if there is none. */
 static int32_t context_of_parameters(const struct str *lines)
 {
 	for (const char *p = lines->p; p && *p; p += strcspn(p, "\n"), p += *p == '\n')
@@ -337,8 +339,8 @@ static int32_t context_of_parameters(const struct str *lines)
 	return 0;
 }
 
-/* Ask Ollama for the context size, because Ollama truncates longer prompts without an error. For a loaded model it
- * reports the size; otherwise num_ctx of the model's parameters is taken, if there is one. */
+/* Ask Ollama for the context size, because it truncates longer prompts without an error. Ollama reports the size of a
+ * loaded model; otherwise take num_ctx of the model's parameters, if it is set. */
 static void ask_ollama(struct remote *r)
 {
 	struct str out = { 0 }, json = { 0 }, text = { 0 };
@@ -385,7 +387,7 @@ static int ask_models(struct remote *r, const char *wanted, struct err *e)
 	} else if (!rc && status == 200 && out.n && json_valid(out.p, out.n)) {
 		rc = choose_model(r, wanted, list_in(jv_parse(out.p, out.n)), e);
 	} else if (!rc && status != 401 && status != 403 && status < 500 && (status < 300 || status >= 400) && wanted) {
-		str_adds(&r->model, wanted); /* some servers have no list */
+		str_adds(&r->model, wanted); /* some servers have no list: take the name as it is */
 	} else if (!rc && status == 200) {
 		rc = err_set(e, ERR_FAIL, "%.100s: its list of models is no JSON; is it a server of models?",
 		             r->at.server.p);

@@ -36,7 +36,7 @@ static int by_depth(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Extend the text to n pseudo-random tokens, the same in every run. */
+/* Extend b->text to n pseudo-random tokens, the same in every run. */
 void bench_text(struct bench *b, size_t n)
 {
 	int32_t n_vocab = engine_info(b->engine)->n_vocab;
@@ -61,7 +61,7 @@ int bench_print(struct bench *b, struct str *s, struct err *e)
 	return rc;
 }
 
-/* Begin the JSON object of a measurement of this timeline. */
+/* Begin the JSON object of a measurement, with what was measured and the cache's figures. */
 static void json_measured(struct str *out, const char *test, int32_t n, int32_t depth, const struct timeline_stats *st,
                           int threads)
 {
@@ -114,7 +114,7 @@ int bench_report(struct bench *b, const char *test, int32_t n, int32_t depth, st
 	return bench_print(b, &s, e);
 }
 
-/* Return the least bytes that prefilling n tokens reads, per token. Each chunk reads the weights once, and the KV
+/* Return the bytes that a prefill of n tokens must read, per token. Each chunk reads the weights once, and the KV
  * entries up to its end once. */
 static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 {
@@ -130,7 +130,7 @@ static double prefill_bytes(const struct bench *b, int32_t depth, int32_t n)
 	return bytes / n;
 }
 
-/* Return the multiply-adds of the weights for prefilling n tokens, per token. Every token passes all layers; only the
+/* Return the multiply-adds with weights in a prefill of n tokens, per token. Every token passes all layers; only the
  * last one passes the output head. */
 static double prefill_macs(const struct bench *b, int32_t n)
 {
@@ -142,7 +142,7 @@ static double prefill_macs(const struct bench *b, int32_t n)
 
 /* ---- filling the cache with random entries ---- */
 
-/* Write random values in the cache's element type. They have either sign and a magnitude of 1.5 on average, like
+/* Fill p with random values in the cache's element type. They have either sign and a mean magnitude of 1.5, like
  * keys. */
 static void random_entries(const char *type, uint8_t *p, size_t bytes)
 {
@@ -164,7 +164,7 @@ static void random_entries(const char *type, uint8_t *p, size_t bytes)
 		v = (state & keep) | set;
 		memcpy(p + i, &v, bytes - i < 8 ? bytes - i : 8);
 	}
-	/* q8_0: blocks of an f16 scale, here 1/64, and 32 bytes */
+	/* q8_0: blocks of an f16 scale and 32 bytes; set the scale to 1/64 */
 	for (size_t i = 0; !strcmp(type, "q8_0") && i + 34 <= bytes; i += 34)
 		memcpy(p + i, &(uint16_t){ 0x2400 }, 2);
 }
@@ -195,7 +195,8 @@ static int bench_prefill(struct bench *b, int32_t depth, int32_t n, struct err *
 
 	while (s.n < b->o->reps) {
 		double start;
-		/* Remove the tokens of the last repetition. The first `depth` tokens are prefilled only once. */
+		/* Remove the tokens of the last repetition, and keep the first `depth` ones, which are prefilled only
+		 * once. */
 		if (timeline_sync(b->tl, b->text.id, (size_t)depth, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
@@ -234,8 +235,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 		if (timeline_sync(b->tl, b->text.id, fill, NULL, NULL, e) < 0)
 			return -1;
 		start = now_seconds();
-		/* A step computes the token that the step before has sampled. The first step thus computes nothing,
-		 * so n tokens need n + 1 steps. */
+		/* A step computes the token that the step before it has sampled. So the first step computes nothing,
+		 * and n tokens need n + 1 steps. */
 		if (bench_steps(b, b->tl, fill, n + 1, e) < 0)
 			return -1;
 		s.v[s.n++] = n / (now_seconds() - start);
@@ -247,8 +248,8 @@ static int bench_decode(struct bench *b, int32_t depth, int32_t n, struct err *e
 	                    0, e);
 }
 
-/* Measure the seconds per generated token. *own: time for the policy's own work; *all: total. Of all calls, the
- * values with the least *own are kept. */
+/* Measure the seconds per generated token, after `fill` tokens. *own: those of the policy's own work; *all: all.
+ * Values of an earlier call stay if their *own is less. */
 static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *own, double *all,
                           struct err *e)
 {
@@ -266,7 +267,7 @@ static int policy_seconds(struct bench *b, struct timeline *tl, size_t fill, int
 	return 0;
 }
 
-/* Measure the seconds per generated token after `fill` tokens. Of all calls, *least keeps the least value. */
+/* Measure the seconds per generated token, after `fill` tokens. *least stays if it is less. */
 static int token_seconds(struct bench *b, struct timeline *tl, size_t fill, int32_t n, double *least, struct err *e)
 {
 	double start;
@@ -322,7 +323,7 @@ static int gpu_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e
 	return bench_print(b, &s, e);
 }
 
-/* Measure what a policy costs beyond attention: the time of its own work, less that of `full` (rotating queries
+/* Measure what a policy costs beyond attention: the time of its own work, less the same of `full` (rotating queries
  * and keys). The difference is a few microseconds, so the least of several repetitions is taken. */
 static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err *e)
 {
@@ -365,7 +366,8 @@ static int bench_cache_op(struct bench *b, int32_t depth, int32_t n, struct err 
 
 /* ---- the command ---- */
 
-/* 1 if the shortest prompt is also measured at this depth: if it fits the context that the model was trained for. */
+/* 1 if a prefill of n tokens is also measured at this depth, because both fit the context that the model was trained
+ * for. */
 static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 {
 	return depth > 0 && (int64_t)depth + n <= engine_info(b->engine)->ctx_train;
@@ -374,7 +376,7 @@ static int prefill_at(const struct bench *b, int32_t depth, int32_t n)
 void bench_machine(struct bench *b, struct str *s)
 {
 	const char *device = engine_info(b->engine)->device;
-	/* More than the GPU's cache, little of its memory. */
+	/* Copy 1/64 of the GPU's memory, at most COPY_BYTES: more than its cache holds. */
 	uint64_t part = engine_info(b->engine)->device_total / 64, copy = MIN(part, COPY_BYTES);
 
 	if (b->measured++)
@@ -462,7 +464,8 @@ static int bench_all(struct bench *b, struct err *e)
 	for (int i = 0; i < o->prefill.n; i++)
 		if (bench_prefill(b, 0, o->prefill.v[i], e) < 0)
 			return -1;
-	/* Fill the cache with random entries. A bounded cache has too few slots for that; it is filled by prefill. */
+	/* --fill random: fill the cache with random entries. A bounded cache has too few slots for them, and is filled
+	 * by prefill. */
 	timeline_stats(b->tl, &st);
 	if (made_up && !st.endless && o->depth.n && depth[0] && bench_fill_entries(b, b->tl, depth[0], e) < 0)
 		return -1;

@@ -6,7 +6,7 @@
 
 struct bench {
 	const struct options *o;
-	struct options each; /* a copy of *o with one of its policies */
+	struct options each; /* the options with one of their policies (--kv); o then points to it */
 	int gpu;
 	struct engine *engine;
 	struct timeline *tl;
@@ -14,31 +14,31 @@ struct bench {
 	struct progress progress;
 	int threads;
 	int measured;
-	double bandwidth, arithmetic; /* GB/s, 10^9 multiply-adds a second */
+	double bandwidth, arithmetic; /* limits of the machine: GB/s, and 10^9 multiply-adds per second */
 	int n_done, n_all;
 };
 
 struct timings {
 	double v[1000];
 	int n;
-}; /* repetitions of one measurement */
+}; /* v[0 .. n): results of the repetitions of one measurement */
 
 /* Sort the values, so that v[0] is the least, and return the median. */
 double timings_median(struct timings *);
 /* Clear the progress line, print the text and free it. */
 int bench_print(struct bench *, struct str *, struct err *);
-/* Extend the text to at least n tokens, the same in every run. */
+/* Extend b->text to at least n tokens, the same in every run. */
 void bench_text(struct bench *, size_t n);
-/* Fill the cache with random KV entries for the first `depth` tokens. Entries that the policy does not accept from
- * outside are computed by prefill. */
+/* Fill the cache with random KV entries for the first `depth` tokens of the text. If the policy cannot continue from
+ * such entries, the next timeline_sync() prefills the tokens. */
 int bench_fill_entries(struct bench *, struct timeline *, int32_t depth, struct err *);
-/* Generate n tokens after the first `at` tokens of the text. Should the model end its answer, the text's own
- * tokens follow. */
+/* Generate n tokens after the first `at` tokens of the text. Where the model ends its answer, the text's own token is
+ * decoded instead. */
 int bench_steps(struct bench *, struct timeline *, size_t at, int32_t n, struct err *);
-/* Measure the limits of the machine, once, and append them as one or two lines. */
+/* Measure the limits of the machine, and append them as one or two lines. Does nothing after the first call. */
 void bench_machine(struct bench *, struct str *);
-/* Print a line: the median of the measurements, and the bytes and multiply-adds per second as a share of the
- * machine's limits. */
+/* Print a line about a measurement: the median, and the bytes and multiply-adds per second as shares of the machine's
+ * limits. */
 int bench_report(struct bench *, const char *test, int32_t n, int32_t depth, struct timings *, double bytes_per_token,
                  double macs_per_token, struct err *);
 /* Measure saving and loading a snapshot of `depth` tokens (bench_snapshot.c). */

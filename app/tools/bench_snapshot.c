@@ -10,7 +10,7 @@
 #include "sessions/store/store.h"
 #include "sessions/snap/snap.h"
 
-/* a temporary database with a session of one message */
+/* A temporary store with a session of one message. */
 struct scratch {
 	char dir[200];
 	struct store *store;
@@ -64,7 +64,7 @@ static int scratch_open(struct scratch *x, struct bench *b, struct err *e)
 	return 0;
 }
 
-/* Save and load the first `depth` tokens once. *save, *load: tokens per second. */
+/* Save and load the first `depth` tokens once. *save, *load: speeds in tokens per second. */
 static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, double *save, double *load, struct err *e)
 {
 	struct snap_saved saved;
@@ -88,7 +88,7 @@ static int snapshot_once(struct bench *b, struct scratch *x, int32_t depth, doub
 	return got > 0 ? 0 : got < 0 ? -1 : err_set(e, ERR_FAIL, "what was saved did not come back: %s", loaded.why);
 }
 
-/* Measure saving and loading a session's snapshot. When it is loaded, the file is still in the page cache. */
+/* Measure saving and loading a session's snapshot. The loaded file is still in the page cache. */
 int bench_snapshot(struct bench *b, int32_t depth, struct err *e)
 {
 	struct timings save = { .n = 0 }, load = { .n = 0 };

@@ -11,14 +11,14 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { SHORT = 512 }; /* tokens; sequences below that are rolled back after a turn */
+enum { SHORT = 512 }; /* tokens; sequences that begin shorter are rolled back after a turn */
 
 struct runner {
 	const char *kv;
 	struct timeline *tl;
 	int32_t depth;
 	size_t at;        /* tokens in the sequence */
-	double tps[1000]; /* tokens a second, by turn */
+	double tps[1000]; /* [turn]: tokens per second */
 };
 
 static int runner_open(struct bench *b, struct runner *r, struct err *e)
@@ -39,8 +39,8 @@ static int runner_open(struct bench *b, struct runner *r, struct err *e)
 	return timeline_sync(r->tl, b->text.id, fill, NULL, NULL, e) < 0 ? -1 : 0;
 }
 
-/* Time one turn. The first step after a prefill is not timed, because it computes no token: a step computes the token
- * that the step before has sampled. */
+/* Time one turn of one sequence. The first step after a prefill is not timed: a step computes the token that the step
+ * before it has sampled, so the first computes none. */
 static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *e)
 {
 	int32_t n = b->o->decode_steps;
@@ -61,7 +61,7 @@ static int runner_turn(struct bench *b, struct runner *r, int turn, struct err *
 	return 0;
 }
 
-/* Return the median, over the turns, of the speed of one sequence divided by that of another. */
+/* Return the median over the turns of (speed of sequence r / speed of sequence base). */
 static double ratio_of(const struct runner *r, const struct runner *base, int turns)
 {
 	struct timings s = { .n = turns };
@@ -71,8 +71,8 @@ static double ratio_of(const struct runner *r, const struct runner *base, int tu
 	return timings_median(&s);
 }
 
-/* Report the speed of a sequence (one policy at one depth). first: the first policy at the same depth. shallow:
- * the same policy at the least depth. */
+/* Append the speed of sequence r (one policy at one depth). first: the sequence of the first policy at the same depth.
+ * shallow: that of the same policy at the least depth. */
 static void runner_report(const struct bench *b, const struct runner *r, const struct runner *first,
                           const struct runner *shallow, struct str *out)
 {

@@ -153,7 +153,7 @@ out:
 	free(list.id);
 	str_free(&words);
 	if (n >= 0)
-		n = print_json(&s, e) < 0 ? -1 : !n; /* exit status 1, as of grep */
+		n = print_json(&s, e) < 0 ? -1 : !n; /* exit status 1 if nothing was found, like grep */
 	str_free(&s);
 	return n;
 }
@@ -167,7 +167,8 @@ struct dropping {
 	struct err *e;
 };
 
-/* Lock a session that has the document, so that no process opens it. Returns 1 if another process has it open. */
+/* Lock a session that has the document, so that no other process opens it. Returns 0; 1 if another process has it
+ * open. */
 static int hold_session(int64_t session, void *ud)
 {
 	struct dropping *d = ud;
@@ -197,7 +198,7 @@ static int docs_remove(struct store *store, struct snaps *snaps, const struct op
 
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir docs rm' wants the names or numbers of documents");
-	/* Look all names up before the first document is deleted. */
+	/* Find all names before the first document is deleted: if one is unknown, nothing is deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (library_find(store, o->file[i], &id, e) < 0)
 			return -1;

@@ -34,7 +34,7 @@ static void line_head(struct str *s, const char *name)
 	str_addf(s, "%-11s", name);
 }
 
-/* Append the versions of the loaded libraries, with line breaks. */
+/* Append the versions of the loaded libraries, on lines of at most 100 bytes. */
 static void doctor_libraries(struct str *s)
 {
 	struct str all = { 0 };
@@ -184,7 +184,8 @@ static void doctor_encoder(const struct options *o, struct str *s)
 	str_free(&path);
 }
 
-/* Append the state of the server that runs the model, one line for each possible fault. The key is never shown. */
+/* Append the state of the server that runs the model, with one line for each thing that may be wrong. The key is never
+ * shown. */
 static void doctor_server(const struct options *o, struct str *s)
 {
 	static const char *const keys[] = {
@@ -227,7 +228,7 @@ static void doctor_server(const struct options *o, struct str *s)
 	remote_close(r);
 }
 
-/* Append the names of a table, wrapped. */
+/* Append the names of a table, wrapped. name_of: returns name number i; NULL at the end. */
 static void doctor_names(struct str *s, const char *what, const char *name_of(size_t))
 {
 	size_t col = 0;

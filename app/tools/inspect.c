@@ -74,7 +74,7 @@ static void add_row(struct str *s, const char *key, const char *value)
 	str_adds(s, "\n");
 }
 
-/* Append the sampling settings. If the model can answer with and without reasoning, append both sets of settings. */
+/* Append the sampling settings. If they differ with and without reasoning, append all. */
 static void model_sampling(const struct options *o, const struct engine *engine, struct str *s)
 {
 	static const struct {
@@ -190,7 +190,7 @@ int cmd_inspect_model(const struct options *given)
 
 /* ---- tokens ---- */
 
-/* Parse token ids with white space between them. */
+/* Parse token ids that are separated by white space. name: of the file, for errors. */
 static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, struct tokens *out, struct err *e)
 {
 	const char *p = str_text(text), *end = p + text->n;
@@ -216,7 +216,7 @@ static int parse_ids(const char *name, const struct str *text, int32_t n_vocab, 
 	}
 }
 
-/* 1 if the tokenizer puts a blank before a text, so that the bytes of the first token begin with a blank. */
+/* 1 if the tokenizer puts a blank before a text, so that the text of the first token begins with one. */
 static int adds_blank(const struct engine *engine)
 {
 	struct tokens t = { 0 };
@@ -243,7 +243,7 @@ static void ids_decode(const struct engine *engine, const struct tokens *t, int 
 		size_t n = engine_piece_add(engine, t->id[i], special, out);
 		char first;
 
-		/* tokens without text (BOS) come before the added blank */
+		/* drop the blank that the tokenizer has added; tokens without text (BOS) may precede it */
 		if (blank && engine_piece(engine, t->id[i], 0, &first, 1)) {
 			if (first == ' ') {
 				memmove(out->p + out->n - n, out->p + out->n - n + 1, n);
@@ -299,7 +299,7 @@ int cmd_inspect_tokens(const struct options *o)
 /* ---- logits ---- */
 
 struct logits_out {
-	int fd, failed; /* failed: errno of the write, or 0 */
+	int fd, failed; /* failed: errno of a failed write, or 0 */
 	int32_t n_vocab, n;
 	struct timeline *tl;
 	struct progress progress;

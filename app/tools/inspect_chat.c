@@ -8,7 +8,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-enum { MESSAGES_MAX = 64 << 20 }; /* bytes of the file */
+enum { MESSAGES_MAX = 64 << 20 }; /* most bytes of the file */
 
 struct conversation_file {
 	struct chat_msg *m;
@@ -28,7 +28,7 @@ static void file_free(struct conversation_file *f)
 	free(f->text);
 }
 
-/* Append the content of a message: a string, null, or a list, of which the parts of type "text" are taken. */
+/* Append the content of a message: a string, null, or a list, whose parts of type "text" are taken. */
 static int read_content(struct jv v, struct str *out)
 {
 	struct jv it = { 0 };
@@ -116,7 +116,7 @@ int cmd_inspect_chat(const struct options *o)
 		return fail(&e);
 	rc = read_messages(o, &f, &e);
 	if (!rc && engine_render_text(engine, f.m, f.n, flags, o->bos_text, o->eos_text, &out, &e) < 0) {
-		e.code = ERR_MODEL; /* also if the template refuses the conversation */
+		e.code = ERR_MODEL; /* the exit code of a model error, also if the template refuses the conversation */
 		rc = -1;
 	}
 	/* A file gets the exact bytes, a terminal filtered text. */

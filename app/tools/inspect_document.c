@@ -7,7 +7,7 @@
 #include "engine/base/json.h"
 #include "app/models/models.h"
 
-/* Count the tokens of the text with the model in use. Returns -1 if there is no model. */
+/* Return the number of tokens of the text in the model that the options name; -1 if there is no model. */
 static int64_t count_tokens(const struct options *o, const struct doc *d)
 {
 	struct engine *engine;
@@ -88,7 +88,7 @@ static void document_json(const struct options *o, const struct doc *d, struct s
 	str_adds(s, "\n");
 }
 
-/* Append the text: unchanged if the output is a file or a pipe, without control characters for a terminal. */
+/* Append the text: unchanged for a file or a pipe, without control characters for a terminal. */
 static void document_text(const struct doc *d, struct str *s)
 {
 	struct clean clean;

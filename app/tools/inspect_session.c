@@ -14,7 +14,7 @@
 #define SHOWN_MAX 200 /* bytes of a setting that are shown */
 
 struct view {
-	int json, n; /* n: items of the list so far */
+	int json, n; /* n: number of items in the current list */
 	int64_t head;
 	uint64_t bytes;
 	size_t summaries;
@@ -43,7 +43,7 @@ static void item_begin(struct view *v, const char *name)
 
 /* ---- settings ---- */
 
-/* 1 if the bytes are text that can be shown. */
+/* 1 if the bytes are valid UTF-8 without characters below 32 other than \n and \t. */
 static int is_text(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n;) {
@@ -190,7 +190,7 @@ static int show_snapshots(struct view *v, struct store *store, int64_t id, struc
 		return -1;
 	}
 	if (rc) {
-		/* An incomplete list would look complete: drop it. */
+		/* Drop the list, which may be incomplete. */
 		v->out->n = before;
 		v->out->p[before] = 0;
 		if (v->json) {

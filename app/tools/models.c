@@ -13,8 +13,8 @@
 #include "ui/text/text.h"
 #include "app/models/models.h"
 
-/* List partial downloads (NAME.gguf.SUM.part) in one of weir's own folders, "models" or "encoders". out NULL: only raise
- * *width to the longest name. */
+/* List the partial downloads (NAME.gguf.SUM.part) in a folder of weir: `in` is "models" or "encoders". out NULL: list
+ * nothing, and raise *width to the longest name. */
 static void list_unfinished(const char *in, struct str *out, size_t *width)
 {
 	struct str folder = { 0 };
@@ -63,7 +63,7 @@ static void add_place(struct str *out, const struct model_file *f)
 	clean_line(f->path + skip, n - skip, out);
 }
 
-/* Append a line for each of the files; the one at the path `used` is marked with a star. Returns 1 if it was there. */
+/* Append a line for each file, with a star for the one whose path is `used`. Returns 1 if that is among them. */
 static int list_files(const struct model_file *file, size_t n, const struct str *used, size_t width, struct str *out)
 {
 	int listed = 0;
@@ -139,8 +139,8 @@ int cmd_models(const struct options *o)
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* 1 if the file belongs to the model: NAME.gguf, NAME-0000I-of-0000N.gguf, or a partial download of one
- * (.SUM.part). */
+/* 1 if the file belongs to the model `name`: NAME.gguf, NAME-0000I-of-0000N.gguf, or a partial download of these (with
+ * .SUM.part at the end). */
 static int is_of(const char *file, const char *name)
 {
 	size_t n = strlen(name);

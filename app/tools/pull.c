@@ -21,9 +21,9 @@ struct pull {
 	struct progress progress;
 };
 
-/* Parse a name: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets *repo,
- * *revision, and *wanted (a quantization or file); NULL = not given. The caller frees them. *encodes is set to 1 for an encoder of
- * the table. */
+/* Parse the name of a model: "ORG/REPO:QUANT", an address of huggingface.co, or a name of the built-in table. Sets
+ * *repo, *revision and *wanted (a quantization or file) to strings that the caller frees; NULL = not given. Sets
+ * *encodes to 1 if the table says that it is an encoder. */
 static int read_name(const char *said, char **repo, char **revision, char **wanted, int *encodes, struct err *e)
 {
 	static const char *const hosts[] = { "https://huggingface.co/", "http://huggingface.co/", "https://hf.co/",
@@ -58,7 +58,7 @@ static int read_name(const char *said, char **repo, char **revision, char **want
 			*wanted = xstrndup(known->file, strlen(known->file));
 		return 0;
 	}
-	/* In an address, tree/REVISION or blob/REVISION/FOLDER/FILE may follow the repository. */
+	/* In an address, /tree/REVISION or /blob/REVISION/FOLDER/FILE may follow the repository. */
 	file = strcspn(name, "/") + 1;
 	file += strcspn(name + file, "/:?#");
 	if (name != said && name[file] == '/') {
@@ -87,7 +87,7 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	if (!rc) {
 		p->n_model = hub_models(&p->repo, &p->model);
 		p->chosen = hub_choose(&p->repo, p->model, p->n_model, wanted, engine_memory_free(), e);
-		/* The table may be older than the repository. */
+		/* The table may name a file that the repository no longer has: choose as if no file was named. */
 		if (!p->chosen && !strpbrk(said, "/:"))
 			p->chosen = hub_choose(&p->repo, p->model, p->n_model, NULL, engine_memory_free(), e);
 		rc = p->chosen ? 0 : -1;
@@ -100,7 +100,7 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	return rc;
 }
 
-/* 1 if another program has fetched the same file; say so. */
+/* 1 if another program has fetched the same file, which the user is told. */
 static int others_have(const struct pull *p)
 {
 	struct model_file *file;
@@ -199,7 +199,7 @@ static void show_fit(const struct pull *p, const struct fit *f)
 	str_free(&s);
 }
 
-/* Ask the user whether to fetch the model. 0: yes. */
+/* Ask the user whether to fetch the model. Returns 0 for yes. */
 static int pull_ask(const struct pull *p, const struct fit *f, struct err *e)
 {
 	struct str question = { 0 };
@@ -270,7 +270,7 @@ static void show_end(const struct pull *p, const struct fit *f, int was_here, in
 	str_free(&s);
 }
 
-/* Delete the headers of a model that weir cannot run. */
+/* Delete the partial files of a model that weir cannot run. */
 static void pull_forget(struct pull *p)
 {
 	for (int i = 0; i < p->n_open; i++)
@@ -287,8 +287,8 @@ static void close_files(struct pull *p)
 	p->n_open = 0;
 }
 
-/* Fetch the files' headers, and find what the model needs. A model goes into the folder of models until its header
- * says that it is an encoder. */
+/* Fetch the headers of the files, and find what the model needs. A model goes into the folder "models"; if its header
+ * shows that it is an encoder, the headers are fetched again into "encoders". */
 static int pull_heads(struct pull *p, int opens_now, struct fit *fit, struct err *e)
 {
 	for (;;) {
@@ -328,7 +328,7 @@ static int pull_fetch(struct pull *p, int opens_now, struct err *e)
 	for (int i = 0; i < p->chosen->n; i++)
 		if (fetched_rest(&p->file[i], e))
 			return -1;
-	/* A model of several files is opened by its first file, so rename that file last, when all others are
+	/* Rename the first file last: a model of several files is opened by its first file, so all others must be
 	 * there. */
 	for (int i = p->chosen->n - 1; i >= 0; i--)
 		if (fetched_name(&p->file[i], e))
@@ -372,7 +372,7 @@ out:
 	return rc;
 }
 
-/* Read a line that the user types, without trailing blanks. Returns its length; 0 also at the end of input. */
+/* Read a line that the user types, without blanks at its end. Returns its length; 0 also at the end of input. */
 static size_t read_answer(char *line, size_t cap)
 {
 	size_t n = 0;

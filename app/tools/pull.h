@@ -24,12 +24,13 @@ struct known_model {
 	int encoder; /* 1: a text encoder, not a model to talk to */
 };
 extern const struct known_model known_models[]; /* models by size, then encoders by size; ends with name = NULL */
-/* Find a model of the table by its name or the beginning of its name. NULL if none or several match (*e says so). */
+/* Find a model of the table by its name or the beginning of its name. Returns NULL with *e set if none or several
+ * match. */
 const struct known_model *known_model(const char *name, struct err *e);
-/* The row whose file has this name, without .gguf; or NULL. */
+/* Return the row whose file is called FILE.gguf; NULL if there is none. file: FILE. */
 const struct known_model *known_model_of(const char *file);
-/* Append the table, one line per model, models or encoders. here: 1 = leave out models whose file is on this machine.
- * numbered: 1 = with numbers from 1. */
+/* Append the models of the table, or with encoders = 1 its encoders, one per line. here: 1 = leave out those whose
+ * file is on this machine. numbered: 1 = with numbers from 1. */
 void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
@@ -41,8 +42,8 @@ struct hub_file {
 }; /* sum: SHA-256, hexadecimal */
 struct hub_repo {
 	char *name, *address, *token; /* token: NULL = none */
-	char *revision;               /* branch, tag or commit that was asked for, escaped for use in an address */
-	/* the revision's commit: all files come from it, even if new ones are uploaded meanwhile */
+	char *revision;               /* branch, tag or commit that the user named, escaped for use in an address */
+	/* the commit of the revision: all files are fetched from it, even if new ones are uploaded meanwhile */
 	char commit[41];
 	struct hub_file *file;
 	size_t n;
@@ -52,10 +53,11 @@ int hub_open(struct hub_repo *, const char *name, const char *revision, struct e
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
 void hub_file_address(const struct hub_repo *, const struct hub_file *, struct str *out);
-/* Set *e to what a reply with an error status means, and return -1. what: the file, or NULL for the repository. */
+/* Set *e to the meaning of a reply with an error status, and return -1. what: the requested file; NULL = the list of
+ * files. */
 int hub_refused(const struct hub_repo *, const char *what, const struct http_reply *, struct err *e);
-/* Wait before the next try. tries: failures in a row without progress. Returns 0 to try again; -1 if that cannot
- * help, or if the user has stopped (*e is set). */
+/* Wait before the next try. tries: number of failures since the last progress. Returns 0 to try again; -1 if that
+ * cannot help, or if the user has stopped (*e is set). */
 int hub_wait(const struct http_reply *, int tries, struct err *);
 
 /* ---- pull_choose.c ---- */
@@ -65,15 +67,15 @@ struct hub_model {
 	char *name;     /* name of the file without folder, part and .gguf */
 	char quant[24]; /* "Q4_K_M"; "" if the name has none */
 	const struct hub_file *part[PARTS_MOST];
-	int n; /* number of files; 0 if parts are missing */
+	int n; /* number of its files (parts) */
 	uint64_t bytes;
 };
-/* List the models of a repository; a model may have several files. Returns their number. Free with
+/* List the complete models of a repository; a model may have several files. Returns their number. Free the list with
  * hub_models_free(). */
 size_t hub_models(const struct hub_repo *, struct hub_model **out);
 void hub_models_free(struct hub_model *, size_t n);
-/* Find the model with this quantization or file name. wanted NULL: Q4_K_M, or the best that fits into `memory`
- * bytes. */
+/* Find the model with this quantization or file name. wanted NULL: the first quantization of a list, from Q4_K_M on,
+ * that fits into `memory` bytes. */
 const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_model *, size_t n, const char *wanted,
                                    uint64_t memory, struct err *);
 
@@ -82,10 +84,10 @@ const struct hub_model *hub_choose(const struct hub_repo *, const struct hub_mod
 struct fetched {
 	const struct hub_repo *repo;
 	const struct hub_file *file;
-	char *path, *part; /* final name; name while the file grows */
+	char *path, *part; /* path of the complete file; path of the partial file */
 	int fd;
 	int whole;         /* 1 = the file was complete, with the right sum */
-	uint64_t at, head; /* bytes on disk; bytes before the weights, 0 = unknown */
+	uint64_t at, head; /* at: bytes on disk. head: bytes before the weights; 0 = unknown */
 	struct sum *sum;   /* checksum of the bytes on disk */
 	struct progress *progress;
 	uint64_t before, all; /* bytes of the files before this one, and of all files */
@@ -95,15 +97,15 @@ struct fetched {
 	int restarts;
 	int said_restart;
 };
-/* Open a file for fetching, and resume what an earlier run has fetched. -1 if another process fetches it, or if a
- * different file has its name. */
+/* Open a file for fetching, with the bytes that an earlier run has fetched. Returns 0, or -1 if another process is
+ * fetching it, or a different file has its name. */
 int fetched_open(struct fetched *, const struct hub_repo *, const struct hub_file *, const char *folder,
                  struct progress *, struct err *);
 /* Fetch everything before the weights. */
 int fetched_head(struct fetched *, struct err *);
 /* Fetch the rest and check the sum. */
 int fetched_rest(struct fetched *, struct err *);
-/* Give the file its final name. */
+/* Rename the complete partial file to its final name. */
 int fetched_name(struct fetched *, struct err *);
 void fetched_close(struct fetched *);
 
@@ -118,7 +120,7 @@ struct fit {
 	int encodes; /* 1: a text encoder or reranker (encoder_look); the members after `memory`, except `fits`, are unused */
 	struct encoder_look encoder;
 };
-/* Find what a model needs, from the headers of its files. -1 if weir cannot run it. */
+/* Find what a model needs, from the headers of its n files. Returns 0, or -1 if weir cannot run it. */
 int fit_find(const struct options *, const struct fetched *, int n, const char *folder, struct fit *, struct err *);
 
 #endif

@@ -10,7 +10,7 @@
 
 enum { TAIL = sizeof "-00001-of-00002" - 1 };
 
-/* Quantizations in order of preference: the first that the repository has and that fits is taken. Four bits come
+/* Quantizations in order of preference: the first one is taken that the repository has and that fits. Four bits come
  * first, because they lose little quality and larger files are slower. */
 static const char *const quants[] = {
 	"Q4_K_M", "MXFP4", "Q4_K_L", "Q4_K_S", "Q5_K_M", "Q5_K_S", "IQ4_NL", "IQ4_XS", "Q4_1", "Q4_0", "Q4",
@@ -24,8 +24,8 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Parse the number of a file of a split model: for "NAME-00002-of-00005" return 2 and set *of to 5. 0 = the model
- * is one file. */
+/* Return which part of a split model a file is: for "NAME-00002-of-00005" 2, with *of set to 5. 0 = the model is one
+ * file. */
 static int part_of(const char *name, size_t n, int *of)
 {
 	int no, end = 0;
@@ -51,7 +51,7 @@ static int is_quant(const char *p, size_t n)
 	return n == at + 2 || p[at + 2] == '_';
 }
 
-/* Find the last word of a name that is a quantization. */
+/* Write the last word of the name that is a quantization, in capitals; "" if there is none. */
 static void find_quant(const char *name, size_t n, char out[24])
 {
 	*out = 0;
@@ -64,7 +64,7 @@ static void find_quant(const char *name, size_t n, char out[24])
 	}
 }
 
-/* Return the model that a file belongs to: the one that already has other parts of it, or a new one. */
+/* Return the model to which a file belongs: the one that has other parts of it, or a new one in m[]. */
 static struct hub_model *model_of(struct hub_model *m, size_t *n, const char *path, size_t len, int of)
 {
 	const char *base = base_of(path);

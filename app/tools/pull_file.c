@@ -28,7 +28,7 @@ static const char *base_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Add the first `bytes` bytes of a file to its checksum. what: the verb that the progress line shows. */
+/* Add the first `bytes` bytes of file fd to the checksum f->sum. what: the verb for the progress line. */
 static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what, struct err *e)
 {
 	enum { CHUNK = 1 << 20 };
@@ -64,8 +64,8 @@ static int sum_bytes(struct fetched *f, int fd, uint64_t bytes, const char *what
 	return rc;
 }
 
-/* Look for a file with the final name. 1 = it has the right checksum; 0 = there is none; -1 = it is a different
- * file. */
+/* Look for a file with the final name. Returns 1 if it has the right checksum; 0 if there is no file; -1 if it is a
+ * different file. */
 static int look_for_whole(struct fetched *f, struct err *e)
 {
 	char hex[65];
@@ -120,8 +120,8 @@ static int begin_again(struct fetched *f, struct err *e)
 	return 0;
 }
 
-/* Open and lock the partial file. 1 = done; 0 = another process has just finished or deleted it; -1 = another process
- * is fetching it, or it cannot be written. */
+/* Open and lock the partial file. Returns 1; 0 if another process has just finished or deleted it: look again; -1 if
+ * another process is fetching it, or it cannot be written. */
 static int open_part(struct fetched *f, struct stat *st, struct err *e)
 {
 	struct stat there;
@@ -200,7 +200,7 @@ static void show_progress(struct fetched *f)
 	uint64_t done = f->before + f->at;
 	struct str s = { 0 };
 
-	if (f->limit < f->file->bytes) { /* the user has not agreed to the rest yet */
+	if (f->limit < f->file->bytes) { /* only the header is being fetched */
 		str_adds(&s, "looking at its header: ");
 		human_bytes(&s, f->at);
 		progress_line(f->progress, s.p);
@@ -229,7 +229,8 @@ static void show_progress(struct fetched *f)
 	str_free(&s);
 }
 
-/* Check the header of the reply: is it about the listed file, and does it begin at the requested byte? */
+/* Check the header of the reply: -1 if it is about another file than the list, or begins at another byte than was
+ * asked for. */
 static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 {
 	struct fetched *f = ud;
@@ -257,7 +258,7 @@ static int on_begin(const struct http_reply *r, void *ud, struct err *e)
 			e, ERR_FAIL,
 			"'%.100s' has another size than its list says, so it has just been changed: run the same command again",
 			base_of(f->path));
-	if (r->status == 200 && f->at) { /* the server knows no ranges */
+	if (r->status == 200 && f->at) { /* the server does not support ranges, and sends the file from its beginning */
 		if (f->at > HEAD_STEP && !f->said_restart++) {
 			progress_clear(f->progress);
 			say("the server cannot continue a file: it begins again");
@@ -320,8 +321,8 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* the server's file is shorter than the partial download, which is thus of another
-			 * version: begin again */
+			/* the partial download is longer than the server's file, so it is of another version: begin
+			 * again */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;
@@ -336,7 +337,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		tries = f->at > at ? 1 : tries + 1;
 		if (tries > 1)
-			progress_clear(f->progress); /* the next message gets a line of its own */
+			progress_clear(f->progress); /* hub_wait() may print a message: clear the progress line */
 		if (hub_wait(&reply, tries, &why)) {
 			*e = why;
 			if (reply.broken && why.code != ERR_CANCELLED)

@@ -38,7 +38,7 @@ static int write_shape(const struct fetched *f, const char *path, struct err *e)
 	return rc;
 }
 
-/* Find the context size that a conversation would get with the memory that is free now. */
+/* Set the context size that a conversation would get with the memory that is free now, and whether the model fits. */
 static int find_cache(struct engine *engine, const struct options *o, struct fit *fit, struct err *e)
 {
 	struct timeline_options to = { .ctx = o->ctx, .kv = o->kv, .kv_type = o->kv_type, .kv_memory = o->kv_memory };
@@ -53,7 +53,7 @@ static int find_cache(struct engine *engine, const struct options *o, struct fit
 	return 0;
 }
 
-/* Round to two digits, the precision of the estimate. */
+/* Round to two digits: the estimate is not more precise. */
 static double two_digits(double v)
 {
 	double unit = v > 0 ? pow(10, floor(log10(v)) - 1) : 1;
@@ -68,15 +68,15 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Estimate tokens per second from the memory bandwidth: a token reads its weights once, at 0.9 of the speed of plain
- * reading. The median of several measurements is taken. The first is discarded, because the CPU's clock is still
- * low. */
+/* Estimate the tokens per second from the memory bandwidth: each token reads the weights once, at 0.9 of the speed of
+ * plain reading. The median of several measurements is taken. The first one is discarded, because the CPU's clock is
+ * still low. */
 static double find_speed(const struct engine_info *i)
 {
 	enum { RUNS = 5, WAKE = 1 };
 	double run[RUNS];
-	/* Measure with as many bytes as the model's weights have: those of a small model stay in the CPU's caches,
-	 * which are faster. */
+	/* Measure with as many bytes as the weights have: those of a small model stay in the CPU's caches, which are
+	 * faster. */
 	uint64_t bytes = i->bytes_per_token < (512u << 20) ? i->bytes_per_token : 512u << 20;
 
 	for (int k = -WAKE; k < RUNS; k++) {
@@ -137,7 +137,7 @@ static void remove_folder(const char *path)
 	rmdir(path);
 }
 
-/* Remove folders of processes that were killed. */
+/* Remove such folders of processes that were killed. */
 static void remove_stale(const char *folder)
 {
 	DIR *d = opendir(folder);

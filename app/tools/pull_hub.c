@@ -74,8 +74,8 @@ static int take_address(struct hub_repo *r, struct err *e)
 	return 0;
 }
 
-/* Read the access token. It may be sent only encrypted, or to this machine. Otherwise a stored token is not used,
- * and HF_TOKEN, which the user has set, is an error. */
+/* Read the access token. It may be sent only encrypted, or to this machine. If the server is neither, a stored token
+ * is not used; HF_TOKEN, which the user has set, is then an error. */
 static int take_token(struct hub_repo *r, struct err *e)
 {
 	const char *set = getenv("HF_TOKEN"), *home = getenv("HOME"), *hf = getenv("HF_HOME");
@@ -153,7 +153,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 {
 	const char *host = strstr(r->address, "://") + 3;
 
-	/* the address of the storage expires after a while */
+	/* the reply is from the storage of the files, whose addresses expire after a while */
 	if (reply->elsewhere && reply->status != 429 && reply->status < 500)
 		return err_set(e, ERR_FAIL,
 		               "the storage that %s redirects to refuses '%.100s' (%d): run the same command again",
@@ -167,7 +167,7 @@ int hub_refused(const struct hub_repo *r, const char *what, const struct http_re
 				e, ERR_FAIL,
 				"%s does not accept the token (401): 'HF_TOKEN' may be wrong or expired, or '%.100s' does not exist",
 				host, r->name);
-		if (what) /* the repository's list was public, so the repository exists */
+		if (what) /* its list was public, so the repository exists */
 			return refused_gated(r, reply, e);
 		return err_set(
 			e, ERR_FAIL,
@@ -226,7 +226,7 @@ static int on_list(const void *p, size_t n, void *ud, struct err *e)
 	return 0;
 }
 
-/* Send a request and read the reply, retrying on failure. *reply: that of the last try. */
+/* Send a request and read the reply into *out, with retries. *reply: header of the last reply. */
 static int ask_server(const struct hub_repo *r, const char *url, struct str *out, struct http_reply *reply,
                       struct err *e)
 {
@@ -275,12 +275,13 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
-	if (out->p[out->n - 1] != open + 2) /* in ASCII ']' is '[' + 2 and '}' is '{' + 2 */
+	if (out->p[out->n - 1] != open + 2) /* it must end with the closing bracket: in ASCII ']' is '[' + 2, and '}'
+	                                     * is '{' + 2 */
 		return err_set(e, ERR_FAIL, "the answer of %s is cut off: run the same command again", r->address);
 	return 0;
 }
 
-/* Find the commit that the revision names now. */
+/* Set r->commit to the commit that the revision names now. */
 static int ask_commit(struct hub_repo *r, struct err *e)
 {
 	struct str url = { 0 }, body = { 0 }, sha = { 0 };
@@ -301,8 +302,8 @@ static int ask_commit(struct hub_repo *r, struct err *e)
 	return rc;
 }
 
-/* Make the address of a list's next page. It must be on the same server; addresses of huggingface.co, which a
- * mirror passes on, are changed to the mirror's. */
+/* Set *url to the address of the list's next page, which must be on the same server. A mirror may pass on addresses of
+ * huggingface.co: they are changed to the mirror's. */
 static int next_page(const struct hub_repo *r, const char *next, struct str *url, struct err *e)
 {
 	size_t n = strlen(r->address), public = sizeof public_address - 1;
@@ -322,8 +323,8 @@ static int next_page(const struct hub_repo *r, const char *next, struct str *url
 	return 0;
 }
 
-/* Add a file of the list. Returns 1 if it is a GGUF file that is skipped because its name, size or checksum is
- * invalid. */
+/* Add a file of the list if it is a GGUF file. Returns 1 if it was skipped because its name, size or checksum is
+ * invalid; else 0. */
 static int add_file(struct hub_repo *r, struct jv entry)
 {
 	struct str path = { 0 }, sum = { 0 };

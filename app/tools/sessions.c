@@ -82,7 +82,7 @@ static int sessions_search(struct store *store, const struct options *o, struct 
 	}
 	if (!list.rows && !o->quiet)
 		say("nothing found");
-	return listing_print(&list, e) < 0 ? -1 : !list.rows; /* exit status 1, as of grep */
+	return listing_print(&list, e) < 0 ? -1 : !list.rows; /* exit status 1 if nothing was found, like grep */
 }
 
 /* ---- the other commands ---- */
@@ -114,7 +114,7 @@ static int sessions_remove(struct store *store, struct snaps *snaps, const struc
 	if (!o->n_file)
 		return err_set(e, ERR_USAGE, "'weir sessions rm' wants the names of sessions");
 	/* Find and lock all sessions before the first one is deleted: if a name is unknown or a session is in use,
-	 * none is deleted. An error while deleting leaves the earlier ones deleted. */
+	 * none is deleted. After an error while deleting, those before it stay deleted. */
 	for (int i = 0; i < o->n_file; i++)
 		if (session_find(store, o->file[i], &id, e) < 0)
 			return -1;

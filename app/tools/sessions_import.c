@@ -14,15 +14,15 @@
 #include "engine/base/utf8.h"
 
 enum { FILE_MOST = 64 << 20, MESSAGES_MOST = 100000, DOCUMENTS_MOST = 10000, WORDS_MOST = 4000 };
-#define NUMBER_MOST (INT64_C(1) << 53)    /* whole numbers up to this one are exact as double */
+#define NUMBER_MOST (INT64_C(1) << 53)    /* a double holds whole numbers up to this one exactly */
 #define AT_MOST     INT64_C(253402300799) /* the end of the year 9999 */
 
 struct importing {
 	const struct options *o;
 	const char *file;
 	struct jv all;
-	char where[60];            /* the part that is being read: "message 3" */
-	int64_t session, *message; /* message[i]: number of the stored message i */
+	char where[60];            /* what is being read, for errors: "message 3" */
+	int64_t session, *message; /* message[i]: id in the store of message i */
 	size_t n_message, n_document, n_lost;
 	struct str notice;
 };
@@ -95,7 +95,7 @@ static const struct option_def *kept_option(const char *name)
 	return NULL;
 }
 
-/* Check a setting with the parser of its option: a session with an invalid value could not be opened. */
+/* Check a setting by parsing it as its option: a session with an invalid value could not be opened. */
 static int check_setting(const struct importing *x, const struct option_def *d, const struct str *value, struct err *e)
 {
 	struct options scratch;
@@ -108,7 +108,7 @@ static int check_setting(const struct importing *x, const struct option_def *d, 
 	return rc < 0 ? err_set(e, ERR_USAGE, "'%.200s' is not imported: its settings: %.300s", x->file, why.msg) : 0;
 }
 
-/* Store the settings; skip those that this version does not have. */
+/* Store the settings, except those that this version does not have. */
 static int import_settings(struct importing *x, struct store *store, struct err *e)
 {
 	struct jv list, it = { 0 }, k = { 0 };
@@ -160,8 +160,8 @@ static int get_tokens(const struct importing *x, struct jv object, struct tokens
 	return 0;
 }
 
-/* Append the data that the database stores beside a message's text: the context of a question, or the sources of
- * an answer. */
+/* Set *out to the JSON that the store keeps beside a message's text: the context of a question, or the sources of an
+ * answer. */
 static int get_stats(const struct importing *x, struct jv object, int role, struct str *out, struct err *e)
 {
 	struct message m = { .role = role };
@@ -255,7 +255,7 @@ static int get_marks(struct importing *x, struct jv object, const struct str *te
 		m.at = (size_t)at;
 		m.level = (int)level;
 		m.text = xstrndup(label.p, label.n);
-		if (!(*n & (*n - 1))) /* full at 0, 1, 2, 4, 8, ... */
+		if (!(*n & (*n - 1))) /* the list is full at 0, 1, 2, 4, 8, ... marks */
 			*out = xrealloc(*out, (*n ? 2 * *n : 1) * sizeof **out);
 		(*out)[(*n)++] = m;
 	}

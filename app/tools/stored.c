@@ -1,4 +1,4 @@
-/* app/tools/stored.c - shared by the commands about stored sessions and documents: opens the databases. */
+/* app/tools/stored.c - opens the databases for the commands about stored sessions and documents. */
 #include "app/tools/tools.h"
 
 #include "sessions/store/store.h"

@@ -23,7 +23,7 @@ int cmd_models(const struct options *);
 int cmd_models_rm(const struct options *);
 int cmd_pull(const struct options *);
 /* Fetch a model by a name of the built-in table or of a repository, with the messages and questions of weir pull.
- * Appends its path. */
+ * Appends its path to *path (may be NULL). */
 int pull_model(const struct options *, const char *name, struct str *path, struct err *);
 /* Offer to fetch a model, if the user is at a terminal. Returns 0 if it was fetched (its path is appended), or -1. */
 int pull_offer(const struct options *, struct str *path, struct err *);
@@ -38,11 +38,12 @@ int cmd_sessions(const struct options *);
 int session_import(struct store *, const struct options *, struct err *);
 int cmd_docs(const struct options *);
 
-/* Open chat.db and kv.db (with `reads` only chat.db), call the function, and close them. Returns the exit code
- * that the function returned, or that of its error after -1. With `reads`, snaps is NULL. */
+/* Open chat.db and kv.db, call the function, and close them. reads: 1 = open only chat.db, for reading; snaps is then
+ * NULL. Returns the exit code that the function returned, or after -1 that of its error. */
 typedef int stored_fn(const struct options *, struct store *, struct snaps *, struct err *);
 int stored_run(const struct options *, int reads, stored_fn *);
-/* Append the command line's words after the command, with blanks between them. ERR_USAGE if there are none. */
+/* Append the words that follow the command on the command line, with blanks between them. Returns 0, or -1 with
+ * ERR_USAGE if there are none. */
 int stored_words(const struct options *, struct str *out, struct err *);
 
 int cmd_doctor(const struct options *);
