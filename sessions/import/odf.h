@@ -46,7 +46,7 @@ struct odf {
 	int page;
 	struct odf_flow flow, outer[ODF_DEPTH_MAX];
 	int flows;
-	unsigned char hides[ODF_DEPTH_MAX]; /* 1: hidden; for each open paragraph, span, section and table */
+	unsigned char hides[ODF_DEPTH_MAX]; /* [open] 1 = this open paragraph, span, section or table is hidden */
 	int open, hide, raised;             /* hide: number of hidden open elements */
 	size_t hidden;
 	struct odf_cells cells[WRITER_TABLES];

@@ -58,7 +58,7 @@ struct pdf {
 	size_t n_page, cap_page;
 	struct pdf_entry *entry;
 	size_t n_entry, cap_entry;
-	int depth;               /* of the current entry, while the outline is read */
+	int depth;               /* level of the outline that is being read; 0 = outside of an outline */
 	struct pdf_piece *piece; /* pieces of the page that is being read */
 	size_t n_piece, cap_piece;
 	size_t replaced; /* byte sequences that were no UTF-8 */

@@ -19,7 +19,7 @@ void doc_free(struct doc *d)
 	*d = (struct doc){ 0 };
 }
 
-/* Only the last 180 bytes of a long path are shown, so that a message has room for the reason. */
+/* Return the last 180 bytes of a long path, so that a message has room for the reason. */
 const char *doc_shown(const char *path)
 {
 	size_t n = strlen(path);

@@ -97,7 +97,7 @@ static int log_copy(FILE *from, const char *to)
 	int fd, rc = 0;
 	size_t n;
 
-	/* Replace the copy of an earlier damage. */
+	/* Remove the copy of a log that was damaged earlier. */
 	unlink(to);
 	fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
