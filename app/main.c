@@ -145,8 +145,7 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	typed_read(&t, NULL, argc - first - complete, argv + first); /* to complete a word, read only the words before
-	                                                              * it */
+	typed_read(&t, NULL, argc - first - complete, argv + first); /* without the word to complete */
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);
 		if (!complete && !t.help)

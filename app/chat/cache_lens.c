@@ -197,15 +197,13 @@ static void lens_of_answer(struct cache_report *p, int which, const struct conve
 void cache_report_documents(const struct conversation *conv, int32_t *first)
 {
 	size_t same = tokens_common(conv),
-	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt whose tokens the cache
-	                                                        * has */
+	       read = same ? conv->rendered.end[same - 1] : 0; /* read: bytes of the prompt that are cached */
 
 	for (size_t d = 0; d < conv->n_doc; d++) {
 		const struct text_at *place = &conv->doc[d].place;
 		size_t body = place->byte + conv->doc[d].body;
 
-		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* each request to a server contains the whole
-		                                                      * documents */
+		first[d] = !conv->tl && conv->doc[d].whole ? 0 : -1; /* each request to a server contains it */
 		if (place->first < 0 || body + conv->doc[d].n_body > read)
 			continue;
 		for (size_t i = (size_t)place->first; i < same && first[d] < 0; i++)

@@ -23,8 +23,7 @@ void chat_take(struct chat *c, struct str *text)
 		slash_run(c, text->p);
 	} else if (text->p[0] == '!' && c->interactive) {
 		command_propose(c, text->p + 1, text->n - 1);
-	} else if (!c->interactive || attach_files(c, text) == 0) { /* @FILE is read only if a user types, not from a
-	                                                             * script */
+	} else if (!c->interactive || attach_files(c, text) == 0) { /* only a user's @FILE is read, not a script's */
 		chat_turn(c, text->p, text->n);
 	}
 }

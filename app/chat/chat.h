@@ -98,8 +98,7 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	size_t n_came_back;   /* number of first messages that were loaded from the session: which parts of them were
-	                       * pasted is unknown */
+	size_t n_came_back;   /* so many first messages were loaded from the session: their pasted parts are unknown */
 	int told_untyped;     /* the user was told that a pasted @FILE stays text */
 	int goes_on;          /* 1 = the running turn extends the last answer */
 	int hides, thinking;  /* hides: do not show reasoning; thinking: the model is reasoning now */

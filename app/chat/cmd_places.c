@@ -108,11 +108,12 @@ void slash_outline(struct chat *c, char *arg)
 
 /* ---- /goto ---- */
 
+/* A place of /goto: bytes [from, to) of the body of document number `doc`. certain: 1 = a page, heading or percentage;
+ * 0 = words of the text. */
 struct found_place {
 	size_t doc, from, to;
 	int certain;
-}; /* doc: index of the document. [from, to): bytes of its body. certain: 0 = words of the text; 1 = a page, heading
-    * or percentage */
+};
 
 static int same_letters(const char *a, const char *b, size_t n)
 {

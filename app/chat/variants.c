@@ -15,10 +15,11 @@ enum {
 struct variant {
 	int64_t question, answer;
 };
+/* The n variants of a turn. now: index of the shown one, or n if none is shown. */
 struct variants {
 	struct variant *at;
 	size_t n, now;
-}; /* now: index of the shown variant, or n if none is shown */
+};
 
 /* The messages with a role that follow one message in the tree. */
 struct children {

@@ -156,8 +156,7 @@ static int generate_tokens(struct conversation *conv, int ids, double start, str
 	struct timeline_stats st;
 	struct loop_watch watch = { .n = 0 };
 
-	conv->sampling.answer = m->place.first; /* penalties count from the answer's first token on, also if it is
-	                                         * continued */
+	conv->sampling.answer = m->place.first; /* the repeat penalties also count the text that is continued */
 	conv->sampling.given = conv->given.id;
 	conv->sampling.n_given = (int32_t)conv->given.n;
 	timeline_speculate(conv->tl, strcmp(conv->o->speculate, "off") != 0);

@@ -38,8 +38,7 @@ struct answer_source {
 	size_t quote, quote_end;
 	char *text;            /* the quote on one line */
 	size_t mark, mark_end; /* [mark, mark_end): bytes of text that answer the question; 0, 0 = not known */
-	int found;             /* 1 = the search found the passage, before the answer; 0 = only the answer's attention
-	                        * shows it */
+	int found;             /* 1 = found by the search, before the answer; 0 = only by the answer's attention */
 	double score;          /* score of the search */
 	int sent;              /* 1 = the passage was in the prompt */
 	/* share, 0 .. 1, of the answer's attention on documents that this passage got; < 0 = unknown or not
@@ -85,8 +84,7 @@ struct document {
 	struct mark *mark;
 	size_t n_mark;             /* number of marks (pages and headings); their byte offsets count from body */
 	struct doc_origin *origin; /* the file; never NULL, maybe empty */
-	struct document *before;   /* owned: the version that this one replaced, kept until the next answer for undo;
-	                            * NULL = none */
+	struct document *before;   /* owned: the replaced version, for undo until the next answer; NULL = none */
 	size_t replaced;           /* how many messages there were when that version was replaced */
 	int told;                  /* 1 = the user was told that the file has changed */
 	/* 1 = the document is the text of a message that is still being read. Questions search it; it is stored

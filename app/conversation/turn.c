@@ -157,8 +157,7 @@ int conversation_continue(struct conversation *conv, const struct answer_hooks *
 
 	if (!conv->n_msg || conv->grows)
 		return err_set(e, ERR_USAGE, "there is no answer yet to continue");
-	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* there is no answer yet: the turn was stopped before
-	                                                        * its first token */
+	if (conv->msg[conv->n_msg - 1].role != ROLE_ASSISTANT) /* the turn was stopped before its answer began */
 		return answer_generate(conv, NULL, h, turn, e);
 	old = conv->msg[--conv->n_msg];
 	*turn = (struct turn){ .stop = STOP_CANCEL };

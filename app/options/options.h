@@ -114,8 +114,7 @@ struct options {
 	const struct option_def *more; /* table of the options that only weir-lab has (app/lab/lab.h); NULL in weir */
 
 	const char *remote;   /* address of the server that runs the model; NULL: the model runs in this process */
-	const char *served;   /* the server's model that /model has chosen; "" = it named only the server; NULL = it
-	                       * was not used */
+	const char *served;   /* the server's model named by /model; "" = /model named only a server; NULL = neither */
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = the key may also be sent without encryption */
 	int timeout;          /* a request to a server fails after so many seconds without data */

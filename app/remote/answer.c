@@ -4,10 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-enum {
-	ERROR_MOST = 64 << 10,
-	FAILED_MOST = 3
-}; /* ERROR_MOST: most bytes read of an error page; FAILED_MOST: most tries if a request fails with status 500 */
+/* ERROR_MOST: most bytes read of an error page. FAILED_MOST: most tries if a request fails with status 500. */
+enum { ERROR_MOST = 64 << 10, FAILED_MOST = 3 };
 static const double RETRY_SECONDS = 30, FIRST_WAIT = 0.25, WAIT_MOST = 8;
 /* seconds to wait, after the text is complete, for the usage figures and the end of the stream */
 static const double AFTERWARDS = 2;
@@ -375,8 +373,7 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) { /* the server sent no more than a part of the old text: it is new
-	                                             * text */
+	if (!a->ready.n && a->echoed < a->echo.n) { /* the answer is only a part of the old text: so it is new */
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}

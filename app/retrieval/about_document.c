@@ -394,8 +394,7 @@ static int find_prose(const struct document *d, size_t from, size_t *head, size_
 			skip = begins_with_any(p + mark, len - mark, beside);
 			wanted = begins_with_any(p + mark, len - mark, abstracts);
 			heading = at;
-			at += len == to - at ? len : len + 1; /* go to the text, which may begin on the line after its
-			                                       * heading */
+			at += len == to - at ? len : len + 1; /* the text, maybe on the line after its heading */
 		}
 		if (at < to && !skip && (wanted || !found) &&
 		    is_prose(body + at, to - at, wanted ? ABSTRACT_LEAST : PARAGRAPH_LEAST)) {

@@ -14,8 +14,7 @@ enum {
 	SECTION_TOKENS = 1024,
 	SECTION_LEAST = 128, /* fewest tokens of a section */
 	PART_WORDS = 60,     /* fewest words asked for in a section's summary */
-	TOKENS_PER_WORD = 3, /* an answer may have so many tokens per word that was asked for; enough in most
-	                      * languages */
+	TOKENS_PER_WORD = 3, /* most tokens per wanted word of an answer; enough in most languages */
 	/* tokens of a prompt beside the section's text: template, name, heading, instruction */
 	FRAME_TOKENS = 256,
 	REASONING_TOKENS = 1024, /* further tokens of an answer if the model's reasoning cannot be switched off */
@@ -499,8 +498,7 @@ static size_t join_level(struct maker *m, const char *name, struct part *p, size
 			text = (struct str){ 0 };
 			if (!rc && !joined.text.n) {
 				note_empty(m, joined.first, joined.last, NULL);
-				joined.text = p[i].text; /* the model gave no text: the group's first summary stands
-				                          * for the group */
+				joined.text = p[i].text; /* no text: the group's first summary stands for it */
 				p[i].text = (struct str){ 0 };
 			}
 		}

@@ -18,10 +18,11 @@ struct bench {
 	int n_done, n_all;
 };
 
+/* Results v[0 .. n) of the repetitions of one measurement. */
 struct timings {
 	double v[1000];
 	int n;
-}; /* v[0 .. n): results of the repetitions of one measurement */
+};
 
 /* Sort the values, so that v[0] is the least, and return the median. */
 double timings_median(struct timings *);

@@ -35,11 +35,12 @@ void known_models_show(struct str *out, int encoders, int here, int numbered);
 
 /* ---- pull_hub.c ---- */
 
+/* A file of a repository. sum: its SHA-256, hexadecimal. */
 struct hub_file {
 	char *path;
 	uint64_t bytes;
 	char sum[65];
-}; /* sum: SHA-256, hexadecimal */
+};
 struct hub_repo {
 	char *name, *address, *token; /* token: NULL = none */
 	char *revision;               /* branch, tag or commit that the user named, escaped for use in an address */

@@ -275,8 +275,7 @@ static int ask_json(const struct hub_repo *r, const char *url, char open, struct
 			r->address);
 	while (out->n && isspace((unsigned char)out->p[out->n - 1]))
 		out->n--;
-	if (out->p[out->n - 1] != open + 2) /* it must end with the closing bracket: in ASCII ']' is '[' + 2, and '}'
-	                                     * is '{' + 2 */
+	if (out->p[out->n - 1] != open + 2) /* the closing bracket: in ASCII ']' is '[' + 2, '}' is '{' + 2 */
 		return err_set(e, ERR_FAIL, "the answer of %s is cut off: run the same command again", r->address);
 	return 0;
 }
