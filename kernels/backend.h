@@ -17,8 +17,8 @@
  * for the user.
  *
  * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
- * the call. A device gives the same bits for the same calls, but it sums a product of many tokens in another order
- * than a product of one. */
+ * the call. A device gives the same bits for the same call. But a token may get other bits alone than among many
+ * tokens, because a device then sums products in another order. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -147,7 +147,7 @@ struct short_conv {
 	int32_t taps;        /* 2 or more */
 };
 
-/* A condition that the device evaluates when the operation runs, without a host round trip: true where flag[0][col]
+/* A condition that is evaluated where the operation runs, without a round trip to the host: true if flag[0][col]
  * equals `is`. */
 struct predicate {
 	const struct tensor *flag; /* i32 [1][> col]; NULL = always true */
@@ -491,8 +491,8 @@ struct backend_ops {
 
 	/* out f32 [n][cols] = rows id[i] of table. host id [n]; an id outside of the table is an error. */
 	void (*embed)(struct backend *, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n);
-	/* Compute out = x / rms(x) * w for each group of `group` values of a row: the whole row, or head_dim for
-	 * norms per head. w is f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
+	/* Compute out = x / rms(x) * w for each group of `group` values of a row. group: all columns, or head_dim for
+	 * a norm per head. w is f32 [1][group], or [1][cols] if every group has its own weights. out may be x. */
 	void (*rmsnorm)(struct backend *, struct tensor *out, const struct tensor *x, const struct tensor *w,
 	                int32_t group, float eps, int32_t n);
 	/* Normalise each row (layer norm): out = (x - mean) / sqrt(variance + eps) * w + b. w and b are f32
@@ -506,18 +506,18 @@ struct backend_ops {
 	/* out f32 [n][gate->rows] = act(x gate^T + gate_bias) * (x up^T + up_bias). */
 	void (*matmul_glu)(struct backend *, struct tensor *out, const struct matmul_glu *, const struct tensor *x,
 	                   int32_t n);
-	/* Copy row row[i] of x to row i of out, for i < n; f32 of the same cols, two tensors. host row [n], each
-	 * within x. */
+	/* Copy row row[i] of x to row i of out, for i < n. out and x are different tensors, f32 of the same cols.
+	 * host row [n], each within x. */
 	void (*take_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row, int32_t n);
-	/* Add weight[i] * row i of x to row row[i] of out, for i = 0 .. n - 1 in this order; f32 of the same cols.
-	 * host row and weight [n], each row within out. */
+	/* Add weight[i] * row i of x to row row[i] of out, for i = 0 .. n - 1 in this order. out and x are different
+	 * tensors, f32 of the same cols. host row and weight [n], each row within out. */
 	void (*add_rows)(struct backend *, struct tensor *out, const struct tensor *x, const int32_t *row,
 	                 const float *weight, int32_t n);
 	void (*short_conv)(struct backend *, const struct short_conv *, int32_t n);
 	void (*delta_rule)(struct backend *, const struct delta_rule *, int32_t n);
 	void (*state_space)(struct backend *, const struct state_space *, int32_t n);
-	/* x *= f(gate), where f is silu, sigmoid or gelu; f32 of the same cols, two tensors. gate may be
-	 * overwritten. */
+	/* x *= f(gate), where f is silu, sigmoid or gelu. x and gate are different tensors, f32 of the same cols.
+	 * gate may be overwritten. */
 	void (*gate)(struct backend *, struct tensor *x, struct tensor *gate, enum gate_kind, int32_t n);
 	/* x = gelu(x) = x / 2 (1 + erf(x / sqrt(2))), exact (not the tanh approximation); x f32. */
 	void (*gelu)(struct backend *, struct tensor *x, int32_t n);
@@ -576,9 +576,9 @@ struct backend_ops {
 	                    int32_t cap, int32_t page, int32_t slot0, int32_t n);
 	/* Score pages as key_scan scores keys. A page's score is an upper bound of the scores of its keys. */
 	void (*page_scan)(struct backend *, const struct scan_args *);
-	/* Expand selected pages to their slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n. If n
-	 * is not a multiple of `page`, the last page's slots are cut off. i32 slots [n_kv_head][cols >= n] and
-	 * pages [n_kv_head][cols >= ceil(n / page)], two tensors. */
+	/* Expand selected pages to their slots: slots[h][i] = page * pages[h][i / page] + i % page for i < n. If n is
+	 * not a multiple of `page`, the last page's slots are cut off. slots and pages are different tensors: i32
+	 * slots [n_kv_head][cols >= n], pages [n_kv_head][cols >= ceil(n / page)]. */
 	void (*page_slots)(struct backend *, struct tensor *slots, const struct tensor *pages, int32_t n_kv_head,
 	                   int32_t page, int32_t n);
 	void (*query_drift)(struct backend *, const struct query_drift_args *);

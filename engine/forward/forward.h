@@ -27,7 +27,8 @@ struct forward {
 	struct tensor q_gate, gate; /* f32 [batch][2 * n_head * head_dim]; f32 [batch][n_head * head_dim] */
 	struct tensor beta_alpha;   /* f32 [batch][2 * value heads] */
 	int32_t *half, halves;      /* [2 * halves], for deinterleave(): the even row numbers, then the odd ones */
-	/* For per-layer inputs: the first two f32 [batch][n_layer * n_input], the other two [batch][n_input]. */
+	/* For per-layer inputs: inputs and input_embd f32 [batch][n_layer * n_input]; input and input_gate f32
+	 * [batch][n_input]. */
 	struct tensor inputs, input_embd, input, input_gate;
 	int32_t *input_row; /* [batch] row of `inputs` for each token */
 	struct tensor ffn;  /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */

@@ -4,8 +4,8 @@
 
 #include "engine/forward/forward.h"
 
-/* inputs = (norm(x W^T / sqrt(n_embd)) + sqrt(n_input) * embedding of the token) / sqrt(2), for all layers at
- * once. */
+/* Compute inputs = (norm(x W^T / sqrt(n_embd)) + sqrt(n_input) * e) / sqrt(2) for all layers at once, where e is the
+ * token's row of the table input_embd. */
 void forward_inputs(struct forward *f, const int32_t *id, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;

@@ -104,8 +104,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] the entries that a generated token reads from the ring buffers, which are all entries there. Each
- * layer without a window gets the mean over all layers without a window. */
+/* Add to heat[] the entries in the ring buffers, all of which a generated token reads. Each layer without a window
+ * gets the mean over all layers without a window. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;

@@ -191,7 +191,7 @@ static int q3_scale(const uint8_t s[12], int i)
 	return (lo | (s[8 + i % 4] >> i / 4 * 2 & 3) << 4) - 32;
 }
 
-/* Unpack a block of 32. The caller has set min to 0. */
+/* Unpack a block of 32 values. For types without a minimum, min[] is not written: the caller has set it to 0. */
 static void unpack_block(enum dtype t, const void *block, int8_t q[32], float scale[2], float min[2])
 {
 	switch (t) {
@@ -263,21 +263,21 @@ static int tq1_digit(const struct block_tq1_0 *b, int j)
 	return (uint8_t)(byte * power[n]) * 3 >> 8;
 }
 
-/* Unpack block i of 32 two-bit values. Four such blocks share 32 bytes. */
+/* Unpack block i, which has 32 two-bit values. Four blocks share 32 bytes: byte j has value j of each. */
 static void unpack_twos(int8_t q[32], const uint8_t *qs, int i, int offset)
 {
 	for (int j = 0; j < 32; j++)
 		q[j] = (int8_t)((qs[i / 4 * 32 + j] >> i % 4 * 2 & 3) - offset);
 }
 
-/* Unpack block i of 32 four-bit values. Two such blocks share 32 bytes. */
+/* Unpack block i, which has 32 four-bit values. Two blocks share 32 bytes: byte j has value j of both. */
 static void unpack_fours(int8_t q[32], const uint8_t *qs, int i)
 {
 	for (int j = 0; j < 32; j++)
 		q[j] = (int8_t)(qs[i / 2 * 32 + j] >> i % 2 * 4 & 15);
 }
 
-/* scale and min of block i of Q4_K and Q5_K. */
+/* Set scale and min of block i (32 values) of Q4_K or Q5_K. */
 static void unpack_k_scale(const uint8_t s[12], uint16_t d, uint16_t dmin, int i, float scale[2], float min[2])
 {
 	int sc, mn;
@@ -320,7 +320,7 @@ static void unpack_q6_k(const struct block_q6_k *b, int i, int8_t q[32], float s
 		q[j] = (int8_t)(((ql[j] >> i % 4 / 2 * 4 & 15) | (qh[j] >> i % 4 * 2 & 3) << 4) - 32);
 }
 
-/* A scale has 6 bits: a nibble in scales_l, the top two bits in scales_h. */
+/* A scale is stored as scale + 32 in 6 bits: the low four bits in scales_l, the top two bits in scales_h. */
 static void unpack_iq4_xs(const struct block_iq4_xs *b, int i, int8_t q[32], float scale[2])
 {
 	int sc = (b->scales_l[i / 2] >> i % 2 * 4 & 15) | (b->scales_h >> 2 * i & 3) << 4;

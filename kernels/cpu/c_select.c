@@ -38,7 +38,7 @@ static void find_max(const struct scan_tile *t)
 	}
 }
 
-/* Score of a block's mean. */
+/* Return the score of a block's mean key, summed in the same order as in the SIMD code. */
 static float mean_score(const float *q, const float *mean, int32_t dim, float unit)
 {
 	float lane[16] = { 0 };

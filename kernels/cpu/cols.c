@@ -52,7 +52,7 @@ static int tile_width(const uint8_t *widths, int32_t left)
 	return *widths;
 }
 
-/* Write column i of a tile. */
+/* Write the first `blocks` blocks of column s as column i of the tile at p (cols.h). */
 INLINE void column_blocks(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {
 	size_t step = cols_block_bytes(f, width), next = 4 * (size_t)width;
@@ -112,7 +112,7 @@ static void words_prepare(struct cols *k, const uint8_t *widths, const struct ac
 	}
 }
 
-/* Write column i of a tile. column_blocks() is inlined four times with constant arguments: its loop then has no
+/* Do the same as column_blocks(), which is inlined four times with constant arguments: its loop then has no
  * conditions. */
 static void tile_column(uint8_t *p, struct pack_format f, int width, int i, const struct source *s, int32_t blocks)
 {

@@ -34,7 +34,8 @@ enum {
 struct cols_unit {
 	const uint8_t *p; /* values and scales of the residuals, laid out as a tile of one block */
 	int32_t block, width;
-	uint8_t col[COLS_WIDEST]; /* [width]: column of the product; in padding, the value of struct cols.n */
+	/* [width]: the column of the product to which each residual belongs; struct cols.n for padding */
+	uint8_t col[COLS_WIDEST];
 };
 
 struct cols {

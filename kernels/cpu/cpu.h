@@ -1,13 +1,16 @@
-/* kernels/cpu/cpu.h (private to kernels/cpu/) - declarations that the files of the CPU backend share.
- *
- * Files: cpu.c (opening, errors, the table of operations), mem.c (memory, weights and their repacking), rows.c
- * (operations on single rows: embed, norms, rotations, cache writes), matmul.c (products), cols.c (arranges quantised
- * input for products), attn.c (attention), probe.c (attention with measurement of the attention that each slot gets),
- * read_blocks.c (selects the blocks of keys that a prompt's queries read), key_sketch.c, scan.c and topk.c (selection
- * of slots, select.h), fused_select_attn.c (selection and attention in one run of the thread pool), kv_move.c (moves
- * KV entries inside a plane), fetch.c (copies KV entries from host memory), recurrent.c (short convolutions, gated
- * delta rule, state spaces, gates), compare.c (operations of the comparison policies), host.c (tasks and convolutions
- * in host memory, also for device backends), gemm.c (products of float matrices).
+/* kernels/cpu/cpu.h (private to kernels/cpu/) - declarations that the files of the CPU backend share:
+ * - cpu.c: opening, errors, the table of operations.
+ * - mem.c: memory, weights and their repacking.
+ * - rows.c: operations on single rows (embed, norms, rotations, cache writes).
+ * - matmul.c: products. cols.c arranges their quantised input.
+ * - attn.c: attention. probe.c also measures the attention that each slot gets.
+ * - read_blocks.c: selects the blocks of keys that a prompt's queries read.
+ * - key_sketch.c, scan.c, topk.c: selection of slots (select.h). fused_select_attn.c: selection and attention in one
+ *   run of the thread pool.
+ * - kv_move.c: moves KV entries inside a plane. fetch.c: copies KV entries from host memory.
+ * - recurrent.c: short convolutions, gated delta rule, state spaces, gates.
+ * - compare.c: operations of the comparison policies.
+ * - host.c: tasks and convolutions in host memory, also for device backends. gemm.c: products of float matrices.
  *
  * These files decide which thread computes what; leaf functions (fns.h) do the arithmetic. Work is split by outputs
  * (rows, columns), or into spans of keys of a fixed length, whose results are merged in ascending order. So a result
@@ -44,7 +47,7 @@ struct cpu {
 	struct cpu_chunk *weights, *planes;
 	struct buffer act;     /* quantised inputs */
 	struct buffer scratch; /* working memory, a part per thread */
-	struct buffer state;   /* partial states of attention; moments of blocks */
+	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
 	struct buffer scan;    /* scores of cached keys */
 	/* For fused_select_attn.c. scans: scans of tokens that are computed together; tasks: their tasks; selected: a
 	 * flag for each token and KV head, set when its slots have been selected. */

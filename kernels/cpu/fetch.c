@@ -10,11 +10,11 @@
 struct fetch_head {
 	const struct fetch_args *a;
 	int32_t head, call;
-	/* map: the KV head's row of fetch_args.map, which has the other arrays:
-	 * at[slot]: row + 1 of the slot's copy; 0 = there is no copy.
-	 * slot[row]: slot + 1 of the row's entry; 0 = the row is empty.
-	 * used[row]: number of the call that last used the row.
-	 * pair: pairs of a missing slot and its index in `want`; row_give() replaces the index by the row. */
+	/* map: the KV head's row of fetch_args.map. These arrays are parts of it:
+	 * - at[slot]: row + 1 of the slot's copy; 0 = there is no copy.
+	 * - slot[row]: slot + 1 of the row's entry; 0 = the row is empty.
+	 * - used[row]: number of the call that last used the row.
+	 * - pair: pairs of a missing slot and its index in `want`; row_give() replaces the index by the row. */
 	int32_t *map, *at, *slot, *used, *pair;
 	const int32_t *want;
 	int32_t *list;

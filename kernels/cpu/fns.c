@@ -18,7 +18,7 @@ const char *const cpu_level_name[CPU_LEVELS] = { "c", LEVEL_1, LEVEL_2 };
 #if defined(__x86_64__) && !defined(WEIR_NO_SIMD)
 #include <cpuid.h>
 
-/* By cpuid, because not every compiler accepts "f16c" in __builtin_cpu_supports() */
+/* Use cpuid, because not every compiler accepts "f16c" in __builtin_cpu_supports(). */
 static int has_f16c(void)
 {
 	unsigned a, b, c, d;

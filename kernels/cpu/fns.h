@@ -105,7 +105,7 @@ struct delta_tile {
 	size_t stride;
 	int32_t key_dim, cols;
 	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
-	float decay, beta;      /* factors of the state and of the value added to it */
+	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
 	int corrects;           /* 1: the delta rule, adds v minus the state's value at k; 0: adds v */
 	float *out;             /* [cols] */
 };

@@ -305,7 +305,8 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. DOTS_MOST: units of a key sketch (64 bytes, key_sketch.h) that may be added
- * before dots_sum() is called. 32-bit sums do not overflow, so it is all units of SKETCH_GROUP values here. */
+ * before dots_sum() is called. Sums of 32 bits do not overflow, so here it is the number of units of SKETCH_GROUP
+ * values. */
 struct dots {
 	vec_int sum;
 };

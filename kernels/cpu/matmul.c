@@ -15,7 +15,8 @@ enum {
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
 	RUN_PANELS = 16,
-	/* bytes of weights * columns per task, below which another thread costs more than it saves */
+	/* smallest product of bytes of weights and columns in a task: below it another thread costs more than it
+	 * saves */
 	TASK_BYTES = 24 << 10,
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };
@@ -74,7 +75,7 @@ struct product_job {
 	int n_parts, glu;
 	enum activation act; /* activation of matmul_glu */
 	int32_t panels;      /* panels of all parts */
-	int32_t panel_tasks; /* ranges of panels */
+	int32_t panel_tasks; /* number of ranges into which the panels are cut */
 	int32_t col_tile, col_tiles;
 	/* bytes of a thread's scratch: cols_bytes for its prepared columns; scratch_bytes for these and a tile of
 	 * results (matmul_glu: two tiles) */

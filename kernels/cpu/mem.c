@@ -115,7 +115,8 @@ static void *mem_get(size_t size, int fresh)
 	return base + 64;
 }
 
-/* Return a block as from mem_get(), but from a chunk. Chunk memory is never reused, so the block is always zero. */
+/* Return a block as mem_get() does, but take blocks of less than CHUNK_MOST bytes from *chunk, or from a new chunk if
+ * it is full. Chunk memory is always zero, because it is never reused. */
 static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 {
 	struct cpu_chunk *k = *chunk;

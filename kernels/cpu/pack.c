@@ -27,8 +27,8 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values of 32 weights to w: q + offset, or indices of a table. They are block b of the row, or
- * values 32 i .. 32 i + 31 of `block`, a block of the file. */
+/* Write the stored values of 32 weights to w: q + offset, or indices of a table. The weights are block b of 32 in
+ * `row`, and block i of 32 in `block`, the block of the file that has them. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {
@@ -62,7 +62,7 @@ static void block_values(enum dtype type, struct pack_format f, const uint8_t *b
 			                       (load32(high + j) >> i & 0x01010101) << 4);
 		return;
 	}
-	/* Each half has 128 values. Every 32 values have four bits each in ql and two bits each in qh. */
+	/* Each half of the block has 128 values. A value has its low four bits in ql and its top two bits in qh. */
 	case DT_Q6_K: {
 		const uint8_t *high = ((const struct block_q6_k *)block)->qh + 32 * (i / 4);
 
@@ -140,7 +140,7 @@ static void put_k_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 	}
 }
 
-/* Six-bit signed scales of Q3_K (see q3_scale in quant.c). */
+/* Write the 16 scales of Q3_K, a signed byte each. s: their packed form, which q3_scale() in quant.c describes. */
 static void put_q3_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 {
 	for (int i = 0; i < 16; i++) {
@@ -150,7 +150,7 @@ static void put_q3_scales(uint8_t *sub, int32_t panel, const uint8_t s[12])
 	}
 }
 
-/* Six-bit signed scales of IQ4_XS. */
+/* Write the 8 scales of IQ4_XS, a signed byte each. */
 static void put_iq4_scales(uint8_t *sub, int32_t panel, const struct block_iq4_xs *b)
 {
 	for (int i = 0; i < 8; i++)

@@ -26,7 +26,7 @@ struct probe_job {
 	const struct attn_probe *p;
 	int32_t heads;  /* heads that are reduced to one row */
 	int32_t ranges; /* number of ranges of columns that get mass */
-	int32_t first;  /* index of the first such column among the kept scores */
+	int32_t first;  /* index of the first column that gets mass among the kept scores */
 	/* 1: this is the call's first tile (group of tokens) and the probe has `from`, so the sums start from it */
 	int carry;
 	float *spread; /* [tokens][n_head] */

@@ -21,8 +21,8 @@ enum {
 	KEYS = ATTN_BLOCK,
 	CHAINS = 8,
 	OFFSETS = ATTN_SPAN + KEYS + 8,
-	RUN = REGISTERS > 16 ? 6 : 3, /* queries of a run over transposed keys */
-	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries of a run that reads keys in place */
+	RUN = REGISTERS > 16 ? 6 : 3, /* number of queries that are computed together over transposed keys */
+	FEW = REGISTERS > 16 ? 4 : 3, /* maximum number of queries that are computed together over keys in place */
 	/* maximum number of queries that stay in registers while keys are read, for head_dim 64 */
 	HELD = REGISTERS > 16 ? 3 : 0,
 	/* for at most this many queries keys are always read in place; for more, converting a block first saves

@@ -58,7 +58,8 @@ struct gathered {
 	float **score;
 };
 
-/* A run: queries r0 .. r0 + nr - 1 in a block. */
+/* A run: queries r0 .. r0 + nr - 1 in a block. A key's weight includes the power of two of its value row
+ * (prompt.value_power), so that all values of the block have the same unit. */
 struct prompt_run {
 	/* exponents of the weights: score + exponent of the value */
 	float s[N_RUN][KEYS] __attribute__((aligned(64)));
@@ -128,7 +129,7 @@ INLINE vec_int top_exponent(enum dtype type, vec_int top, vec_int *bad)
 	return vec_int_max(vec_int_min(e, vec_int_splat(MOST_EXPONENT)), vec_int_splat(LEAST_EXPONENT));
 }
 
-/* Dimensions j .. j + LANES - 1 of a row, zeros past its end. */
+/* Return dimensions j .. j + LANES - 1 of a row, zeros past its end. */
 INLINE vec row_part(enum dtype type, int whole, const uint8_t *row, int32_t j, int32_t dim)
 {
 	return whole ? vec_row(type, row, j, LANES) : j < dim ? vec_row(type, row, j, dim - j) : vec_zero();
@@ -291,7 +292,7 @@ INLINE void pairs_times(int nr, int nc, int32_t n, const int32_t *a, size_t a_ld
 /* Vectors of sums that each of nr queries keeps in registers. */
 #define SUMS_OF(nr) ((nr)*KEYS / LANES <= N_SUMS ? KEYS / LANES : (nr)*4 <= N_SUMS ? 4 : 2)
 
-/* Scores of nc vectors of keys from k on. */
+/* Compute the scores of nc vectors of keys from k on. */
 INLINE void scores_part(int nr, int nc, int plain, const struct prompt *u, int32_t k, struct prompt_run *run,
                         vec most[N_RUN])
 {
@@ -331,7 +332,7 @@ INLINE void scores_of(int nr, const struct prompt *u, struct prompt_run *run)
 	}
 }
 
-/* Weighted values in nc vectors of dimensions from j on. */
+/* Add the weighted values to the states' sums, for nc vectors of dimensions from j on. */
 INLINE void values_part(int nr, int nc, const struct prompt *u, int32_t j, const struct prompt_run *run)
 {
 	const int32_t left = u->t->head_dim - j;

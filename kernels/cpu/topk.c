@@ -277,7 +277,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 {
 	const struct topk_args *a = j->a;
 	int32_t blocks = (a->n + SAMPLE_BLOCK - 1) / SAMPLE_BLOCK, taken = 0;
-	float top = -INFINITY, *p = m->value, least; /* least: a score whose probability is 1 */
+	float top = -INFINITY, *p = m->value, least; /* least: the score from which on a slot is always taken */
 	double quarter[4] = { 0 }, all, sum = 0, next = 0.5, scale;
 
 	for (int32_t i = 0; i < a->k; i++)
