@@ -59,7 +59,7 @@ static const struct family_advice families[] = {
 	{ "Mistral Small 3", NULL, "mistralsmall24b", ANY, 0.15f, SILENT, SILENT, SILENT },
 	{ "Mistral Small 3", NULL, "mistralsmall31", ANY, 0.15f, SILENT, SILENT, SILENT },
 	{ "Mistral Small 3", NULL, "mistralsmall32", ANY, 0.15f, SILENT, SILENT, SILENT },
-	/* Model cards of SmolLM2-1.7B-Instruct (the example) and SmolLM3-3B. */
+	/* Model cards of SmolLM2-1.7B-Instruct (its example code) and SmolLM3-3B. */
 	{ "SmolLM2", "llama", "smollm2", ANY, 0.2f, SILENT, 0.9f, SILENT },
 	{ "SmolLM3", "smollm3", NULL, ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model cards of LFM2.5-8B-A1B, LFM2-1.2B and LFM2-8B-A1B, "Generation parameters". */
@@ -93,7 +93,7 @@ static void add_letters(const struct gguf *g, const char *key, char *out, size_t
 	out[n] = 0;
 }
 
-/* NULL: no advice. */
+/* Return the first entry of families[] whose conditions the model meets; NULL = no advice. */
 static const struct family_advice *family_of(const struct engine *e, int reasons)
 {
 	char name[256] = "";
@@ -115,8 +115,9 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Sampler keys that llama.cpp writes to GGUF files. Keys for samplers that weir lacks (sequence, xtc_*, mirostat*)
- * are ignored. */
+/* Sampler keys that llama.cpp writes to GGUF files. An index is an enum sampling_setting; or LAST_N, for
+ * sampling.repeat_last, which has no such number. Settings without a key have an entry with name = NULL. Keys for
+ * samplers that weir lacks (sequence, xtc_*, mirostat*) are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
 	const char *name;
@@ -131,7 +132,7 @@ static const struct {
 };
 
 /* Read the value of keys[i] to *out. Return 1; 0 if the file lacks the key; -1 if the value is no number or out of
- * range. In the last case, write a sentence about it to note, unless note has one already. */
+ * range. In the last case write a sentence about the value to note[size], unless note has a sentence already. */
 static int file_value(const struct gguf *g, int i, double *out, char *note, size_t size)
 {
 	const struct gguf_value *v = keys[i].name ? gguf_find(g, keys[i].name) : NULL;
@@ -159,7 +160,7 @@ static int file_value(const struct gguf *g, int i, double *out, char *note, size
 
 /* ---- the choice ---- */
 
-/* Set one setting and its origin. */
+/* Set setting i to a value, and record that the value comes from `from`. */
 static void choice_put(struct sampling_choice *c, enum sampling_setting i, double value, enum sampling_source from)
 {
 	const struct sampling s = {
@@ -203,6 +204,7 @@ void sampling_read(struct engine *e)
 			const double says[] = { (double)f->temperature, f->top_k, (double)f->top_p, (double)f->min_p };
 
 			c->family = f->family;
+			/* says[] is in the order of enum sampling_setting */
 			for (int i = 0; i < 4; i++)
 				if (says[i] >= 0)
 					choice_put(c, (enum sampling_setting)i, says[i], SAMPLING_FAMILY);

@@ -34,7 +34,7 @@ struct engine_options {
 	int check_weights; /* 1: scan all weights for NaN and infinity */
 	const char *lora;  /* file of a LoRA adapter, or NULL */
 	double lora_scale; /* factor of the adapter's changes */
-	const char *pre;   /* pre-tokenizer in place of the file's, or NULL */
+	const char *pre;   /* name of the pre-tokenizer to use; NULL = the one that the model file names */
 	/* name of a built-in chat template, name of a template in the model file, or path of a template file; NULL =
 	 * the model file's main template */
 	const char *chat_template;
@@ -47,13 +47,14 @@ struct engine_options {
 struct engine_info {
 	const char *path, *name;  /* name: general.name, else the file name */
 	char arch[32], quant[16]; /* quant: the type of most weight bytes */
-	char device[64];          /* "cpu avx512, 2 threads"; "cuda NVIDIA H100 80GB HBM3, ..." */
+	char device[64];          /* for example "cpu avx512, 2 threads" or "cuda NVIDIA H100 80GB HBM3, ..." */
 	char device_note[200];    /* why "auto" did not use the GPU */
 	char sampling_note[200];  /* which sampler setting in the model file is ignored, and why */
 	uint64_t device_total;    /* bytes of the GPU's memory; 0 = the device uses system memory */
 	int threads;              /* CPU threads that compute */
-	char tokenizer[48];       /* "gpt2/smollm" */
-	/* name of the built-in template, or "jinja-HASH" of any other; "" = no usable template */
+	char tokenizer[48];       /* tokenizer and pre-tokenizer, for example "gpt2/smollm" */
+	/* name of the built-in template; any other template is "jinja-HASH", by a hash of its text; "" = no usable
+	 * template */
 	char template_name[32];
 	char template_error[400]; /* why the template is unusable */
 	int has_template;         /* 1: the file carries a template, usable or not */
@@ -67,7 +68,7 @@ struct engine_info {
 	int channels;
 	int think_switch;       /* the template supports REPLY_NO_THOUGHT */
 	int think_ask;          /* the template supports REPLY_THOUGHT */
-	int asked_thinks_first; /* thinks_first of a REPLY_THOUGHT rendering */
+	int asked_thinks_first; /* thinks_first for an answer that is rendered with REPLY_THOUGHT */
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token; /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
@@ -82,11 +83,11 @@ struct engine_info {
 	int tied_output, qkv_bias, qk_norm;
 	int32_t bos, eos, eot; /* token ids; -1 = none */
 	int add_bos;           /* 1: the file asks for BOS before raw text */
-	const char *n_types;   /* "210 Q4_1, 61 F32, 1 Q8_0" */
+	const char *n_types;   /* number of tensors of each type, for example "210 Q4_1, 61 F32, 1 Q8_0" */
 };
 
 int engine_open(struct engine **out, const struct engine_options *, struct err *);
-/* Close all timelines of the engine before. NULL is allowed. */
+/* Close the engine. Its timelines must be closed already. NULL is allowed. */
 void engine_close(struct engine *);
 const struct engine_info *engine_info(const struct engine *);
 
@@ -110,8 +111,8 @@ const char *engine_cpu_level(void);
 double engine_bandwidth(int threads, uint64_t bytes);
 /* Measure the 8-bit multiply-adds per second of `threads` threads. */
 double engine_arithmetic(int threads);
-/* Measure the speed of copying inside the engine's memory: bytes read plus bytes written, per second. Best of a few
- * passes; 0 = no memory for the buffer. */
+/* Measure the speed of copying within the memory of the engine's device: bytes read plus bytes written, per second.
+ * bytes: size of the buffer. Best of a few passes; 0 = there is no device, or no memory for the buffer. */
 double engine_copy_bandwidth(struct engine *, uint64_t bytes);
 /* Return how many more bytes of memory this process can get under the limits of machine, container and process. */
 uint64_t engine_memory_free(void);
@@ -122,7 +123,7 @@ struct engine_gpu {
 	char text[160];            /* description of the device, or why there is none */
 	uint64_t available, total; /* bytes of its memory */
 };
-/* Describe the device of "cuda"; -1: there is none. */
+/* Describe the GPU of the device "cuda". Return -1 if there is none; text then says why. */
 int engine_gpu(struct engine_gpu *);
 
 /* ---- reasoning (token/reasoning_marks.c) ----
@@ -135,7 +136,7 @@ int engine_gpu(struct engine_gpu *);
 struct reasoning_mark {
 	const char *open, *close;
 };
-/* NULL: past the end. */
+/* Return the i-th pair of marks; NULL past the end. */
 const struct reasoning_mark *reasoning_mark_at(size_t i);
 /* 1 if these are the marks of a channel (gpt-oss). The answer itself is then in the channel "final". */
 int reasoning_has_channels(const struct reasoning_mark *);
@@ -158,8 +159,9 @@ struct chat_msg {
 	size_t n_id;
 	const char *role_name; /* a role that only templates know ("tool"); NULL = use `role` */
 };
-/* Where the text of a message is in the rendered conversation: its bytes from .. from + n are the rendered bytes at
- * .. at + n. A template may cut off blanks or reasoning. at = SIZE_MAX: the template omits or changes the text. */
+/* Which part of a message's text is rendered, and where: the n bytes from byte `from` of the text on begin at byte `at`
+ * of the rendered conversation. The part is not the whole text if the template cuts off blanks or reasoning. at =
+ * SIZE_MAX: the template omits or changes the text. */
 struct text_place {
 	size_t at, from, n;
 };
@@ -192,8 +194,8 @@ int engine_render_text(const struct engine *, const struct chat_msg *, size_t n,
 /* Return the index of the first token that ends after byte `byte` of message i's text; SIZE_MAX = the byte is not
  * rendered. */
 size_t rendered_token(const struct rendered *, size_t i, size_t byte);
-/* Append the tokens before the first one that the bytes of message i's text from `byte` on can change. They can be
- * prefilled while those bytes are still unknown. */
+/* Append the first tokens of the rendered conversation: those that stay the same, whatever message i's text contains
+ * from `byte` on. They can be prefilled while these bytes are still unknown. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
 /* Tokenize bytes from .. to of message i's text alone, and set *n to the number of tokens. -1: these bytes are not
@@ -309,8 +311,8 @@ int32_t timeline_sync(struct timeline *, const int32_t *want, size_t n, timeline
  * again. After -1 the timeline is unchanged. */
 int timeline_switch_kv(struct timeline *, const char *kv, struct err *);
 /* Pin the first n tokens (system prompt, documents): they are never evicted. Call it before the timeline_sync() that
- * adds these tokens. That call prefills tokens again if pinning changes their slots. ERR_FIT: too few slots would be
- * left for other tokens. No effect under policies without a pinned prefix. */
+ * adds these tokens; if pinning changes the slots of tokens, that sync prefills them again. ERR_FIT: too few slots
+ * would be left for other tokens. No effect under policies without a pinned prefix. */
 int timeline_pin(struct timeline *, int32_t n, struct err *);
 /* Return the tokens of the sequence, valid until the next call. */
 const int32_t *timeline_tokens(const struct timeline *, size_t *n);
@@ -318,7 +320,7 @@ const int32_t *timeline_tokens(const struct timeline *, size_t *n);
  * known after a timeline_sync() or timeline_extend(), and after a timeline_step() that returned 0. */
 const float *timeline_logits(const struct timeline *);
 
-/* logits [n_vocab]: after the token at index pos, valid during the call. */
+/* Receives the logits [n_vocab] after the token at index pos. They are valid during the call. */
 typedef void timeline_logits_fn(int32_t pos, const float *logits, void *ud);
 /* Append id[0 .. n) and pass the logits after each token to fn (may be NULL). stepwise = 1: decode the tokens one by
  * one as if generated; 0: prefill them. This is for evaluation: it is slower than sync(), which computes only the

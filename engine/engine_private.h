@@ -17,6 +17,7 @@ struct engine {
 	struct model model;
 	struct engine_info info;
 	struct sampling_choice sampling[2]; /* for answers without and with reasoning */
+	/* owned; info.name and info.n_types point to them */
 	char *name, *types;
 	/* locked while the backend computes: timelines of several threads take turns */
 	pthread_mutex_t lock;

@@ -79,7 +79,7 @@ struct cache_view {
 	 * Mean over the query heads of now_layers layers; each view measures some of these layers again. */
 	float now[1 + RINGS_MOST];
 	int32_t now_layers; /* 0 = not measured yet */
-	float sink;         /* part of share[0] on the first 4 tokens; -1 = unknown */
+	float sink;         /* the part of share[0] that falls on the first 4 tokens; -1 = unknown */
 	/* Number of KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 =
 	 * unknown. Under auto only the pinned tokens' entries are counted. Under h2o, h2o+ and snapkv it is the
 	 * number that the next token will read. */
