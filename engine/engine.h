@@ -57,7 +57,7 @@ struct engine_info {
 	 * template */
 	char template_name[32];
 	char template_error[400]; /* why the template is unusable */
-	int has_template;         /* 1: the file carries a template, usable or not */
+	int has_template;         /* 1: there is a template, usable or not, in the file or chosen by chat_template */
 	/* properties of the chat template, 0 or 1: */
 	int thinks_first; /* the template opens <think>: an answer begins with reasoning */
 	/* 1: the template renders system messages; 0: put the system prompt in front of the first question */

@@ -126,7 +126,8 @@ int mass_read(struct attn_mass *f)
 	return 0;
 }
 
-/* Copy the host's sums to a plane that no point keeps. */
+/* Copy the host's sums to the current plane. If a rollback point keeps that plane, copy them to a free plane, which
+ * becomes the current one. */
 static void write_all(struct attn_mass *f)
 {
 	if (is_kept(f, f->now))

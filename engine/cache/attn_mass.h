@@ -13,7 +13,8 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
-enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST }; /* a join of 16 tokens compares at most this many slots */
+/* an insertion of 16 tokens into the rings compares at most this many slots */
+enum { MASS_FEW = 3 * 16 + 3 * RINGS_MOST };
 enum { MASS_POINTS = 3, MASS_PLANES = 1 + MASS_POINTS + VERIFY_MOST };
 
 struct serializer;
@@ -36,8 +37,8 @@ struct attn_mass {
 	int plane_stale;    /* 1: the host's sums are newer than plane[now] */
 	int sum_stale;      /* 1: plane[now] is newer than the host's sums */
 	float *swap;        /* [heads][slots] buffer for copies between host and backend */
-	struct tensor few;  /* f32 [MASS_FEW][heads]: sums that a join compares */
-	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums */
+	struct tensor few;  /* f32 [MASS_FEW][heads]: sums that rings_insert() compares, read from the backend */
+	struct tensor move; /* i32 [heads][3 * MASS_FEW]: moves of sums between slots */
 	int32_t *list;      /* `move` on the host */
 };
 

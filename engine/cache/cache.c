@@ -339,6 +339,8 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 
 enum { REPLAY_MOST = 64 }; /* most decoded tokens to replay; more are prefilled */
 
+/* Roll back everything but the sliding-window layers to at most n tokens. Returns the number of tokens that remain.
+ * replay: as in cache_rewind(). */
 static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 {
 	const struct retention_ops *r = c->policy.def->retention;
@@ -385,6 +387,8 @@ static struct returns returns_of(const struct cache *c)
 	return (struct returns){ .least = moved ? c->total - WINDOW_LEAST : 0, .pin = c->kv.pin };
 }
 
+/* 1 if the sliding-window layers have the entries for a rollback to n tokens; missing ones are restored from
+ * kv.copy. */
 static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 {
 	int32_t first = n + 1 - kv_window_most(&c->kv);
@@ -392,7 +396,7 @@ static int windows_return(struct cache *c, const struct returns *r, int32_t n)
 	if ((n < r->least && n != r->pin) || !kv_return(&c->kv, n))
 		return 0;
 	if (n < r->least && c->kv.held < first)
-		c->kv.held = first; /* the copy has only these entries */
+		c->kv.held = first; /* a loaded sequence would have no entries before this slot */
 	return 1;
 }
 

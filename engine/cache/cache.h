@@ -31,8 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* For a VERIFY step, which checks drafted tokens: the entries to read are chosen for one drafted token at a
-	 * time. tried: number of tokens of the whole step; index: index of this token in it. */
+	/* tried: number of tokens that the whole step began with. index: 0; but functions may get one drafted token of
+	 * a VERIFY step at a time (n = 1), because each of these tokens selects its own KV entries: then the token's
+	 * index in the step. */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -53,14 +54,17 @@ enum { READ_PARTS = SELECT_PARTS + RINGS_MOST };
 struct reading {
 	struct attn_part part[READ_PARTS];
 	int n_part;
-	const struct tensor *q; /* queries rotated at their positions in the region */
-	/* number of slots from which the selector selects (the region, slots 0 .. n_slots), tokens of this step
+	/* the step's queries, rotated (RoPE) for the slots of the region; NULL: there is no region */
+	const struct tensor *q;
+	/* number of slots of the region, from which the selector selects: slots 0 .. n_slots - 1, tokens of this step
 	 * included */
 	int32_t n_slots;
-	/* the first n_region elements of part[] are slots of the region, later ones are not; 0: no part is of the
-	 * region, or one part covers all slots */
+	/* The first n_region elements of part[] are slots of the region, later elements are not. 0: no part is of the
+	 * region, or one part covers region and other slots. */
 	int n_region;
-	int32_t skip; /* slots of the region that are read */
+	/* number of listed slots that are in the region (sliding-window layer: of all listed slots). They come first in
+	 * part[], and the retention's probe leaves them out. */
+	int32_t skip;
 };
 
 enum { VERIFY_MOST = 16 }; /* maximum number of tokens of a VERIFY step */
@@ -110,8 +114,8 @@ struct cache {
 	struct kv_store kv;
 	/* states of recurrent layers; recurrent.hp = NULL: the model has no such layers */
 	struct recurrent recurrent;
-	/* RoPE angles of the step's tokens. Before the first eviction: for the positions in the sequence. After it:
-	 * for the positions in the cache, as queries have them towards the pinned prefix. */
+	/* RoPE angles of the step's tokens. Before the first eviction: for their positions in the sequence. Later: for
+	 * their positions in the cache, by which queries are rotated to read the pinned prefix. */
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
@@ -132,7 +136,9 @@ struct cache {
 	struct step step;           /* the running step */
 	/* total: committed tokens; read_end: `total` after the last prefill (later tokens were decoded) */
 	int32_t total, read_end;
-	/* buffers for each drafted token of a VERIFY step, allocated in the first such step */
+	/* buffers for each drafted token of a VERIFY step, f32 [1][n_head * head_dim], allocated in the first such
+	 * step. raw: its query before RoPE; out: its attention output; frame[]: its query after RoPE, for the pinned
+	 * prefix (frame[0]) or ring i (frame[1 + i]). */
 	struct one_token {
 		struct tensor raw, out, frame[1 + RINGS_MOST];
 	} one[VERIFY_MOST];
@@ -174,14 +180,14 @@ struct retention_ops {
 	/* Rotate (RoPE) and store the keys and values of the step's tokens, unless the layer reads another layer's
 	 * entries. Rotate the tokens' queries. */
 	void (*put)(struct cache *, const struct step *, int32_t layer, const struct qkv *);
-	/* Return the number of slots from which a selector may select (the region), including tokens st->pos ..
-	 * st->pos + st->n. */
+	/* Return the number of slots of the region, from which a selector may select. Tokens of the step count if they
+	 * are in the region. */
 	int32_t (*region)(const struct cache *, const struct step *);
 	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step
 	 * (drafted tokens): what token st->index reads; the query of this token is row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-	/* Return the probe (recorder of attention weights) for this step, or NULL. The function pointer may be NULL,
-	 * too. */
+	/* Return the probe (recorder of attention weights) for this step, or NULL. It leaves out the first `skip`
+	 * listed slots. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step; in a VERIFY step these may be fewer than its st->tried drafted
 	 * tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a
@@ -204,7 +210,7 @@ struct retention_ops {
 	/* Copy the attention mass that view() shows from the backend to the host. May be NULL. */
 	void (*mass_read)(struct cache *);
 	/* ---- snapshots (snapshot.c) ---- */
-	/* Tokens in the cache. NULL: the whole sequence. */
+	/* Return the number of tokens that have KV entries in the cache. NULL: it is the whole sequence. */
 	int32_t (*kept)(const struct cache *);
 	/* Return a number k such that no token i < k has moved: it is still in slot i. If no entry has moved, k is at
 	 * least n. */
@@ -277,7 +283,7 @@ void cache_archive(struct cache *, struct serializer *, int32_t n);
  * snapshots have no such states. */
 void cache_points_archive(struct cache *, struct serializer *);
 
-/* Bytes of the KV entries in the cache. */
+/* Return the bytes of the KV entries in the cache. */
 uint64_t cache_used_bytes(const struct cache *);
 
 /* ---- retention of sliding-window layers (retain_window.c), called by cache.c ---- */

@@ -6,6 +6,7 @@
 
 /* ---- sizes ---- */
 
+/* Set *out to the policy whose selector is used; out->def = NULL: there is no selector. */
 static void selects_of(const struct cache *c, struct policy *out)
 {
 	*out = c->policy;
@@ -15,6 +16,7 @@ static void selects_of(const struct cache *c, struct policy *out)
 		out->def = NULL;
 }
 
+/* 1 if queries are needed both before and after RoPE, so that c->q must hold the rotated ones. */
 static int needs_q(const struct cache *c, const struct policy *selects)
 {
 	return selects->def || !cache_keeps_all(c);

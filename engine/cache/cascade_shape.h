@@ -7,7 +7,9 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
+/* What decides which token stays: attention mass, or attention mass times the model's surprise. */
 enum { SCORE_ATTN, SCORE_SURPRISE };
+/* Who decides it: each KV head, or a layer as a whole. */
 enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
@@ -35,6 +37,7 @@ int32_t cascade_chunk(const struct cache *);
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
 /* Slots of the store per KV head. */
 int32_t cascade_cap(const struct cache *);
+/* Return how many tokens the cache keeps: sinks and ring slots, without the slots for new tokens. */
 int32_t cascade_holds(const struct cache *);
 /* Return how many decoded tokens are collected before they are inserted into the rings together. chunk: maximum
  * number of tokens of a step. */

@@ -23,11 +23,13 @@ static uint64_t round_up(uint64_t n)
 	return (n + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
 }
 
+/* Return the bytes of the keys, or of the values, of n slots of one head. */
 static uint64_t head_rows(const struct hparams *hp, enum dtype type, int32_t layer, int32_t n)
 {
 	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim) * (uint64_t)n;
 }
 
+/* Return the bytes of a layer's keys, or of its values, in the file. */
 static uint64_t plane_file(const struct hparams *hp, enum dtype type, int32_t layer, int32_t cap)
 {
 	return round_up(head_rows(hp, type, layer, cap) * (uint64_t)model_layer_spec(hp, layer)->attn.n_kv_head);
@@ -43,6 +45,7 @@ static uint64_t layer_near(const struct hparams *hp, enum dtype type, int32_t la
 	return 2 * MIN(part, all);
 }
 
+/* 1 if the layer's keys and values are in the file: it is a full layer with entries of its own. */
 static int in_file(const struct hparams *hp, int32_t layer)
 {
 	return layer_entries(hp, layer) == layer && !layer_window(hp, layer);

@@ -30,7 +30,7 @@ struct kv_host {
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
 	struct tensor *k, *v, *map;     /* [n_full] rows and map of each layer (struct fetch_args) */
-	/* [n_full] i32 [heads of the layer][listed + ahead]: entries that the next token is expected to select */
+	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries that the next token is expected to select */
 	struct tensor *next;
 	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
 	/* counters, i32 [n_full * heads][FETCH_COUNTS]: entries fetched on demand, entries prefetched */
@@ -41,6 +41,7 @@ struct kv_host {
 	 * read; now: the newest counts; before: the counts at the last prefill */
 	uint64_t tokens, counted_tokens;
 	struct kv_fetched now, before;
+	/* 1: `before` has been read at least once */
 	int counting;
 	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] scratch for reading counts */
 	int stale;         /* 1: a step failed, so rows may not contain the entries that `map` says they do */

@@ -219,7 +219,8 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
-	/* a page fault maps FILE_ALIGN bytes */
+	/* Reading through the mapping takes at most one page fault, of FILE_ALIGN bytes, for each such block of the
+	 * head's written slots. Do it if that is less than one pread() for each missed slot. */
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {

@@ -20,8 +20,10 @@ struct kv_rows {
 		/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace the
 		 * row */
 		int32_t *asked;
+		/* row at which the next search for a row to replace begins */
 		int32_t hand;
 	} * map; /* [n_full][heads] */
+	/* number of the running kv_rows_take() call */
 	int32_t call;
 	int32_t *want; /* [rows] selected slots of a head */
 	/* [heads][rows] each. got: rows of the selected slots; missed: selected slots that were in no row */

@@ -67,7 +67,8 @@ static int32_t largest_window(const struct hparams *hp, int32_t ctx)
  * together. So results on the CPU do not depend on how far a plane has slid. */
 enum { SLIDE = 512 };
 
-/* Slots per head of sliding-window layers. */
+/* Return the slots per head of sliding-window layers: room for the largest window, a step, a slide, and up to
+ * WINDOW_KEPT tokens before the window. A sequence that cannot exceed s->cap tokens needs no more than s->cap slots. */
 static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 {
 	int64_t least = (int64_t)largest_window(hp, s->ctx) + s->step + SLIDE, most = least + WINDOW_KEPT,
@@ -83,8 +84,8 @@ static int32_t window_cap(const struct hparams *hp, const struct kv_shape *s)
 
 uint64_t kv_bytes(const struct hparams *hp, enum dtype type, const struct kv_shape *s)
 {
-	/* slots: of sliding-window layers. An endless session also needs kv->copy: a copy of the entries in the
-	 * window at the end of the pinned prefix. */
+	/* full: bytes of full layers. slots: number of slots of sliding-window layers. An endless sequence also needs
+	 * kv->copy, the entries in the window at the end of the pinned prefix. */
 	uint64_t full, windowed, sum,
 		slots = (uint64_t)window_cap(hp, s) + (s->endless ? (uint64_t)largest_window(hp, s->ctx) : 0);
 
@@ -260,7 +261,7 @@ static void plane_slide(struct kv_store *kv, const struct tensor *plane, int32_t
 		}
 }
 
-/* Return the first slot that a token in slot `end` reads. */
+/* Return the first slot that a token in slot `end` reads in the sliding-window layer with the largest window. */
 static int32_t window_from(const struct kv_store *kv, int32_t end)
 {
 	int32_t from = end + 1 - kv_window_most(kv);
@@ -426,6 +427,8 @@ struct gap {
 	int32_t first, end;
 };
 
+/* Find the tokens whose entries are missing from a buffer of kv_entries_read(). Only the first head of the first
+ * sliding-window layer is examined: the bytes of a missing key are all 0xff. */
 static struct gap entries_missing(const struct kv_store *kv, int32_t n, const uint8_t *entries)
 {
 	struct gap gap = { 0, 0 };

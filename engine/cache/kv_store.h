@@ -47,8 +47,9 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	int32_t written; /* with a file: slots of full layers written since kv_clear(), counted from slot 0 */
-	double *clock;   /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
+	/* with a file: all slots of full layers that were written since kv_clear() are before this one */
+	int32_t written;
+	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
 
 /* Sizes of a store. */
@@ -85,7 +86,8 @@ uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
 /* Bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
-/* Return the minimum memory in bytes if keys and values are in a file: the bytes of the one layer in use. */
+/* Return the minimum memory in bytes if keys and values are in a file: room for the largest layer, because one layer at
+ * a time is in use. */
 uint64_t kv_disk_least(const struct hparams *, enum dtype, int32_t cap);
 int kv_init(struct kv_store *, struct backend *, const struct hparams *, enum dtype, const struct kv_shape *,
             struct err *);
@@ -195,6 +197,7 @@ void kv_disk_close(struct kv_store *);
 /* Call before the planes of a layer are released. */
 void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
+/* Record that slots were written: drop cached copies of them. A write of many slots also starts to go to disk. */
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* ---- for kv_ahead.c ---- */
 /* 1 if the layer stays in memory. */
@@ -257,8 +260,8 @@ void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *e
 /* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n, or if there is no such
  * layer. */
 int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
-/* Write slots of full layers from a buffer in the layout of kv_full_read(). In sliding-window layers, the entries of
- * these and of earlier slots are absent then. */
+/* Write slots of full layers from a buffer in the layout of kv_full_read(). Sliding-window layers then lack the entries
+ * of these and all earlier slots. */
 void kv_entries_write_full(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* Copy slots of full layers (kv_full_token_bytes() per token) or of sliding-window layers (kv_window_token_bytes()
  * per token). All these slots must be present. kv_window_write() first drops all slots before slot0; the layers must

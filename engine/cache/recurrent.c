@@ -6,6 +6,7 @@
 
 #include "engine/cache/cache.h"
 
+/* Limits of the copies of states: number; bytes in memory; bytes in a snapshot. Two copies are always allowed. */
 enum { COPIES_MOST = 40, COPIES_BYTES = 256 << 20, SAVED_BYTES = 32 << 20 };
 
 /* Return the shape of tensor i of a layer's state. 0 rows: the layer does not have this tensor. */

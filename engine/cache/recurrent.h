@@ -13,14 +13,15 @@
 #include "engine/model/hparams.h"
 #include "engine/cache/serialize.h"
 
+/* The tensors of a layer's state. STATE_DELTA: a matrix per head, of the delta rule or of a state space. */
 enum { STATE_CONV, STATE_DELTA, STATE_PARTS };
 static inline int32_t state_at(int32_t layer, int part)
 {
 	return layer * STATE_PARTS + part;
 }
 
-/* Inputs and outputs of a layer's operations on drafted tokens, to compute states again if only the first of these
- * tokens are committed. Row i belongs to drafted token i. */
+/* The operations of a layer on drafted tokens, with copies of their inputs and outputs (row i: drafted token i). If
+ * only the first of these tokens are committed, the operations run again on the copies to compute the states. */
 struct tried {
 	struct tensor in, conv, alpha, beta, out;
 	struct short_conv short_conv;

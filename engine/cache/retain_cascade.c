@@ -44,9 +44,10 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	mass_reset(&f->mass);
 	f->lost = 0;
 	f->nll = 0;
-	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring). So attention from the time when the first
-	 * half or more of the slots was filled would hardly count at the first eviction, and policy `auto` does not
-	 * sum it. Most conversations end before the summing begins, and save its cost. */
+	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so older attention hardly counts when the
+	 * first token is evicted. Policy `auto` therefore starts to sum attention late: when half of the ring slots are
+	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before and save the
+	 * cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has

@@ -7,6 +7,7 @@
 #include "engine/cache/cache.h"
 #include "engine/cache/rings.h"
 
+/* Lengths of the sequence to which a rollback can return (retain_cascade_back.c). */
 enum { POINT_TURN, POINT_READ, POINT_JOIN };
 
 struct cascade {
@@ -29,6 +30,7 @@ struct cascade {
 	struct rope shift;  /* rotations of the keys that move */
 	int32_t *list;      /* `move` on the host */
 	int lost;           /* 1: moving entries failed half way, so the KV cache does not match the rings */
+	/* [cap_event] buffer for the arguments of cache.evictions_fn */
 	struct slot_event *event;
 	size_t cap_event;
 };

@@ -128,6 +128,7 @@ static int32_t slot_of(const struct rings *r, int32_t i, int64_t number)
 	return (int32_t)((r->s.n - 1 - i) * (int64_t)r->s.w + (number - first_number(r, i)) % r->s.w);
 }
 
+/* Return the ring of a slot. Staged slots count as ring 0. */
 static int32_t ring_of(const struct rings *r, int32_t slot)
 {
 	return slot >= r->size ? 0 : r->s.n - 1 - slot / r->s.w;
@@ -222,6 +223,7 @@ static float mass_at(const struct rings *r, int32_t head, int32_t slot)
 	return r->mass ? r->mass[(size_t)slot * (size_t)r->heads + (size_t)head] : 0;
 }
 
+/* Put token r->t into a slot in all heads. */
 static void token_enters(struct rings *r, int32_t slot)
 {
 	int32_t *id = r->id + (size_t)slot * (size_t)r->heads;
@@ -247,6 +249,7 @@ static void head_evict(struct rings *r, int32_t h, int32_t s, int32_t ring)
 		log_event(r, SLOT_EVICTED, token, ring + 1, (double)mass_at(r, h, s));
 }
 
+/* Record that a slot may receive another entry, whose key will then be rotated to position `number`. */
 static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 {
 	if (!r->touched[slot]) {
@@ -256,6 +259,7 @@ static void slot_touch(struct rings *r, int32_t slot, int64_t number)
 	r->renumber[slot] = number;
 }
 
+/* Set next[] and cnt[] when the last free ring slot has been filled. */
 static void start_full(struct rings *r)
 {
 	for (int32_t i = 0; i < r->s.n; i++) {

@@ -78,9 +78,9 @@ struct selector_ops {
 	 * called before any of them attends; probe() and seen() are not called. n_slots: number of slots from which
 	 * the first of them selects. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* Return the maximum number of entries per KV head that a decoded token selects from cap slots, if keys and
-	 * values may be in host memory beside a GPU (kv_host.h). For that, the selector must select one list per
-	 * token without reading keys or values. Return 0 if it does not. NULL: 0. */
+	/* If the selector can work with keys and values in host memory beside a GPU (kv_host.h), return the maximum
+	 * number of entries per KV head that a decoded token selects from cap slots; else 0. It can if it selects one
+	 * list per token without reading keys or values. NULL: it cannot. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
