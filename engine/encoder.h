@@ -50,7 +50,8 @@ struct encoder_string {
  * the first encoder_longest() are ignored. */
 int encoder_texts(struct encoder *, enum encoder_side, const struct encoder_string *text, int32_t n, float *out,
                   const atomic_int *cancel, struct err *);
-/* Return a hash of the model file and its prefixes. Store it with vectors: those of different models cannot be compared. */
+/* Return a hash of the model file and its prefixes. Store it with vectors: vectors of different models cannot be
+ * compared. */
 uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
@@ -59,17 +60,18 @@ uint64_t encoder_id(const struct encoder *);
  * or an adapter for this encoder. An adapter file may have a second adapter for queries: encoder_texts() then uses it
  * for their vectors. Return 0, or -1: none is loaded. At most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* What a reader tells. READS_ANSWERS: it is an adapter, made for this encoder. READS_SCORES: it is a reranker; it does not
- * tell from and to, which are 0, and its scores are no odds: they only order passages. */
+/* What encoder_read() tells. READS_NOT: nothing, there is no reader. READS_SCORES: the reader is a reranker: scores
+ * only order passages, from and to are 0. READS_ANSWERS: the reader is an adapter for this encoder: all of struct
+ * encoder_answer. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
 	double score;    /* log odds that the passage answers the question */
 	size_t from, to; /* bytes of the passage that answer best, whether or not it answers */
 };
-/* Set out [n]: read each passage for the question. Tokens behind the 230th of question and passage are ignored. On the
- * CPU, the answer from a passage is the same whatever other passages are in the call. Return 0, or -1 on error or when
- * *cancel becomes nonzero. cancel may be NULL. */
+/* Set out [n]: read each passage for the question. Of the question 48 tokens are read at most, of question and passage
+ * together 230, special tokens included. On the CPU, the answer from a passage is the same whatever other passages are
+ * in the call. Return 0, or -1 on error or when *cancel becomes nonzero. cancel may be NULL. */
 int encoder_read(struct encoder *, struct encoder_string question, const struct encoder_string *passage, int32_t n,
                  struct encoder_answer *out, const atomic_int *cancel, struct err *);
 

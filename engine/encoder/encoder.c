@@ -103,7 +103,7 @@ int32_t encoder_longest(const struct encoder *e)
 	return e->longest;
 }
 
-/* out += (in low^T) high^T, an adapter's change of a product. */
+/* Add an adapter's change to a product: out += (in low^T) high^T. */
 static void linear_adapt(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter,
                          struct tensor *out, const struct tensor *in, int32_t n)
 {
@@ -122,7 +122,7 @@ static const struct tensor *bias_of(const struct encoder_linear *m)
 	return m->b.data ? &m->b : NULL;
 }
 
-/* out = in W^T + bias, or out += in W^T + bias. */
+/* Compute out = in W^T + bias. accumulate = 1: add it to out instead. */
 static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
                    const struct tensor *in, int accumulate, int32_t n)
 {

@@ -64,8 +64,8 @@ struct encoder {
 	uint64_t hash;       /* of the file */
 	const struct encoder_family *family;
 	int32_t n_layer, n_embd, n_ff, n_head, n_vocab;
-	/* context length of the model in tokens; longest text that is computed: that, but at most ENCODER_BATCH
-	 * tokens */
+	/* trained: context length of the model in tokens; longest: most tokens of a text, the smaller of trained and
+	 * ENCODER_BATCH */
 	int32_t trained, longest;
 	float eps;
 	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
@@ -75,8 +75,9 @@ struct encoder {
 	struct tensor position;
 	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
 	struct tensor rope, rope_at;
-	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], every row is 0, 1, 2, ... distance: f32 [n_head][]:
-	 * what a head adds to the score of a key at the distances 1 - longest .. longest. */
+	/* For ALiBi (attend_alibi()). slots: i32 [n_head][batch], every row is 0, 1, 2, ... distance: f32 [n_head][2 *
+	 * longest]: column i is what a head adds to the score of a key that is i + 1 - longest tokens after the
+	 * query. */
 	struct tensor slots, distance;
 	struct encoder_norm embd_norm;
 	struct encoder_layer *layer; /* [n_layer] */

@@ -20,8 +20,8 @@
 
 enum {
 	QUESTION_MOST = 48, /* tokens of a question that are read */
-	PAIR_MOST = 230,    /* tokens of question and passage together that are read: as in training */
-	PAIR_LEAST = 32,    /* the encoder must read texts of so many tokens */
+	PAIR_MOST = 230,    /* tokens of a pair that are read, special tokens included; as in training */
+	PAIR_LEAST = 32,    /* an encoder must read texts of at least this length to be a reader */
 	SEPARATORS = 4,     /* special tokens of a pair */
 	ANSWER_MOST = 30,   /* tokens of the longest answer */
 	RANK_MOST = 256,
@@ -33,7 +33,7 @@ enum {
 struct reader_file {
 	struct encoder *e;
 	struct gguf *g;
-	uint64_t used; /* tensors that were loaded */
+	uint64_t used; /* number of tensors that were loaded */
 	struct err *err;
 };
 
@@ -211,14 +211,16 @@ enum encoder_reading encoder_reads(const struct encoder *e)
 
 /* ---- reading ---- */
 
-/* The tokens of some pairs, one after the other. */
+/* Pairs of a question and a passage, and their tokens, one pair after the other. */
 struct pairs {
 	struct tokens id;
-	struct token_ends end; /* of the passages' tokens: the offset in the passage at which each ends */
+	struct token_ends end; /* of each passage token: the offset in its passage at which it ends */
 	struct encoder_text *text;
-	size_t *first, *ends; /* [pairs] the passage's first token in its pair; its first element of `end` */
+	/* [pairs] first: index of the passage's first token in the pair; ends: index of the same token in `end` */
+	size_t *first, *ends;
 };
 
+/* Tokenize n pairs: the question with each passage. Pairs are truncated to the tokens that the encoder reads. */
 static int pairs_tokenize(const struct encoder *e, struct encoder_string question, const struct encoder_string *passage,
                           int32_t n, struct pairs *p, struct err *err)
 {
@@ -294,7 +296,7 @@ static double rank(const struct encoder *e, const float *x)
 	return score;
 }
 
-/* Read pairs first .. last, which have `tokens` tokens in all and fit one batch. */
+/* Read pairs first .. last - 1 and set their out[]. They have `tokens` tokens in all and fit one batch. */
 static int batch_read(struct encoder *e, const struct pairs *p, int32_t first, int32_t last, int32_t tokens,
                       struct encoder_answer *out, const atomic_int *cancel, struct err *err)
 {

@@ -24,7 +24,7 @@ struct token_attention {
 	struct kv_store *kv;                  /* borrowed; NULL: closed */
 	struct tensor mass;                   /* f32 [n_kv_head][most]; most = kv_read_most() */
 	struct tensor q[1 + RINGS_MOST], out; /* f32 [1][n_head * head_dim]: queries of the last token; scratch */
-	/* for the last token_attention_take(): its layer; the number of slots that its token read, each a column of
+	/* of the last token_attention_take(): layer, and number of slots that the token read; each slot is a column of
 	 * `mass` */
 	int32_t layer, n_col;
 	/* how many first columns are selected entries or, in a bounded cache, the pinned prefix */

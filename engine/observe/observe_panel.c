@@ -20,9 +20,12 @@ struct layer_selection {
 	struct attn_part part[SELECT_PARTS]; /* what the last decoded token selected */
 	/* i32 [n_kv_head][..]: copies of the lists of slots in part[], allocated on first use */
 	struct tensor list[SELECT_PARTS];
+	/* n_part: elements of part[]; wanted = 1: measure `now` in the next step */
 	int n_part, wanted;
 	double now, share; /* now: share in the running step; share: the last committed one; -1: unknown */
 };
+/* Shares of a layer's attention on the pinned prefix ([0]) and on each ring ([i]). now: in the running step; share: the
+ * last committed ones. wanted = 1: measure them in the next step. */
 struct layer_regions {
 	double now[1 + RINGS_MOST], share[1 + RINGS_MOST]; /* [0] < 0: unknown */
 	int wanted;

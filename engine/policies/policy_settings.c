@@ -106,6 +106,7 @@ static void number_text(double x, char out[32])
 	}
 }
 
+/* Write a share as "1/8", or as "0.3/1" if its reciprocal does not give exactly the same share. */
 static void share_text(double share, char *out, size_t cap)
 {
 	char part[32];

@@ -17,6 +17,8 @@
 
 #include "engine/cache/cache.h"
 
+/* MIN_PAGES: fewest pages that a token reads with bound=raw. SOFT_RECENT: see above. DENSE_PUBLISHED: dense=-1, which
+ * means RAW_DENSE layers with bound=raw, else none. */
 enum { MIN_PAGES = 3, SOFT_RECENT = 49, RAW_DENSE = 2, DENSE_PUBLISHED = -1 };
 
 enum { BOUND_SOFT, BOUND_RAW };

@@ -110,7 +110,8 @@ static void refresh_release(struct selector *s)
 /* ---- the query ---- */
 
 /* Average the step's unrotated query i over the heads, and store the mean as the query of the set being selected.
- * compare 1: also set the layer's flag if the mean differs much from the query of the set in use. */
+ * compare = 1: also compare it with the query of the set in use, and set the layer's flag if their cosine is at most
+ * setting s. */
 static void query_drift(struct selector *s, int32_t layer, const struct tensor *raw, int32_t i, int compare)
 {
 	struct refresh *r = s->state;
@@ -310,7 +311,7 @@ static int32_t choosing_layers(const struct selector *s)
 	return n;
 }
 
-/* Read which layers the backend let select in this step. */
+/* Read from the backend which layers selected a new set in this step, and mark these sets as fresh. */
 static void learn_turns(struct selector *s)
 {
 	struct refresh *r = s->state;
