@@ -236,9 +236,9 @@ struct attn_probe {
 	 * = not wanted. Each token adds weight[token] * r to a slot's column, in token order. r is the p of the query
 	 * heads that share a KV head (whole_layer: of all heads), reduced to one number. */
 	struct tensor *mass;
-	/* Initial values of the sums, of the same shape as mass but another tensor. NULL = the sums start from
-	 * mass. With `from`, mass is only written, so a failed call leaves the old sums intact. The columns of the
-	 * call's own n tokens then start at 0. */
+	/* Initial values of the sums, of the same shape as mass but another tensor. The columns of the call's own n
+	 * tokens then start at 0. mass is only written, so a failed call leaves the old sums intact. NULL = the sums
+	 * start from the values in mass. */
 	const struct tensor *from;
 	int32_t mass_row;    /* first row that this call uses, in mass and in from */
 	const float *weight; /* host [n]: weight of each token; a token of weight 0 is not measured */

@@ -46,7 +46,7 @@ struct forward {
 	struct tensor lora_gate; /* f32 [batch][width]: a feed-forward's gate, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
-	int32_t first;           /* row 0 of x belongs to this token of the last step (index in the step) */
+	int32_t first;           /* index in the last step of the token whose values are in row 0 of x */
 	double *clock;           /* if not NULL, the seconds spent in the cache are added to *clock */
 	struct forward *one;     /* buffers for one token, for VERIFY steps that need them; NULL at first */
 };

@@ -16,8 +16,8 @@
 enum {
 	DRAFT_MOST = 15,   /* maximum number of tokens of a draft; a VERIFY step has one more */
 	DRAFT_LENGTHS = 6, /* number of classes by longest match: 1, 2, 3, 4 to 7, 8 to 13, 14 or more tokens */
-	/* number of classes by how many earlier places vote for the guess: a single place; several places, and all
-	 * do; more than half of them; at most half of them */
+	/* number of classes by votes: there is a single place; of several places, all vote for the guess; more than
+	 * half do; at most half do */
 	DRAFT_VOTES = 4,
 	DRAFT_CLASSES = DRAFT_LENGTHS * DRAFT_VOTES,
 };
@@ -40,7 +40,7 @@ void draft_index_free(struct draft_index *);
 
 struct draft {
 	int32_t n, id[DRAFT_MOST];
-	uint8_t class[DRAFT_MOST]; /* class by match * DRAFT_VOTES + class by votes */
+	uint8_t class[DRAFT_MOST]; /* class by longest match * DRAFT_VOTES + class by votes */
 };
 
 /* Measurements from which the length of a draft is chosen: the length with the largest expected number of tokens per

@@ -162,7 +162,8 @@ int timeline_run_step(struct timeline *tl, const int32_t *id, int32_t n, enum st
 	int failed = 0;
 
 	if (c->wants_nll)
-		want = WANT_ALL; /* compute logits: the next step needs them for -ln p of its first token */
+		/* -ln p of a token needs the logits before it; those after the last token are for the next step */
+		want = WANT_ALL;
 	timeline_backend_take(tl);
 	timeline_step_run(tl, id, &st, want);
 	if (c->wants_nll && !atomic_load(&tl->cancel))

@@ -50,7 +50,7 @@ int view_parts(const struct view_work *w, int32_t layer, int32_t region, struct 
 	int32_t window = kv_window(&w->p->kv, layer);
 	int n;
 
-	if (window) { /* what the next token will read before its own entry */
+	if (window) { /* the slots that the next token will read, without its own slot */
 		int32_t most = window - 1 < w->past ? window - 1 : w->past;
 
 		part[0] = (struct attn_part){ .slot0 = w->past - most, .n_slots = most };

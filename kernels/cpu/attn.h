@@ -28,7 +28,7 @@ struct attn_job {
 	int32_t group;                                    /* query heads per KV head */
 	size_t row_bytes;                                 /* bytes of a K or V row */
 	void (*attn)(const struct attn_tile *);           /* attn or attn_prompt of struct cpu_fns */
-	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* its attn_scratch or attn_prompt_scratch */
+	size_t (*scratch)(int32_t head_dim, int32_t n_q); /* attn_scratch or attn_prompt_scratch */
 	/* This run computes tokens t0 .. t1 - 1, in `tiles` tiles of up to `tokens` tokens. */
 	int32_t t0, t1, tokens, tiles;
 	int32_t n_q;       /* maximum number of queries in a tile */

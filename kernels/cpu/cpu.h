@@ -49,8 +49,9 @@ struct cpu {
 	struct buffer scratch; /* working memory, a part per thread */
 	struct buffer state;   /* partial states of attention; moments of blocks (read_blocks.c) */
 	struct buffer scan;    /* scores of cached keys */
-	/* For fused_select_attn.c. scans: scans of tokens that are computed together; tasks: their tasks; selected: a
-	 * flag for each token and KV head, set when its slots have been selected. */
+	/* For fused_select_attn.c. scans[t]: scan buffer of token t, when several tokens are computed together;
+	 * tasks: the list of tasks; selected: a flag for each token and KV head, set when its slots have been
+	 * selected. */
 	struct buffer scans[ATTN_EACH_MOST], tasks, selected;
 	struct buffer probe; /* scores of measured tokens */
 };

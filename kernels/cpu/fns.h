@@ -145,7 +145,8 @@ struct cpu_fns {
 	void (*rope)(float *x, const float *table, int32_t heads, int32_t head_dim, int32_t dims, int neox);
 	void (*delta)(const struct delta_tile *);
 	void (*to_f16)(uint16_t *out, const float *x, int32_t n);
-	float score_unit;                                      /* unit of the scores in struct attn_state */
+	/* unit of the scores in struct attn_state: 1, or log2(e) if they are exponents of 2 */
+	float score_unit;
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
 	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). A state

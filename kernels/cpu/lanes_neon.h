@@ -289,8 +289,9 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. The instructions multiply signed bytes, so an eight-bit code is split into
- * two four-bit codes. DOTS_MOST: units of a key sketch (64 bytes, key_sketch.h) that may be added before dots_sum()
- * is called. Sums of 32 bits do not overflow, so here it is the number of units of SKETCH_GROUP values. */
+ * two four-bit codes. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be added before
+ * dots_sum() must be called. Here these are all units of a group (SKETCH_GROUP values), because sums of 32 bits do
+ * not overflow. */
 struct dots {
 	vec_int low, high;
 };

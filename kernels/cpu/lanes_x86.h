@@ -180,7 +180,7 @@ INLINE void transpose4(vec out[4], const vec x[4])
 #define vec_round(x)           _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
 #define vec_times_power        _mm512_scalef_ps /* x 2^n for integers n; underflow is gradual */
 #define vec_select(m, yes, no) _mm512_mask_blend_ps(m, no, yes)
-#define vec_add_in(m, a, b)    _mm512_mask_add_ps(a, m, a, b) /* a + b in the lanes of m, a in the others */
+#define vec_add_in(m, a, b)    _mm512_mask_add_ps(a, m, a, b) /* a + b in the lanes of m, a in all other lanes */
 #define vec_at_least(x, t)     _mm512_cmp_ps_mask(x, t, _CMP_GE_OQ)
 #define vec_negative(x)        _mm512_movepi32_mask((__m512i)(x)) /* by sign bit */
 #define vec_sum                _mm512_reduce_add_ps
@@ -304,9 +304,9 @@ INLINE bytes32 bytes32_of(const vec_int v[2], int is_signed)
 }
 
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
- * each lane; dots_sum() returns the sums. DOTS_MOST: units of a key sketch (64 bytes, key_sketch.h) that may be added
- * before dots_sum() is called. Sums of 32 bits do not overflow, so here it is the number of units of SKETCH_GROUP
- * values. */
+ * each lane; dots_sum() returns the sums. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be
+ * added before dots_sum() must be called. Here these are all units of a group (SKETCH_GROUP values), because sums of
+ * 32 bits do not overflow. */
 struct dots {
 	vec_int sum;
 };

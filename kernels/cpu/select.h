@@ -50,7 +50,7 @@ struct scan_tile {
 	const int32_t *size;
 	const float *q;    /* [n_q][dim rounded up to 16], zero past dim */
 	const float *unit; /* for a key sketch, [n_q]: factor that turns a dot product with codes into a score */
-	float *score; /* output, [n_q][ld], column = key number; up to the next multiple of 16 keys may be written */
+	float *score; /* output, [n_q][ld], column = key number; columns up to the next multiple of 16 may be written */
 	size_t ld;
 	float *max; /* out, [n_q]: the largest of these scores; NaN is ignored */
 };
@@ -107,8 +107,8 @@ struct select_fns {
 	/* out[b] = sum of the SAMPLE_BLOCK floats of x that begin at SAMPLE_BLOCK * b */
 	void (*block_sums)(float *out, const float *x, int32_t blocks);
 	/* Reduce the log probabilities x[r] = s[r * ld + i] * mult[r] - lse[r] of heads r < n_q to one: out[i] =
-	 * their maximum, or the log of the mean of exp(x[r]). Up to n rounded up to 16 values of each row of s may be
-	 * read. */
+	 * their maximum, or the log of the mean of exp(x[r]). The call may read n values of each row of s, rounded up
+	 * to 16. */
 	void (*reduce)(float *out, const float *s, size_t ld, const float *mult, const float *lse, int32_t n_q,
 	               int32_t n, enum reduce);
 
@@ -132,16 +132,18 @@ extern const struct select_fns select_fns_c;
 
 /* ---- arithmetic with the same steps for every instruction set ---- */
 
-/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, converted
- * to an integer and read as a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly
- * instead of as 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa. */
+/* exp(x) for x <= 0, relative error 7e-4; 0 for very low x and for NaN. y = x 2^23 / ln 2 + 127 * 2^23, converted to
+ * an integer and read as a float, has the right exponent, but its mantissa m (1 <= m < 2) grows linearly instead of
+ * as 2^(m - 1). The factor E0 + E1 m + E2 m^2 + E3 m^3 ~ 2^(m - 1) / m corrects the mantissa; E0 is CHOOSE_EXP_0, and
+ * so on. */
 #define CHOOSE_LOG2E 12102203.2f   /* 2^23 / ln 2 */
 #define CHOOSE_ONE   1065353216.0f /* 127 * 2^23 */
 #define CHOOSE_EXP_0 1.77561472f
 #define CHOOSE_EXP_1 (-1.37730759f)
 #define CHOOSE_EXP_2 0.707475827f
 #define CHOOSE_EXP_3 (-0.106445699f)
-/* log2(1 + t) for 0 <= t < 1, error 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3). */
+/* log2(1 + t) for 0 <= t < 1, error 5e-5: t + t (1 - t) (L0 + L1 t + L2 t^2 + L3 t^3); L0 is CHOOSE_LOG_0, and so
+ * on. */
 #define CHOOSE_LN2   0.693147181f
 #define CHOOSE_LOG_0 0.442418579f
 #define CHOOSE_LOG_1 (-0.269578015f)

@@ -33,7 +33,7 @@ enum {
 /* One span (up to ATTN_SPAN keys) of a tile. */
 struct span {
 	const uint8_t *k, *v;
-	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end are only prefetched */
+	/* [k1 - k0 + KEYS + 8]: byte offset of each key's row; offsets past the end serve only for prefetching */
 	const size_t *off;
 	/* One block as floats: keys [dim][KEYS], values [KEYS][dim rounded up to LANES] */
 	float *keys, *values;
@@ -586,8 +586,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* Offsets of the rows after these keys are only prefetched. If the slots are a list, the next rows are
-	 * unknown: the last offset is repeated, and the first block of these keys is prefetched here. */
+	/* The offsets behind those of these keys serve only for prefetching. If the slots are a list, the next rows
+	 * are unknown: repeat the last offset. The first block of a list is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

@@ -28,8 +28,8 @@ enum {
 	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
 	VALUE_BITS = 12,             /* the same for value vectors */
 	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
-	/* limits of a row's exponent: below LEAST_EXPONENT values lose digits; above MOST_EXPONENT a value counts
-	 * as infinite */
+	/* limits of a row's exponent: rows with an exponent below LEAST_EXPONENT lose digits; values with an exponent
+	 * above MOST_EXPONENT count as infinite */
 	LEAST_EXPONENT = -40,
 	MOST_EXPONENT = 100,
 	N_RUN = REGISTERS > 16 ? 8 : 6,    /* maximum number of queries in a run */
