@@ -14,10 +14,12 @@ enum { SOURCE_BYTES_MAX = 256, REPLACEMENT_BYTES_MAX = 256 };
 /* A unit (node) of the trie is a u32:
  *     bits 0..7     label: the byte that leads to this unit
  *     bit 8         1: a source (a text to replace) ends here
- *     bits 9..30    offset in bits 10..30, shifted left by 8 if bit 9 is set
+ *     bit 9         1: the offset is shifted left by 8
+ *     bits 10..30   offset, before that shift
  *     bit 31        1: this is no node, but the value of a source
- * The base of unit i is i ^ offset. The unit's child for byte b is unit base ^ b, if that unit has label b. If a source
- * ends at the unit, bits 0..30 of unit `base` are the offset of its replacement. Subtrees may be shared. */
+ * The base of unit i is i ^ offset. The child of unit i for byte b is unit base ^ b, if that unit has label b. If a
+ * source ends at unit i, bits 0..30 of unit `base` are the offset of its replacement in m->text. Subtrees may be
+ * shared. */
 static uint32_t label_of(uint32_t unit)
 {
 	return unit & 0x800000ffu;
@@ -33,8 +35,8 @@ static int is_end(uint32_t unit)
 	return unit >> 8 & 1;
 }
 
-/* Check that `base`, the unit's base, is in the trie. If a source ends at the unit, check its replacement, too.
- * Return NULL, or the text of the error. */
+/* Check that `base`, the unit's base, is in the trie. If a source ends at the unit, check its replacement, too. Return
+ * NULL, or what is wrong: the end of a sentence whose subject is the unit. */
 static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t base)
 {
 	uint32_t value;
@@ -51,9 +53,9 @@ static const char *check_unit(const struct charsmap *m, uint32_t unit, uint32_t 
 	               : NULL;
 }
 
-/* Walk the whole trie depth first, each shared subtree once. Return NULL; or what is wrong, and set *at to the unit's
- * index. height[base]: 0 = not visited yet; ON_PATH = on the current path, which detects cycles; otherwise 1 + the
- * number of bytes from there to the end of the longest source. */
+/* Check the whole trie depth first, each shared subtree once. Return NULL, or what is wrong with the unit whose index
+ * is then *at. height[m->n_unit], zeros at the call, is by base: 0 = not visited; ON_PATH = on the current path, so
+ * meeting it again is a cycle; otherwise 1 + the bytes from there to the end of the longest source. */
 static const char *check_trie(const struct charsmap *m, uint16_t *height, uint32_t *at)
 {
 	enum { ON_PATH = UINT16_MAX };

@@ -1,8 +1,18 @@
 /* engine/token/pretok.c - pre-tokenizers of byte-level BPE: they cut text into words. The models' own software uses
  * regular expressions. Each of them is written here as a scanner, which takes linear time.
  *
- * The expressions in the comments below use these names for character classes: L letters, N numbers, M combining
- * marks, S white space, and Unicode's Lu, Lt, Ll, Lm, Lo. Alternatives are tried in order. */
+ * The comments of the scanners quote the expressions, one alternative a line. The alternatives are tried in order, and
+ * the first that matches is the next word. Notation:
+ *     L N M S      a letter, a number, a combining mark, a white space character
+ *     UPPER        a letter that is not lower case (Lu Lt Lm Lo), or a mark: UPPER_PART
+ *     LOWER        a letter that is not upper case (Ll Lm Lo), or a mark: LOWER_PART
+ *     C            an English contraction: 's 't 're 've 'm 'll 'd
+ *     [ ]          a space
+ *     [L M]        a character of one of these classes; [^L N]: a character of none of them
+ *     x? x* x+     x not at all or once; any number of times; at least once; as many as match
+ *     x{1,digits}  x at least once and at most `digits` times (struct pretok)
+ *     (?![^S])     no character, or white space, follows
+ * Lu, Lt, Ll, Lm and Lo are Unicode's upper-case, title-case, lower-case, modifier and other letters. */
 #include "engine/token/pretok.h"
 
 #include "engine/base/base.h"
@@ -15,7 +25,7 @@
 #define LOWER_PART (CH_LOWER | CH_LETTER | CH_MARK)
 #define SYMBOL     (CH_OTHER | CH_MARK)
 
-/* name, kind, digits, suffix, whole_words, add_bos */
+/* A row has the members of struct pretok, in this order: name, kind, digits, suffix, whole_words, add_bos. */
 #define PRETOKS(X)                                                                                                     \
 	X("default", PRETOK_GPT2, 0, 0, 0, 0)                                                                          \
 	X("gpt-2", PRETOK_GPT2, 0, 0, 0, 0)                                                                            \
@@ -127,7 +137,7 @@ static size_t run_end(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* run_end() for at most `limit` characters; 0 = no limit. */
+/* As run_end(), for at most `limit` characters; 0 = no limit. */
 static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;
@@ -143,8 +153,8 @@ static int is_newline(struct text t, size_t i)
 
 /* ---- alternatives of the expressions ---- */
 
-/* Return the end of an English contraction ('s 't 're 've 'm 'll 'd) at byte i, or i if there is none. fold: 1 =
- * ignore case; U+017F, the long s, then counts as s. */
+/* Return the end of an English contraction ('s 't 're 've 'm 'll 'd) at byte i, or i if there is none. fold: 1 = ignore
+ * case; the long s, U+017F, then counts as s. */
 static size_t contraction_end(struct text t, size_t i, int fold)
 {
 	size_t left = t.n - i;
@@ -165,9 +175,9 @@ static size_t contraction_end(struct text t, size_t i, int fold)
 	return i;
 }
 
-/* Match S+(?!\S)|S+ at byte i and return the end of the match. Of several white space characters before a word, the
- * last is left to that word. newlines: 1 = try S*[\r\n]+ first. stop: classes of characters that count as the end of
- * the text. */
+/* Match S+(?![^S]), or else S+, at byte i and return the end of the match: of several white space characters before a
+ * word, the last is left to that word. newlines: 1 = try S*[\r\n]+ first, the white space up to its last newline. stop:
+ * classes of characters that count as the end of the text. */
 static size_t space_end(struct text t, size_t i, int newlines, int stop)
 {
 	size_t end = i, last = i, next, after_newline = 0;
@@ -184,8 +194,8 @@ static size_t space_end(struct text t, size_t i, int newlines, int stop)
 	return !c || (c & stop) || last == i ? end : last;
 }
 
-/* Match " ?symbols+" at byte i and return the end of the match, or i if there is none. classes: the classes of
- * symbols. newlines: 1 = also match [\r\n]* after the symbols, or [\r\n/]* if `slash` is set. */
+/* Match an optional space and then symbols, at byte i. Return the end of the match, or i if there is none. classes: the
+ * classes that count as symbols. newlines: 1 = also match [\r\n]* after the symbols, or [\r\n/]* if `slash` is set. */
 static size_t symbols_end(struct text t, size_t i, int classes, int newlines, int slash)
 {
 	size_t from = i + (t.s[i] == ' '), end = run_end(t, from, classes);
@@ -196,9 +206,9 @@ static size_t symbols_end(struct text t, size_t i, int classes, int newlines, in
 	return end;
 }
 
-/* Match [Lu Lt Lm Lo M]*[Ll Lm Lo M]+ at byte i and return the end of the match, or i if there is none. If no Ll
- * follows the first part, the match ends after that part's last Lm, Lo or M. A backtracking matcher would end there,
- * too. */
+/* Match UPPER*LOWER+ at byte i and return the end of the match, or i if there is none. UPPER and LOWER share Lm, Lo and
+ * M. So if no Ll follows UPPER*, the last Lm, Lo or M of UPPER* is the LOWER+, and the match ends after it. A
+ * backtracking matcher would end there, too. */
 static size_t cased_word_end(struct text t, size_t i)
 {
 	size_t end = i, back = i, next;
@@ -214,8 +224,15 @@ static size_t cased_word_end(struct text t, size_t i)
 
 /* ---- the kinds ---- */
 
-/* GPT2: 's|'t|'re|'ve|'m|'ll|'d| ?L+| ?N+| ?[^S L N]+|S+(?!\S)|S+ (L letters, N numbers, S white space). With digits
- * = 1 every digit is a word of its own, and white space before a digit matches as at the end of the text. */
+/* GPT2:
+ *     C             in lower case
+ *     [ ]?L+        letters
+ *     [ ]?N+        numbers
+ *     [ ]?[^S L N]+ symbols
+ *     S+(?![^S])
+ *     S+
+ * With digits = 1 every digit is a word of its own, and white space before a digit matches as at the end of the
+ * text. */
 static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = contraction_end(t, i, 0);
@@ -235,10 +252,16 @@ static size_t next_gpt2(const struct pretok *p, struct text t, size_t i)
 	return space_end(t, i, 0, p->digits ? CH_NUMBER : 0);
 }
 
-/* LLAMA3: (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n L N]?L+|N{1,digits}| ?[^S L N]+[\r\n]*|S*[\r\n]+|S+(?!\S)|S+
- * (L letters, N numbers, S white space).
- * SEED: as LLAMA3, with [^\r\n S L N]+ instead of [^S L N]+[\r\n]*.
- * QWEN35: as LLAMA3, with [L M]+ instead of L+, and [^S L M N]+ instead of [^S L N]+ (M combining marks). */
+/* LLAMA3:
+ *     C                      in any case
+ *     [^\r\n L N]?L+         letters, with at most one other character before them
+ *     N{1,digits}
+ *     [ ]?[^S L N]+[\r\n]*   symbols, and the newlines after them
+ *     S*[\r\n]+
+ *     S+(?![^S])
+ *     S+
+ * SEED: the newlines after symbols are not part of the match.
+ * QWEN35: marks count as letters, not as symbols: [L M]+ replaces L+, and [^S L M N]+ replaces [^S L N]+. */
 static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 {
 	int marks = p->kind == PRETOK_QWEN35 ? CH_MARK : 0, letters = ANY_LETTER | marks, c;
@@ -257,9 +280,14 @@ static size_t next_llama3(const struct pretok *p, struct text t, size_t i)
 	return end > i ? end : space_end(t, i, 1, 0);
 }
 
-/* TEKKEN: [^\r\n L N]?[Lu Lt Lm Lo M]*[Ll Lm Lo M]+C?|[^\r\n L N]?[Lu Lt Lm Lo M]+[Ll Lm Lo M]*C?|N{1,digits}
- * | ?[^S L N]+[\r\n/]*|S*[\r\n]+|S+(?!\S)|S+ (classes of characters as in Unicode; S white space). C is the English
- * contractions 's|'t|..., only if `suffix` is set. */
+/* TEKKEN (C: in any case, and only if `suffix` is set):
+ *     [^\r\n L N]?UPPER*LOWER+C?  a word that ends in lower case
+ *     [^\r\n L N]?UPPER+LOWER*C?  a word in upper case
+ *     N{1,digits}
+ *     [ ]?[^S L N]+[\r\n/]*       symbols, and the newlines and slashes after them
+ *     S*[\r\n]+
+ *     S+(?![^S])
+ *     S+ */
 static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 {
 	size_t next, end = i, from;
@@ -267,8 +295,9 @@ static size_t next_tekken(const struct pretok *p, struct text t, size_t i)
 
 	if (c & CH_NUMBER)
 		return run_end_within(t, i, CH_NUMBER, p->digits);
-	/* Include the optional first character, [^\r\n L N]?, if one of the two alternatives for words matches after
-	 * it. */
+	/* A word begins at `from` or, without the optional first character [^\r\n L N], at i. Try in this order:
+	 * alternative 1 at `from` and at i, alternative 2 at `from` and at i. In alternative 2 LOWER* is empty, because
+	 * otherwise alternative 1 would have matched. */
 	from = !(c & ANY_LETTER) && !is_newline(t, i) ? next : i;
 	if ((end = cased_word_end(t, from)) == from && (from == i || (end = cased_word_end(t, i)) == i) &&
 	    (end = run_end(t, from, UPPER_PART)) == from)

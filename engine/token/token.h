@@ -40,9 +40,9 @@ struct span {
 int vocab_encode(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special,
                  struct tokens *out, struct err *);
 /* Encode as vocab_encode() does, and append to *ends (may be NULL) the offset in the text at which each token ends,
- * ascending. Bytes that the vocabulary lacks may be skipped. An encoder's tokenizer normalises the text, so two
- * tokens may end at the same character, and spaces may be skipped. continues: 1 = the text follows other plain text,
- * so SentencePiece adds no space before it. */
+ * ascending. Bytes that the vocabulary lacks may belong to no token. An encoder's tokenizer normalises the text, so two
+ * tokens may end at the same character, and spaces may belong to no token. continues: 1 = the text follows other plain
+ * text, so SentencePiece adds no space before it. */
 struct token_ends {
 	uint32_t *at;
 	size_t n, cap;
@@ -50,18 +50,17 @@ struct token_ends {
 int vocab_encode_ends(const struct vocab *, const char *text, size_t len, const struct span *special, size_t n_special,
                       int continues, struct tokens *out, struct token_ends *ends, struct err *);
 void token_ends_add(struct token_ends *, size_t at);
-/* 1 if text[0..at) and text[at..len), encoded separately, have the same ids as the whole text. The second part is
- * encoded with continues = 1. The answer is 1 only if text[at] is a blank between two letters, and no token can
- * contain a letter with a blank after it. */
+/* 1 if the text may be split at byte `at`: text[0..at), and then text[at..len) with continues = 1, give the ids of the
+ * whole text. The function answers 1 only where it is sure: text[at] is a blank between two letters, and no token has a
+ * blank after a letter. */
 int vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
 /* 1 if the id is a control token. Control tokens are recognised in trusted ranges only. They split the text: plain
  * text before and after them is encoded separately. */
 int vocab_is_control(const struct vocab *, int32_t id);
-/* Return how many bytes of text this process has encoded so far. Tests check with it that no text is encoded
- * twice. */
+/* Return how many bytes of text this process has encoded so far. By it tests check that no text is encoded twice. */
 uint64_t vocab_encoded(void);
-/* Write the bytes of a token to buf, at most cap. Return how many bytes the token has. They may be a part of a
- * UTF-8 character. A control token has no bytes, unless with_special is set or it is a mark around the model's
+/* Write the bytes of a token to buf, at most cap. Return how many bytes the token has; they may be a part of a UTF-8
+ * character. A control token has no bytes, unless with_special is set or the token is a mark around the model's
  * reasoning. */
 size_t vocab_piece(const struct vocab *, int32_t id, int with_special, char *buf, size_t cap);
 /* Return the id of the token that the vocabulary stores as text[0..len), or -1. */

@@ -195,9 +195,9 @@ static int load_scores(struct loader *l)
 	return 0;
 }
 
-/* Return the id of the token that a merge results in; -1 if the vocabulary lacks it; -2 if memory is exhausted.
- * merge: "LEFT RIGHT", where LEFT has n_left bytes. Most vocabularies store these tokens in the order of the merges.
- * So *guess, the id after the last result, is tried before the hash table. */
+/* Return the id of the token that a merge results in; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge:
+ * "LEFT RIGHT", where LEFT has n_left bytes. Most vocabularies store these tokens in the order of the merges. So *guess
+ * is tried before the hash table; it is set to the result's id + 1 for the next call. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -281,7 +281,7 @@ static int load_merges(struct loader *l)
 
 /* ---- derived tables ---- */
 
-/* Fill byte_id[] and words_apart. */
+/* Fill byte_id[], and words_apart for vocabularies with space marks. */
 static void find_bytes(struct vocab *v)
 {
 	for (int b = 0; b < 256; b++) {
@@ -298,8 +298,8 @@ static void find_bytes(struct vocab *v)
 		uint32_t n = v->off[i + 1] - v->off[i], k = 0;
 		if (v->type[i] == TOKEN_BYTE)
 			v->byte_id[token_byte(p, n)] = i;
-		/* Find out whether merging can join two words (words_apart 0). Skip tokens that merging cannot
-		 * produce: with a list of merges, control and unknown tokens; without one, all but normal tokens. */
+		/* words_apart becomes 0 if merging can join two words. Skip tokens that merging cannot produce: with a
+		 * list of merges, control and unknown tokens; without one, all but normal tokens. */
 		if (v->merges ? v->type[i] == TOKEN_CONTROL || v->type[i] == TOKEN_UNKNOWN : v->type[i] != TOKEN_NORMAL)
 			continue;
 		while (n - k >= 3 && !memcmp(p + k, SPACE_MARK, 3))
@@ -354,7 +354,8 @@ static int find_specials(struct loader *l)
 			p[used++] = mark ? ' ' : t[k];
 			k += mark ? 2 : 0;
 		}
-		if (v->kind == KIND_WORDPIECE && used > 1 && p[0] == ' ') { /* the mark of a token that begins a word */
+		/* drop the space mark of a token that begins a word */
+		if (v->kind == KIND_WORDPIECE && used > 1 && p[0] == ' ') {
 			p++;
 			used--;
 		}
@@ -458,13 +459,14 @@ static int load_ids(struct loader *l)
 		"<end_of_utterance>", "<EOT>",           NULL,
 	};
 	/* clang-format off */
+	/* Other tokens after which a model stops, of all model families. */
 	static const char *const text_end[] = {
 		"<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>", "<|return|>", "<|call|>",
 		"<\xef\xbd\x9c" "end\xe2\x96\x81of\xe2\x96\x81sentence\xef\xbd\x9c>", NULL,
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* unused, but for WordPiece's; the ids must be in range */
+		/* only checked to be in range; WordPiece uses separator (seperator) and cls */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};
@@ -525,7 +527,7 @@ static int load_ids(struct loader *l)
 	if (gguf_bool(l->g, "tokenizer.ggml.add_bos_token", &flag, l->err) < 0)
 		return -1;
 	in->add_bos = (flag || (v->kind == KIND_SPM && v->merges)) &&
-	              in->bos >= 0; /* always for Gemma 4: some files are wrong */
+	              in->bos >= 0; /* Gemma 4 always needs a BOS, although some files say that it does not */
 	flag = in->encoder;
 	if (gguf_bool(l->g, "tokenizer.ggml.add_eos_token", &flag, l->err) < 0 ||
 	    (v->kind == KIND_WORDPIECE && gguf_bool(l->g, "tokenizer.ggml.add_sep_token", &flag, l->err) < 0))

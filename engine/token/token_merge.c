@@ -1,15 +1,16 @@
 /* engine/token/token_merge.c - merges the symbols of one word, for both kinds of BPE; caches encoded words.
  *
- * A symbol is at first a byte or a character. The symbols of a word are a doubly linked list. Each has the rank of
- * its merge with the next symbol, and the lowest rank merges first. In a short word that rank is found by a linear
- * search. A long word (a megabyte of one letter is possible) uses a heap of (rank, index), O(n log n) in all. When a
- * rank changes, the old heap entry stays. When it is popped, its rank differs from its symbol's, and it is
- * skipped. */
+ * A symbol is at first a byte or a character. The symbols of a word are a doubly linked list. Each has the rank of its
+ * merge with the next symbol, and the lowest rank merges first. In a short word a linear search finds that rank. A long
+ * word (a megabyte of one letter is possible) uses a heap of (rank, index), O(n log n) in all. When the rank of a
+ * symbol changes, its old entry stays in the heap; an entry is skipped if its rank is not the symbol's. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* SHORT_WORD: most symbols for the linear search. For the cache of words: SEEN_SLOTS entries, words of at most
+ * SEEN_BYTES bytes, runs of at least SEEN_TEXT bytes. */
 enum { SHORT_WORD = 24, SEEN_SLOTS = 4096, SEEN_BYTES = 32, SEEN_TEXT = 2048 };
 
 int merge_reserve(struct encoder *e, size_t n)

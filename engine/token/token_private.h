@@ -26,18 +26,19 @@ enum {
 	MERGES_MAX = 10000000,
 	SPECIAL_BYTES_MAX = 256, /* longer special tokens are ignored, to bound the work per byte of text */
 	TEXT_BYTES_MAX = 1 << 29,
-	NORMAL_BYTES_MAX = 1 << 30, /* a text after normalising */
+	NORMAL_BYTES_MAX = 1 << 30, /* longest text after normalising */
 	PIECE_BYTES_MAX = 256,      /* longest token of Unigram or WordPiece, to bound the work per byte of text */
 };
 
 #define NO_RANK UINT32_MAX
 
-/* Entry of the hash table text -> id, with open addressing. id1: id + 1, or 0 for an empty entry. */
+/* Entry of the hash table text -> id, with open addressing. hash: the low 32 bits of hash_bytes(). id1: id + 1, or 0
+ * for an empty entry. */
 struct text_slot {
 	uint32_t hash, id1;
 };
-/* Entry of the hash table (left id, right id) -> merge. Merges are done in the order of their ranks, lowest first.
- * to1: id of the merged token + 1, or 0 for an empty entry. */
+/* Entry of the hash table (left id, right id) -> merge, with open addressing. Merges are done in the order of their
+ * ranks, lowest first. to1: id of the merged token + 1, or 0 for an empty entry. */
 struct pair_slot {
 	int32_t left, right;
 	uint32_t rank;
@@ -87,11 +88,11 @@ struct vocab {
 	struct text_slot *by_text; /* hash table text -> id */
 	uint32_t by_text_mask;     /* its number of entries - 1 */
 	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */
-	int cuts;                  /* 1 = no user-defined token has a blank after another character (vocab_cuts()) */
+	/* 1 = no user-defined token has a blank after another character; 0 for encoders (vocab_cuts()) */
+	int cuts;
 
 	/* SentencePiece only. */
-	/* BPE without a list of merges: [n], rank of the merge into each token; the highest score has the lowest
-	 * rank */
+	/* [n], only if merges = 0: rank of the merge that makes each token; the highest score has the lowest rank */
 	uint32_t *rank;
 	int add_space; /* 1 = add a space before the text */
 	/* 1 = no token has a space mark (U+2581) after another character, so words are encoded one by one */
@@ -110,7 +111,7 @@ struct vocab {
 	int lowercase;            /* WordPiece: 1 = lower-case the text */
 	int strip_accents;        /* WordPiece: 1 = remove accents */
 
-	/* If merges. */
+	/* Only if merges = 1. */
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
 	uint32_t pair_mask;     /* its number of entries - 1 */
 
@@ -145,7 +146,8 @@ struct symbol {
 	int32_t to;         /* id of that merge's result */
 };
 
-/* Cache entry for a word of the run. When the word occurs again, its ids are copied from the output. */
+/* Cache entry for a word. Its offsets are in a run, which is the plain text between two special tokens. When the word
+ * occurs again in the run, its ids are copied from the output. */
 struct word_seen {
 	uint32_t at, len; /* its bytes in the run */
 	size_t out_at;    /* index of its first id in the output */
@@ -161,7 +163,7 @@ struct encoder {
 	size_t n_sym, cap_sym;
 	uint64_t *heap;
 	size_t cap_heap;
-	struct word_seen *seen; /* hash table of the run's words */
+	struct word_seen *seen; /* hash table of the words of the run; NULL = not allocated */
 	int use_seen;           /* 0 = the run is too short for that table */
 	/* the run, normalised or with space marks; for byte-level BPE one word, spelled as the vocabulary stores
 	 * it */
@@ -186,12 +188,12 @@ int token_byte(const char *p, size_t n);
 int32_t byte_char(unsigned char b);
 int char_byte(int32_t cp);
 
-/* For each token from index out_at on, append the offset in the text where the token ends. These tokens encode the
- * bytes from..to of the run. from = -1: the first token begins with a space that is not in the text. */
+/* Append to e->ends, if not NULL, where each token from index out_at on ends in the text. These tokens encode bytes
+ * from..to of the run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* For each token from index out_at on, append the same offset: in the original text, the end of the character from
- * which byte run_at - 1 of e->run came. */
+/* Append to e->ends, if not NULL, the same offset for each token from index out_at on: in the original text, the end of
+ * the character from which byte run_at - 1 of e->run came. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
@@ -238,16 +240,16 @@ typedef void pair_fn(const struct vocab *, const char *word, struct symbol *, co
 int merge_symbols(struct encoder *, const char *word, pair_fn *pair);
 /* Reserve n bytes in e->run; the old content is lost. */
 int run_reserve(struct encoder *, size_t n);
-/* The same, and run_end[] with it; the old content is kept. */
+/* Make room for n bytes in e->run and, if e->ends is not NULL, in e->run_end; the old content is kept. */
 int run_grow(struct encoder *, size_t n);
-/* 1 if the vocabulary has an unknown token that is not a control token. */
+/* 1 if the vocabulary has an unknown token. For byte-level BPE it must be of type TOKEN_UNKNOWN: plain text must not
+ * produce a control token. */
 int has_unknown(const struct vocab *);
-/* Append the unknown token, for a byte without a token. If the vocabulary has no unknown token, return -1 with an
- * error.
+/* Append the unknown token, for a byte without a token. If has_unknown() is 0, return -1 with an error.
  *
- * Exception: some byte-level vocabularies lack rare bytes and name a control token as the unknown one. Plain text
- * must not produce a control token, so the byte is dropped, as the model's own software does. (SmolLM2's vocabulary
- * lacks 21 control codes and rare UTF-8 bytes.) Only a missing byte of printable ASCII is an error. */
+ * Exception: some byte-level vocabularies lack rare bytes and name a control token as the unknown one. SmolLM2's lacks
+ * 21 control codes and rare UTF-8 bytes. Then the byte is dropped, as the model's own software does, unless it is
+ * printable ASCII. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up

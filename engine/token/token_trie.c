@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Byte d of a token's text + 1; 0 if the text ends there. */
+/* Return byte d of a token's text + 1, or 0 if the text ends there. */
 static unsigned key_at(const struct vocab *v, int32_t id, uint32_t d)
 {
 	return d < v->off[id + 1] - v->off[id] ? (unsigned char)v->text[v->off[id] + d] + 1u : 0;
 }
 
-/* Sort list[0..n) by key_at(d). Equal keys keep their order. */
+/* Sort the ids list[0..n) by key_at(d); equal keys keep their order. spare: [n], overwritten. */
 static void sort_by_byte(const struct vocab *v, int32_t *list, int32_t *spare, uint32_t n, uint32_t d)
 {
 	uint32_t at[258] = { 0 };
@@ -44,7 +44,7 @@ int trie_build(struct vocab *v, struct err *err)
 	struct trie *t = &v->trie;
 	uint32_t n_list = 0, most = 2, depth = 0, level_end = 1, n = 1;
 	int32_t *list, *spare;
-	/* Tokens below node i: list[below[i].from..below[i].to). */
+	/* by node: the tokens below it are list[from..to) */
 	struct {
 		uint32_t from, to;
 	} * below;

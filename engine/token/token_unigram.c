@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The best cut of a word's beginning into tokens: the last token, and where it begins. */
+/* cut[i] is the best way to cut the first i bytes of a word into tokens: the sum of the tokens' scores, and the last
+ * token with the byte where it begins. */
 struct cut {
 	double sum;
 	uint32_t from; /* NO_CUT = no token ends here */
@@ -34,8 +35,8 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; the function sets it for its next
- * call. */
+/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; it is set for the next call.
+ * source_end: where the source text of these bytes ends, for run_end[]. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
 	while (*drop && n && *s == ' ') {
@@ -85,12 +86,14 @@ static int normalise(struct encoder *e, const char *s, size_t n, int begins, siz
 
 /* ---- the best cut ---- */
 
+/* Replace *c by a cut whose last token begins at `from`, if its sum is higher. */
 static void relax(struct cut *c, double sum, size_t from, int32_t id)
 {
 	if (c->from == NO_CUT || sum > c->sum)
 		*c = (struct cut){ sum, (uint32_t)from, id };
 }
 
+/* Fill cut[0..n] for the word s[0..n). */
 static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut *cut)
 {
 	cut[0].sum = 0;
@@ -120,8 +123,8 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 	}
 }
 
-/* Append the tokens of a character without a token of its own: its byte tokens, or else the unknown token.
- * Consecutive characters share one unknown token. *again: 1 = the character before was unknown. */
+/* Append the tokens of a character without a token of its own: its byte tokens, or else the unknown token. Consecutive
+ * characters share one unknown token. *again: 1 = the character before was unknown; it is set for the next call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
