@@ -52,7 +52,7 @@ enum view_watched {
 };
 struct cache_view {
 	int32_t n_tokens; /* tokens of the sequence */
-	/* column c has tokens c * per_col .. (c + 1) * per_col; the last column may have fewer */
+	/* column c has tokens c * per_col .. (c + 1) * per_col - 1; the last column may have fewer */
 	int32_t cols, per_col;
 	int32_t pinned; /* number of first tokens that are never evicted; 0 = nothing is ever evicted */
 	/* Share of the column's KV entries, over all layers and KV heads, that are not evicted: 255 = all, 0 = none.

@@ -50,8 +50,8 @@ void mass_release(struct attn_mass *);
  * reset or their sums changed. */
 void mass_reset(struct attn_mass *);
 
-/* Prepare a step of tokens pos .. pos + n. Writes the weight of each token in the moving average to weight[n].
- * planes: how many arrays of sums the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
+/* Prepare a step of tokens pos .. pos + n - 1, and write the weight of each of them in the moving average to weight[n].
+ * planes: number of planes that the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
  * step is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
 /* The plane that token `index` of the step reads. */
@@ -60,12 +60,12 @@ struct tensor *mass_from(struct attn_mass *, int32_t index);
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);
-/* Copy to the host those sums that rings_insert() of n tokens will compare. Call it before rings_insert(). */
+/* Copy the sums that rings_insert() of n tokens will compare to the host. Call it before rings_insert(). */
 void mass_join(struct attn_mass *, int32_t n);
 /* Move the backend's sums to the slots to which rings_insert() moved the entries. Call it after rings_insert(). */
 void mass_follow(struct attn_mass *);
-/* Scale all sums down if the weights of tokens pos .. pos + n would overflow a float. mass_begin() does the same, but
- * calling mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
+/* Scale all sums down if the weights of tokens pos .. pos + n - 1 would overflow a float. mass_begin() also does this,
+ * but mass_scale() between two steps avoids a wait inside the step. Returns 0 or -1. */
 int mass_scale(struct attn_mass *, int32_t pos, int32_t n);
 /* 1 if mass_scale() would scale. */
 int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
@@ -73,7 +73,8 @@ int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: negative log-likelihood of the last of these
  * tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums after token `index` of the step of drafted tokens that was just committed, as rollback point i. */
+/* Keep the sums after drafted token `index` of the VERIFY step that was just committed, as rollback point i. They cover
+ * t tokens. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);
@@ -82,7 +83,8 @@ void mass_forget(struct attn_mass *, int32_t t);
 
 /* Copy all sums to the host. Returns 0, or -1 if the backend failed or the call is cancelled. */
 int mass_read(struct attn_mass *);
-/* Save or load all rollback points (serialize.h). slots[i]: number of slots of point i. */
+/* Save or load all rollback points (serialize.h). slots[i]: number of slots whose sums are saved for point i; all later
+ * slots have the sum 0. */
 void mass_points_archive(struct attn_mass *, struct serializer *, const int32_t slots[MASS_POINTS]);
 /* Save or load the sums on the host of the first `slots` slots (serialize.h). The sums of all other slots must be
  * 0. */

@@ -39,7 +39,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 for a step of several drafted tokens (VERIFY). Each of them selects its own KV entries. */
+/* 1 for a VERIFY step of several drafted tokens, each of which selects its own KV entries. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;

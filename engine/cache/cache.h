@@ -98,17 +98,17 @@ struct cache {
 	/* 1: a commit needs the model's surprise (negative log-likelihood) at each token, so logits are also
 	 * computed for prompt tokens */
 	int wants_nll;
-	/* number of tokens that the last step of a prefill should have, because the selector observes their
-	 * attention; 0: any number */
+	/* number of tokens that the last step of a prefill should have, because the selector observes their attention;
+	 * 0: any */
 	int32_t tail;
 	int32_t pinned; /* number of first tokens that the application pinned; pinned tokens are never evicted */
 	/* The next three fields say on what the KV entries of decoded tokens depend, apart from the earlier tokens
 	 * (timeline_marks). */
-	/* 1: decoding and prefilling the same tokens give entries that differ by more than rounding */
+	/* 1: the KV entries of a token depend on whether it was decoded or prefilled (by more than rounding) */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Number of first tokens from which decoded tokens select entries (the region). -1: the KV entries of decoded
-	 * tokens do not depend on this number. */
+	/* Size of the region, the first tokens from which decoded tokens select entries. -1: the KV entries of decoded
+	 * tokens do not depend on it. */
 	int32_t region;
 
 	struct kv_store kv;
@@ -212,8 +212,8 @@ struct retention_ops {
 	/* ---- snapshots (snapshot.c) ---- */
 	/* Return the number of tokens that have KV entries in the cache. NULL: it is the whole sequence. */
 	int32_t (*kept)(const struct cache *);
-	/* Return a number k such that no token i < k has moved: it is still in slot i. If no entry has moved, k is at
-	 * least n. */
+	/* Return k such that tokens 0 .. k - 1 have not moved: token i is still in slot i. If no token has moved, k is
+	 * at least n. */
 	int32_t (*ready)(const struct cache *, int32_t n);
 	/* Accept the entries of n tokens that the caller wrote into the first slots of an empty cache. Returns how
 	 * many of these tokens are kept. The next token can then be computed. */

@@ -1,9 +1,11 @@
 /* engine/cache/kv_ahead.c - requests KV entries from disk before attention needs them. A disk serves many requests in
  * little more time than one, but attention would wait for one page after the other.
  *
- * Contiguous slots of the next layer are requested while this layer computes. Selected slots are requested as soon as
- * they are selected, unless memory caches their entries (kv_rows.h). Without such a cache, slots are also requested
- * that the next layer selected for the previous token, because it selects most of them again.
+ * While a layer computes, these slots are requested:
+ * - contiguous slots that the next layer will read;
+ * - slots that this layer has just selected; if memory caches selected entries (kv_rows.h), only slots that the cache
+ *   lacks;
+ * - without that cache, slots that the next layer selected for the previous token: it selects most of them again.
  *
  * A request for selected slots costs a system call per page, so none is made while the process reads nothing from
  * disk. */

@@ -26,7 +26,7 @@ struct kv_host {
 	/* rows: number of rows (cached entries) per KV head; listed: largest number of entries that a token selects;
 	 * heads: largest number of KV heads in any layer */
 	int32_t rows, listed, heads;
-	/* 1: prefetch entries that the next token will probably select. Tests and measurements set it to 0. */
+	/* 1: prefetch entries that the next token will probably select. Tests and measurements set this to 0. */
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
 	struct tensor *k, *v, *map;     /* [n_full] rows and map of each layer (struct fetch_args) */
@@ -35,7 +35,7 @@ struct kv_host {
 	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
 	/* counters, i32 [n_full * heads][FETCH_COUNTS]: entries fetched on demand, entries prefetched */
 	struct tensor count, count_ahead;
-	int32_t *end;    /* [n_full] slots from this one on have no row */
+	int32_t *end;    /* [n_full] slots from this one on are in no row */
 	uint8_t *coming; /* [n_full] 1: a prefetch is running */
 	/* tokens: number of tokens decoded since the last prefill; counted_tokens: value of `tokens` when `now` was
 	 * read; now: the newest counts; before: the counts at the last prefill */
@@ -44,7 +44,7 @@ struct kv_host {
 	/* 1: `before` has been read at least once */
 	int counting;
 	uint32_t *counted; /* [n_full * heads][FETCH_COUNTS] scratch for reading counts */
-	int stale;         /* 1: a step failed, so rows may not contain the entries that `map` says they do */
+	int stale;         /* 1: a step failed, so `map` may name rows whose entries were never copied */
 };
 
 /* Bytes of device memory with `rows` rows per KV head. */

@@ -10,7 +10,7 @@
 #include "engine/cache/kv_store.h"
 
 struct kv_rows {
-	int32_t rows, heads;  /* rows per KV head; largest number of KV heads in any layer */
+	int32_t rows, heads;  /* rows: rows per KV head; heads: largest number of KV heads in any layer */
 	struct tensor *k, *v; /* [n_full] [heads of the layer * rows][head_dim]: keys and values of the rows */
 	struct tensor list;   /* i32 [heads][rows]: rows that the running attention reads */
 	struct row_map {

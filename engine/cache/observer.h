@@ -17,7 +17,8 @@ struct step;
 /* The attention of one layer; valid during the call. */
 struct attention {
 	struct cache *c;
-	const struct step *st; /* in a VERIFY step, which checks drafted tokens: the step of one of them, st->index */
+	/* in a VERIFY step, which checks drafted tokens: a step with only token st->index of them */
+	const struct step *st;
 	int32_t layer;
 	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only
 	 * if the predicate is true */

@@ -1,8 +1,8 @@
 /* engine/cache/policy_def.h (private to engine/) - what a cache policy is.
  *
- * A policy names a retention (which entries stay in the cache: retain_*.c) and may name a selector (which of them a
- * decoded token reads: policies/select_*.c). Its settings are a struct that only the policy's own file knows,
- * described by a table of struct param. */
+ * A policy names a retention (retain_*.c), which decides which entries stay in the cache. It may name a selector
+ * (policies/select_*.c), which decides which kept entries a decoded token reads. Its settings are a struct that only
+ * the policy's own file knows, described by a table of struct param. */
 #ifndef WEIR_POLICY_DEF_H
 #define WEIR_POLICY_DEF_H
 

@@ -57,8 +57,8 @@ uint64_t recurrent_bytes(const struct hparams *);
 int recurrent_open(struct recurrent *, struct backend *, const struct hparams *, struct err *);
 void recurrent_close(struct recurrent *);
 
-/* Begin a step. verifies: 1 if the step checks several drafted tokens, so that maybe only some of them are
- * committed. */
+/* Begin a step. verifies: 1 if it is a VERIFY step of several drafted tokens: the commit may then keep only the first
+ * few. */
 void recurrent_begin(struct recurrent *, int verifies);
 /* Run an operation of a recurrent layer. These functions set the fields `state` and `next` of the operation, so the
  * caller need not. */

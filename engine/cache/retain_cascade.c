@@ -344,8 +344,8 @@ static void waiting_join(struct cache *c)
 		events_tell(c);
 }
 
-/* Set the factor by which each token's attention mass is multiplied. It is 0.5 plus the larger one of two surprises
- * (negative log-likelihoods): that of the token and that of the token before it. */
+/* Set the factor of each token's attention mass: 0.5 plus the larger of two surprises (negative log-likelihoods), of
+ * the token itself and of the token before it. */
 static void note_surprise(struct cascade *f, const struct step *st, const float *nll)
 {
 	struct rings *r = &f->rings;

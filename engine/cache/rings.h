@@ -36,23 +36,26 @@ struct rings_event { /* what one call did to one token */
 struct rings {
 	struct rings_shape s;
 	int32_t heads, size, n_slots; /* size: n * w; n_slots: size + stage */
-	int32_t period[RINGS_MOST];   /* ring i accepts once in period[i] = f^i tokens */
+	int32_t period[RINGS_MOST];   /* ring i accepts one in period[i] = f^i tokens */
 	int32_t t;                    /* tokens inserted, sinks included */
-	int64_t next[RINGS_MOST];     /* number of the next slot that ring i fills */
-	int32_t cnt[RINGS_MOST];      /* slots that ring i has filled, at most w */
-	int32_t *id;                  /* [n_slots][heads] token in each slot */
-	int64_t *number;              /* [n_slots] position by which the keys of a slot are rotated */
+	/* number that ring i gives to its next entry; entries are numbered in the order of arrival */
+	int64_t next[RINGS_MOST];
+	int32_t cnt[RINGS_MOST]; /* slots that ring i has filled, at most w */
+	int32_t *id;             /* [n_slots][heads] token in each slot */
+	/* [n_slots] number of the entry in a slot: the position by which its key is rotated */
+	int64_t *number;
 	/* Attention mass; mass is NULL if tokens never compete. */
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
 	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
-	/* How many heads hold a token. Arrays by token are indexed by token & mask and cover tokens `oldest` .. t. */
+	/* How many heads hold a token. Arrays by token are ring buffers: token t is at index t & mask. They cover
+	 * tokens `oldest` .. t. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;
 	/* evicted: tokens that no head holds; evicted_in_part: tokens that only some heads hold */
 	int32_t evicted, evicted_in_part;
 	int32_t oldest; /* no head holds a token before this one, except the sinks */
-	/* How the last rings_insert() moved entries, so that the KV cache can do the same. In head h, slot changed[i]
+	/* How the last rings_insert() moved entries; the KV cache must repeat these moves. In head h, slot changed[i]
 	 * receives the entry of slot from[i][h]; if both are the same slot, nothing moves. The key is then rotated by
 	 * rope_shift[rope_shift_at[i][h]] positions, or not at all if rope_shift_at[i][h] is -1. */
 	int32_t n_changed, n_rope_shift;

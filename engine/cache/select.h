@@ -36,8 +36,8 @@ struct selector {
 
 /* How the selector chose what the last decoded token read in a layer. */
 struct select_status {
-	/* 1: the token made a new selection; 0: it used an earlier token's; -1: the selector never uses a selection
-	 * twice */
+	/* 1: the token made a new selection; 0: it used the selection of an earlier token; -1: the selector selects for
+	 * each token */
 	int fresh;
 	/* cosine between the query of the token and the query of the last selection; -2: not compared */
 	double cosine;
@@ -71,12 +71,12 @@ struct selector_ops {
 	/* Roll back to the first n tokens. Returns n if a token may be decoded next. Returns a smaller number if
 	 * the tokens from there on must be prefilled again, so that the selector observes the end of a prefill. */
 	int32_t (*rewind)(struct selector *, int32_t n);
-	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the first of them;
-	 * n_slots: number of slots from which this first token selects. NULL: any number. */
+	/* Return the maximum number of drafted tokens of a VERIFY step, at least 1. pos: index of the step's first
+	 * token in the sequence; n_slots: number of slots from which that token selects. NULL: any number. */
 	int32_t (*verify_most)(const struct selector *, int32_t pos, int32_t n_slots);
-	/* Return how many drafted tokens of a VERIFY step can attend in one call; NULL: 1. For these, select() is
-	 * called before any of them attends; probe() and seen() are not called. n_slots: number of slots from which
-	 * the first of them selects. */
+	/* Return how many drafted tokens of a VERIFY step can attend in one call. select() is then called for all of
+	 * these tokens before any of them attends; probe() and seen() are not called. n_slots: number of slots from
+	 * which the first of them selects. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
 	/* If the selector can work with keys and values in host memory beside a GPU (kv_host.h), return the maximum
 	 * number of entries per KV head that a decoded token selects from cap slots; else 0. It can if it selects one
@@ -108,8 +108,8 @@ struct selector_ops {
 	 * selector does. Its `out` may be overwritten. NULL: the selector scans nothing. */
 	struct scan_args (*scan)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots);
 	/* If the layer may have made a new selection in the running step, list what the token would have read by the
-	 * selection before it, as ranges or lists of slots. Returns the number of these; 0: there is no new
-	 * selection. NULL: the selector never uses a selection for more than one token. */
+	 * previous selection, as ranges or lists of slots. Returns the number of parts listed; 0: no new selection.
+	 * NULL: the selector uses each selection for one token only. */
 	int (*replaced)(const struct selector *, int32_t layer, const struct tensor *q, int32_t n_slots,
 	                struct attn_part part[SELECT_PARTS]);
 	/* Return how entries were selected in the last committed step. NULL: there is nothing to report. */

@@ -11,7 +11,7 @@ enum { ENCODER_BATCH = 1024 }; /* maximum number of tokens of a batch, and of a 
 
 enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* values of the key pooling_type */
 
-/* How a family of encoders differs from the others. */
+/* What distinguishes a family of encoders. */
 struct encoder_family {
 	const char *name; /* general.architecture, and the beginning of the file's keys */
 	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how a token knows its position */
@@ -52,8 +52,10 @@ struct encoder_reader {
 	struct encoder *ranker; /* a reranker, which reads instead of this encoder; then the other members are empty */
 	struct gguf *gguf;      /* NULL: none is loaded */
 	struct tensor rank;     /* f32 [batch][largest rank]: buffer for products with `low` */
-	float *head;            /* [3][n_embd] weights: for the log odds of an answer, its first and its last token */
-	float bias;             /* of the log odds */
+	/* [3][n_embd] weights, multiplied with hidden states: rows for the log odds of an answer, for its first, for
+	 * its last token */
+	float *head;
+	float bias; /* of the log odds */
 };
 
 struct encoder {

@@ -262,8 +262,8 @@ static double dot(const float *a, const float *b, int32_t n)
 	return sum;
 }
 
-/* Find the words of a passage that answer. The passage has n tokens with the hidden states x [n][n_embd]; token i
- * ends at byte end[i] of it. */
+/* Set out->from and out->to to the words of the passage that answer best. The passage has n tokens with the hidden
+ * states x [n][n_embd]; token i ends at byte end[i] of the passage. */
 static void answer_find(const struct encoder *e, const float *x, int32_t n, const uint32_t *end,
                         struct encoder_answer *out)
 {

@@ -49,7 +49,7 @@ struct observe_panel {
 	int32_t next_scan, next_attend; /* first layer that the next refresh of the view measures */
 	/* number of slots from which the token of sel[] selected; 0: no decoded token has selected */
 	int32_t at;
-	int32_t n_slots; /* the same number in the running step */
+	int32_t n_slots; /* number of slots from which the token of the running step selects; 0: none */
 	int32_t fresh;
 	double cosine;
 	float *score;  /* [cap] by slot: logarithm of its probability in one head; on the host */

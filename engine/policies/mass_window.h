@@ -12,8 +12,8 @@ struct serializer;
 struct mass_window {
 	float *row; /* [heads][WINDOW_TOKENS][cap] attention of each token of the window; NULL: no window */
 	int32_t heads, cap;
-	int32_t slots[WINDOW_TOKENS]; /* columns in use of each row */
-	int32_t n, first;             /* rows in use; index of the oldest row */
+	int32_t slots[WINDOW_TOKENS]; /* number of slots that the token of each row attends to */
+	int32_t n, first;             /* number of rows in use; index of the oldest one */
 };
 
 uint64_t mass_window_bytes(uint64_t heads, int32_t cap);

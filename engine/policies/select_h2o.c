@@ -29,7 +29,7 @@ struct h2o_params {
 struct h2o {
 	struct step_mass mass; /* mass.slots: the heavy entries */
 	int selected;          /* 1: entries are selected; 0: decoded tokens read everything */
-	int32_t recent;        /* number of newest slots that are read, too */
+	int32_t recent;        /* besides the heavy entries, this many newest slots are read, and the token's own */
 	int32_t *heavy;        /* [n_layer][n_kv_head][mass.most]: mass.slots on the host */
 	/* [n_layer][n_kv_head][cap]: attention mass, from all tokens (h2o) or from the window (h2o+) */
 	float *sum;

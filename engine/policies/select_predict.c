@@ -162,7 +162,7 @@ static struct attn_image *image_of(const struct selector *s, int32_t layer, int3
 
 /* ---- selection ---- */
 
-/* Map scores to integers of the same order; NaN is lowest. */
+/* Map a score to an integer, so that larger scores get larger integers. NaN gets 0. */
 static uint32_t rank_of(float score)
 {
 	uint32_t bits;
@@ -204,7 +204,7 @@ static void best_blocks(const float *score, int32_t cols, int32_t n, int32_t fro
 	}
 }
 
-/* Guess, without the network, what it would return for columns from .. from + n (setting by=mixed). */
+/* Set out[n] to a guess in place of the network's predictions for blocks from .. from + n - 1 (setting by=mixed). */
 static void row_guess(const struct attn_image *m, int32_t rows, int32_t from, int32_t n, float *out)
 {
 	const float *last = attn_image_row(m, m->rows - 1) + from;
@@ -435,7 +435,7 @@ static int32_t predict_verify_most(const struct selector *s, int32_t pos, int32_
 	return 1;
 }
 
-/* ---- what it costs, what it depends on ---- */
+/* ---- cost and dependencies ---- */
 
 static int32_t predict_entries(const struct selector *s, int32_t n_slots)
 {

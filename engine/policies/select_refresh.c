@@ -234,9 +234,10 @@ static int set_parts(const struct pick *set, const struct tensor *q, int32_t n_s
 	return n;
 }
 
-/* List what a token reads (ranges or lists of slots) for both cases: the layer selects a new set, or it keeps the old
- * one. The backend compares the queries and sets a flag, so that the host need not wait for the result. Everything in
- * the list depends on this flag (struct predicate), so only one of the cases is computed. */
+/* List what a token reads (ranges or lists of slots) in both cases: the layer selects a new set, or it keeps the old
+ * one. The backend compares the queries and sets a flag, so that the host need not wait for the result. The parts of
+ * each case depend on this flag (struct predicate), so the backend computes only one case. With update=no and scan=k
+ * there is only one case, the old set. */
 static int either_parts(struct selector *s, const struct pick *set, int32_t layer, const struct tensor *q,
                         const struct tensor *raw, int32_t n_slots, struct attn_part part[SELECT_PARTS])
 {
@@ -369,8 +370,8 @@ static int32_t refresh_rewind(struct selector *s, int32_t n)
 	return again && n > 0 ? n - 1 : n;
 }
 
-/* In a VERIFY step, which computes several drafted tokens, a token that selects or may select must be the last: later
- * ones would read its set. */
+/* A token that selects or may select must be the last drafted token of its VERIFY step, because later tokens would read
+ * its set. */
 static int32_t refresh_verify_most(const struct selector *s, int32_t pos, int32_t n_slots)
 {
 	const struct refresh *r = s->state;

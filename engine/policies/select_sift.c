@@ -49,8 +49,9 @@ struct sift {
 	int32_t weight_cap;
 	double *spread; /* [n_layer] how many entries together get SPREAD_SHARE (95 %) of the probability */
 	int has_spread;
-	int32_t *split_layer, *split_k; /* [n_layer] scratch: layers that select; k of each of them */
-	double *split_spread;           /* [n_layer] scratch: spread of each of them */
+	/* [n_layer] scratch: the layers that select, and the number of entries of each */
+	int32_t *split_layer, *split_k;
+	double *split_spread; /* [n_layer] scratch: spread of each layer that selects */
 	/* k: [n_layer] entries that a token reads if there are k_slots slots; INT32_MAX: all. k_slots = 0: not
 	 * computed. */
 	int32_t *k, k_slots;

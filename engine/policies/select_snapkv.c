@@ -19,7 +19,7 @@ struct snapkv_params {
 struct snapkv {
 	struct step_mass mass;
 	int selected; /* 0: everything is read */
-	int32_t from; /* all slots from this one on are read, too */
+	int32_t from; /* besides the selected slots, all slots from this one on are read */
 };
 
 static const struct snapkv_params *par_of(const struct selector *s)
