@@ -56,8 +56,8 @@ enum dtype {
 	DT_COUNT,          /* weight types come before this value */
 	DT_I32 = DT_COUNT, /* lists of slots */
 	DT_U8,             /* bytes: key sketches, bit sets of blocks */
+	/* The next two types occur in model files only: the engine converts them to Q2_K (dtype_ternary()). */
 	DT_TQ1_0,
-	/* DT_TQ1_0 and DT_TQ2_0 occur in model files only: the engine converts them to Q2_K (dtype_ternary()) */
 	DT_TQ2_0,
 	DT_ALL
 };

@@ -180,8 +180,9 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If the GPU memory of the cache is limited (kv_memory), check that the limit can work: the policy can keep entries in
- * host memory, the host has enough of it, and the limit is not too small. Return 0 or -1. */
+/* If the memory of the cache is limited (kv_memory), check that the limit is not too small. If a GPU's cache then
+ * keeps entries in host memory, also check that the policy can do that and that the host has enough memory. Return 0,
+ * or -1 with an error. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);

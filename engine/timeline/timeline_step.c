@@ -202,7 +202,7 @@ static void guess_learn(struct timeline *tl)
 		tl->guess.n = 0;
 }
 
-/* End the step if the newest token differs from the drafted one. */
+/* End the open step if the newest token differs from the drafted one, or if no drafted token is left. */
 static int ahead_go_on(struct timeline *tl, struct err *err)
 {
 	int32_t at = (int32_t)tl->tokens.n - 1 - tl->n_past;

@@ -71,10 +71,11 @@ void view_measured_heat(struct view_work *);
 void view_selected(struct view_work *);
 /* Get the entries that generated tokens read in a layer, as up to SELECT_PARTS parts (ranges or lists of slots).
  * Return the number of parts. If the policy selects once for all tokens until the next prefill, the parts are that
- * selection; else they are what the last generated token read. */
+ * selection from the first `region` slots; else they are what the last generated token read. In a layer with a
+ * sliding window, the part is what the next token will read. */
 int view_parts(const struct view_work *, int32_t layer, int32_t region, struct attn_part part[SELECT_PARTS]);
-/* Copy a list of selected slots for one KV head to w->list. Return the number of slots; 0 = the stored list is too
- * short. */
+/* Copy a list of selected slots for one KV head to w->list. Return the number of slots; 0 if the list is empty or
+ * shorter than the part says. */
 int32_t view_list_read(struct view_work *, const struct attn_part *, int32_t head);
 
 #endif

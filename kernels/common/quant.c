@@ -475,7 +475,7 @@ static void quantize_levels(uint8_t level[32], uint16_t *d, uint16_t *m, const f
 	*d = f32_to_f16(scale);
 	if (m)
 		*m = f32_to_f16(lo);
-	/* Levels use scale and offset as rounded to f16. */
+	/* Compute the levels by the stored scale and offset, which are rounded to f16. */
 	float s = f16_to_f32(*d), off = m ? f16_to_f32(*m) : -half * s;
 	for (int j = 0; j < 32; j++)
 		level[j] = s != 0 ? level_of((x[j] - off) / s, top) : m ? 0 : (uint8_t)half;

@@ -20,7 +20,8 @@ typedef __mmask16 vec_mask;
 #define X86(name) _mm256_##name
 typedef __m256 vec;
 typedef __m256i x86_int;
-/* all bits of a lane are equal; vec_select() and mask_bits() read only the sign bits */
+/* true = the sign bit of the lane is set. Comparisons set all bits of such a lane, as mask_count() and vec_add_in()
+ * need; vec_negative() does not. */
 typedef __m256i vec_mask;
 #endif
 typedef int32_t vec_int __attribute__((vector_size(4 * LANES)));

@@ -31,8 +31,8 @@ struct pack_format {
 	uint8_t has_min;
 	uint8_t offset; /* the stored value is q + offset */
 	uint8_t lookup; /* the nibble is an index into nibble_values() */
-	/* 1: the scales in the head of a group are bf16, not f16. For types whose scales are powers of two in the
-	 * range of floats. */
+	/* 1: the scales in the head of a group are bf16, not f16: for MXFP4, whose scales are powers of two that may
+	 * exceed the range of f16 */
 	uint8_t bf16;
 	/* 1: products use 16-bit columns, which combine both bytes of a value of struct act (AVX2, for weights stored
 	 * as bytes) */

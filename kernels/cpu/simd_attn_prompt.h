@@ -561,7 +561,7 @@ static void gathered_init(struct gathered *g, const struct prompt *u, float *p)
 	g->u.q_unit = p + n * (size_t)(u->dim / 2);
 	g->limit = (int32_t *)(g->u.q_unit + n);
 	g->at = g->limit + n;
-	/* Pointers are aligned to 8 bytes. */
+	/* The states have pointers, which must be aligned to 8 bytes. */
 	g->st = (struct attn_state *)(((uintptr_t)(g->at + n) + 7) & ~(uintptr_t)7);
 	g->score = (float **)(g->st + n);
 	g->t.st = g->st;
@@ -607,7 +607,7 @@ static void attn_prompt(const struct attn_tile *t)
 	u.value_inverse = u.value_power + KEYS;
 	u.q_unit = u.value_inverse + KEYS;
 	u.q = (int32_t *)(u.q_unit + t->n_q);
-	/* Past the last block: rows that are prefetched, not read. */
+	/* Offsets from n_keys on serve only for prefetching. */
 	for (int32_t i = 0; i < (n_keys + KEYS - 1) / KEYS * KEYS + KEYS; i++)
 		off[i] = i < n_keys ? attn_row(t, t->k0 + i) * bytes
 		                    : off[n_keys - 1] + (t->rows ? 0 : (size_t)(i - n_keys + 1) * bytes);
