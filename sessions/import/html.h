@@ -27,7 +27,8 @@ int html_has_class(const GumboNode *element, const char *class);
 
 /* ---- html_rules.c ---- */
 
-/* How an element's text is shown. gone: display: none, which hides all descendants. */
+/* How an element's text is shown. gone: display: none, which hides all descendants; invisible: visibility; no_size:
+ * font-size: 0. Elements inside an invisible or sizeless one may be shown again. */
 struct html_look {
 	unsigned char gone, invisible, no_size;
 };
@@ -35,7 +36,7 @@ struct html_rules;
 struct html_rules *html_rules_new(void);
 /* Add the rules of a style sheet. media: value of the style element's attribute, or NULL. */
 void html_rules_add(struct html_rules *, const char *css, size_t n, const char *media);
-/* Change *look, that of the element's parent, to that of the element. */
+/* Change *look from that of the element's parent to that of the element. */
 void html_rules_look(struct html_rules *, const GumboNode *element, struct html_look *look);
 void html_rules_free(struct html_rules *);
 

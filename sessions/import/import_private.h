@@ -4,7 +4,8 @@
  *     type.c: finds a document's format; document.c: chooses its converter;
  *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
- *     html.c: HTML and XHTML; html_tree.c: parses them; html_rules.c: what their style sheets hide;
+ *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
+ *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_lists.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;

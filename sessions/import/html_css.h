@@ -1,0 +1,83 @@
+/* sessions/import/html_css.h - the syntax of style sheets; private to html_css.c, html_selectors.c and html_rules.c.
+ *
+ * All texts are ranges [p, end) of a style sheet or of an attribute's value. A style sheet has no comments any more
+ * (css_strip_comments()). Selectors point into its text, which therefore must outlive them. */
+#ifndef WEIR_IMPORT_HTML_CSS_H
+#define WEIR_IMPORT_HTML_CSS_H
+
+#include "sessions/import/html.h"
+
+/* Whether a selector or a media query matches. Both of two conditions together: the smaller value; one of two: the
+ * larger one. CSS_UNSURE: this program cannot tell. */
+enum css_match { CSS_NO, CSS_UNSURE, CSS_YES };
+
+/* The properties that can hide text; CSS_SIZE is font-size. */
+enum { CSS_DISPLAY, CSS_VISIBILITY, CSS_SIZE, CSS_PROPERTIES };
+
+/* CSS_UNSET: there is no declaration. CSS_INHERITS: text is hidden if that of the parent element is. */
+enum css_value { CSS_UNSET, CSS_SHOWS, CSS_HIDES, CSS_INHERITS };
+
+/* What a block of declarations says of each property: an enum css_value, and 1 if it says so with !important. */
+struct css_values {
+	unsigned char is[CSS_PROPERTIES], important[CSS_PROPERTIES];
+};
+
+/* ---- html_css.c ---- */
+
+/* Return the first byte that is no blank, or `end`. */
+const char *css_skip_blanks(const char *p, const char *end);
+/* Return the end of the text without its trailing blanks. */
+const char *css_trim_end(const char *p, const char *end);
+/* Return the first of the bytes `stop` outside strings and brackets, or `end`. */
+const char *css_scan(const char *p, const char *end, const char *stop);
+/* Return the '}' that closes a block, or `end`. p: behind the block's '{'. */
+const char *css_block_end(const char *p, const char *end);
+/* Return the end of the name that begins at p; p if there is none. */
+const char *css_name_end(const char *p, const char *end);
+/* Copy the text to out[cap] in lower case, cut to cap - 1 bytes. Returns the number of bytes. */
+size_t css_lower(char *out, size_t cap, const char *p, const char *end);
+/* 1 if the text is the word, in any case. */
+int css_is_word(const char *p, const char *end, const char *word);
+/* Append a style sheet to out, without its comments and without the marks ("<!--") that hide it from old browsers and
+ * from parsers of XHTML. */
+void css_strip_comments(struct str *out, const char *p, size_t n);
+/* Add the declarations of a block, or of a style attribute, to *v. A later declaration replaces an earlier one of the
+ * same property, except that !important stays. */
+void css_declarations(struct css_values *v, const char *p, const char *end);
+/* Evaluate a list of media queries for a wide screen; an empty list matches. */
+enum css_match css_media_matches(const char *p, const char *end);
+
+/* ---- html_selectors.c ---- */
+
+enum { CSS_BUCKETS = 1024 };
+
+/* A compound selector such as "div.a[b]": the conditions for one element. */
+struct css_compound {
+	const char *p, *end;
+	char before; /* combinator in front of it: ' ', '>', '+' or '~'; 0 = it is the first of its selector */
+};
+
+/* The compound selectors of all selectors of a page; its user frees p. */
+struct css_compounds {
+	struct css_compound *p;
+	size_t n, cap;
+};
+
+/* Compound selectors with combinators between them, as in "table > tr.odd a". */
+struct css_selector {
+	size_t first, n;      /* in css_compounds; the last of them is for the element itself */
+	uint32_t specificity; /* ids << 20 | classes, attributes and pseudo-classes << 10 | names */
+	uint32_t bucket;      /* css_bucket() of an id, class or name that a matching element has; 0 = of none */
+};
+
+/* Read the selector [p, end) into *s, which is zero, and append its compound selectors to *all. Returns -1, and
+ * appends nothing, if it is no selector. */
+int css_selector_read(struct css_compounds *all, struct css_selector *s, const char *p, const char *end);
+/* Whether an element matches a selector. Adds the number of tries, pairs of an element and a compound selector, to
+ * *tries; CSS_UNSURE if there were too many. */
+enum css_match css_selector_matches(const struct css_compounds *, const struct css_selector *, const GumboNode *,
+                                    int *tries);
+/* Hash an id (kind '#'), a class ('.') or an element's name ('a', in lower case) to 1 .. CSS_BUCKETS - 1. */
+uint32_t css_bucket(char kind, const char *p, size_t n);
+
+#endif

@@ -1,0 +1,371 @@
+/* sessions/import/html_elements.c - what each element of a page does to its text: blocks, lists, headings, pages,
+ * notes, and what is left out. */
+#include "sessions/import/html_elements.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	BLOCK = 1, /* blank lines before and behind it */
+	LINE = 2,  /* it begins a line, and ends one */
+	SKIP = 4,  /* its contents are left out */
+	PRE = 8,   /* its white space is kept */
+	VOID = 16, /* it has no contents and no end tag */
+	NAV = 32,  /* navigation */
+	LABEL = 64 /* a button in it is text */
+};
+
+/* clang-format off */
+/* sorted by name */
+static const struct element { const char *name; unsigned char is; } elements[] = {
+	{"address", BLOCK}, {"annotation", SKIP}, {"annotation-xml", SKIP}, {"area", VOID}, {"article", BLOCK}, {"aside", BLOCK},
+	{"audio", SKIP}, {"base", VOID}, {"blockquote", BLOCK}, {"br", VOID}, {"button", SKIP}, {"canvas", SKIP}, {"caption", LINE | LABEL},
+	{"center", BLOCK}, {"col", VOID}, {"datalist", SKIP}, {"dd", LINE}, {"details", BLOCK}, {"div", LINE}, {"dl", BLOCK},
+	{"dt", LINE | LABEL}, {"embed", VOID}, {"fieldset", BLOCK}, {"figcaption", BLOCK | LABEL}, {"figure", BLOCK}, {"footer", BLOCK},
+	{"form", LINE}, {"frame", VOID}, {"frameset", SKIP}, {"header", BLOCK}, {"hgroup", BLOCK}, {"hr", VOID}, {"iframe", SKIP},
+	{"img", VOID}, {"input", VOID}, {"legend", LINE | LABEL}, {"li", LINE}, {"link", VOID}, {"listing", BLOCK | PRE}, {"main", BLOCK},
+	{"map", SKIP}, {"menu", BLOCK}, {"meta", VOID}, {"nav", NAV}, {"noembed", SKIP}, {"noframes", SKIP}, {"noscript", SKIP},
+	{"object", SKIP}, {"ol", BLOCK}, {"optgroup", SKIP}, {"option", SKIP}, {"p", BLOCK}, {"param", VOID},
+	{"plaintext", BLOCK | PRE}, {"pre", BLOCK | PRE}, {"rp", SKIP}, {"rt", SKIP}, {"script", SKIP}, {"section", BLOCK},
+	{"select", SKIP}, {"source", VOID}, {"style", SKIP}, {"summary", BLOCK | LABEL}, {"svg", SKIP}, {"template", SKIP},
+	{"textarea", SKIP}, {"th", LABEL}, {"title", SKIP}, {"track", VOID}, {"ul", BLOCK}, {"video", SKIP}, {"wbr", VOID}, {"xmp", BLOCK | PRE},
+};
+/* clang-format on */
+
+static int compare_element(const void *key, const void *e)
+{
+	return strcmp(key, ((const struct element *)e)->name);
+}
+
+static unsigned element_is(const char *name)
+{
+	const struct element *e = bsearch(name, elements, LEN(elements), sizeof *elements, compare_element);
+
+	return e ? e->is : 0;
+}
+
+/* Return how the text of an element is shown that begins now. */
+static struct html_look look_of(const struct html *h, const GumboNode *node)
+{
+	struct html_look look = h->depth ? h->frame[h->depth - 1].look : (struct html_look){ 0 };
+	GumboTag tag = node->v.element.tag;
+
+	/* A rule that hides the whole page does so until a script shows the page: ignore it. */
+	if (!h->shown && tag != GUMBO_TAG_HTML && tag != GUMBO_TAG_BODY)
+		html_rules_look(h->rules, node, &look);
+	return look;
+}
+
+/* Begin a list item. Its label is written before its first text: "- ", or the next number of an ordered list. */
+static void begin_item(struct html *h, const GumboNode *node)
+{
+	struct str *prefix = &h->w->prefix;
+	struct html_frame *list = NULL;
+	const char *value = html_attr(node, "value");
+
+	for (int i = h->depth - 1; i >= 0 && !list; i--)
+		if (h->frame[i].list)
+			list = &h->frame[i];
+	str_clear(prefix);
+	for (int i = 1; i < h->lists && i < 8; i++)
+		str_adds(prefix, "  ");
+	if (list && list->ordered) {
+		if (value && *value)
+			list->number = strtol(value, NULL, 10);
+		str_addf(prefix, "%ld. ", list->number);
+		if (list->number < 1000000)
+			list->number++;
+	} else {
+		str_adds(prefix, "- ");
+	}
+}
+
+/* Begin a page of a printed book. Its label is the title of <span epub:type="pagebreak" title="12"/>, or without a
+ * title the digits in its id. */
+static void begin_page(struct html *h, const GumboNode *node)
+{
+	const char *label = html_attr(node, "title");
+
+	if (!label || !*label)
+		label = html_attr(node, "aria-label");
+	if (!label || !*label) {
+		label = html_attr(node, "id");
+		if (label)
+			label += strcspn(label, "0123456789");
+	}
+	if (label && *label)
+		writer_page(h->w, label, strlen(label));
+}
+
+static void begin_list(struct html *h, struct html_frame *f, int ordered, const GumboNode *node)
+{
+	const char *start = html_attr(node, "start");
+
+	f->list = 1;
+	f->ordered = ordered != 0;
+	f->number = start && *start ? strtol(start, NULL, 10) : 1;
+	/* A list inside an item gets no blank line before it. */
+	if (h->lists++)
+		h->w->gap = GAP_LINE;
+}
+
+/* Note where <main> or <article> begins. */
+static void begin_main(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
+{
+	if (!strcmp(name, "main") || has_word(html_attr(node, "role"), "main")) {
+		writer_row_keep(h->w);
+		if (!h->in_main++ && h->n_main < HTML_RANGES)
+			h->main[h->n_main].from = h->w->doc->text.n;
+		f->main = 1;
+	} else if (!strcmp(name, "article")) {
+		writer_row_keep(h->w);
+		if (!h->in_article++ && h->n_article < HTML_RANGES)
+			h->article[h->n_article].from = h->w->doc->text.n;
+	}
+}
+
+static int is_nav(const struct html *h, unsigned is, const GumboNode *node)
+{
+	static const char *const classes[] = { "navheader", "navfooter", "nav-panel" };
+	const char *role = html_attr(node, "role");
+
+	if (h->whole)
+		return 0;
+	/* DocBook and Texinfo give these classes to links to neighbouring pages. */
+	for (size_t i = 0; i < LEN(classes); i++)
+		if (has_word(html_attr(node, "class"), classes[i]))
+			return 1;
+	return (is & NAV) || has_word(role, "navigation") || has_word(role, "search") || has_word(role, "menu") ||
+	       has_word(role, "menubar");
+}
+
+/* Begin a superscript or a link. A superscript in a link, or a link in a superscript, is a note's number; but not if "["
+ * has been written for the link. */
+static void begin_raised(struct html *h, struct html_frame *f, const char *name)
+{
+	if (!strcmp(name, "a")) {
+		f->link = 1;
+		h->raise = h->raise ? 2 : 0;
+	} else if (!strcmp(name, "sup")) {
+		f->raised = 1;
+		h->raise = 1;
+		for (int i = 0; i < h->depth; i++)
+			if (h->frame[i].link)
+				h->raise = h->frame[i].link_note ? 0 : 2;
+	}
+}
+
+/* 1 if the element is a link to a note, as EPUB and the usual converters mark it. */
+static int is_note_link(const GumboNode *node)
+{
+	const char *class = html_attr(node, "class");
+
+	return has_word(html_attr(node, "epub:type"), "noteref") || has_word(html_attr(node, "role"), "doc-noteref") ||
+	       has_word(class, "footnote-ref") || has_word(class, "footnote-reference") || has_word(class, "noteref");
+}
+
+/* Begin a block, heading, list, table or note, whatever the element is. */
+static void begin_block(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
+{
+	struct writer *w = h->w;
+
+	/* The first block of a list item stays on the line of the item's bullet. */
+	if (f->is & BLOCK)
+		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
+	else if (f->is & LINE)
+		writer_gap(w, GAP_LINE);
+	if (f->is & PRE)
+		w->pre++;
+	if (name[0] == 'h' && name[1] >= '1' && name[1] <= '6' && !name[2]) {
+		f->heading = 1;
+		writer_heading_begin(w, name[1] - '0');
+	} else if (!strcmp(name, "li")) {
+		begin_item(h, node);
+	} else if (!strcmp(name, "ul") || !strcmp(name, "ol") || !strcmp(name, "menu")) {
+		begin_list(h, f, name[0] == 'o', node);
+	} else if (!strcmp(name, "table")) {
+		writer_table_begin(w);
+		html_rows_begin(h);
+	} else if (!strcmp(name, "tbody") || !strcmp(name, "thead") || !strcmp(name, "tfoot")) {
+		html_rows_begin(h);
+	} else if (!strcmp(name, "tr")) {
+		html_row_begin(h);
+	} else if (!strcmp(name, "td") || !strcmp(name, "th")) {
+		html_cell_begin(h, f, node);
+	} else if (!strcmp(name, "a") && !html_look_hides(&f->look) && is_note_link(node)) {
+		f->link_note = 1;
+		writer_text(w, "[", 1);
+	}
+}
+
+/* Write what stands for an element without contents. */
+static void void_element(struct html *h, const char *name, const GumboNode *node)
+{
+	if (h->skip)
+		return;
+	if (!strcmp(name, "img")) {
+		struct html_look look = look_of(h, node);
+
+		if (!html_look_hides(&look))
+			html_formula_picture(h, node);
+	} else if (!strcmp(name, "br")) {
+		if (h->w->heading)
+			writer_gap(h->w, GAP_SPACE);
+		else if (h->w->pre)
+			writer_text(h->w, "\n", 1);
+		else
+			writer_gap(h->w, h->w->gap >= GAP_LINE ? GAP_BLOCK : GAP_LINE);
+	} else if (!strcmp(name, "hr")) {
+		writer_gap(h->w, GAP_BLOCK);
+	}
+}
+
+/* 1 in a heading, or in an element such as <summary> where a button is text. */
+static int in_label(const struct html *h)
+{
+	for (int i = h->depth - 1; i >= 0; i--)
+		if (h->frame[i].heading || h->frame[i].label)
+			return 1;
+	return 0;
+}
+
+/* 1 if the contents of an element are left out. Sets f->is of a script with a formula, which is not. */
+static int is_left_out(const struct html *h, struct html_frame *f, const GumboNode *node, const char *name)
+{
+	if (!strcmp(name, "button"))
+		return !in_label(h);
+	if (html_formula_script(node, name)) {
+		f->is = strstr(html_attr(node, "type"), "display") ? LINE : 0;
+		return 0;
+	}
+	return (f->is & SKIP) != 0 || html_formula_repeats(node, name);
+}
+
+static void skip_from_here(struct html *h, struct html_frame *f)
+{
+	f->skips = 1;
+	h->skip++;
+}
+
+void html_element_begin(struct html *h, const GumboNode *node, const char *name)
+{
+	unsigned is = element_is(name);
+	struct html_frame *f;
+	struct html_look look = { 0 };
+
+	if (is & VOID) {
+		void_element(h, name, node);
+		return;
+	}
+	if (h->depth == HTML_DEPTH) {
+		h->deeper++;
+		return;
+	}
+	if (!h->skip)
+		look = look_of(h, node);
+	f = &h->frame[h->depth++];
+	*f = (struct html_frame){ .is = is, .look = look };
+	snprintf(f->name, sizeof f->name, "%.15s", name);
+	if (h->skip) {
+		if (is & SKIP)
+			skip_from_here(h, f);
+		return;
+	}
+	if (has_word(html_attr(node, "epub:type"), "pagebreak") || has_word(html_attr(node, "role"), "doc-pagebreak")) {
+		begin_page(h, node);
+		skip_from_here(h, f);
+		return;
+	}
+	if (look.gone) {
+		/* Wikipedia hides a formula's MathML because it shows the formula as a picture. This does not
+		 * count as hidden text. */
+		f->hides = !html_has_class(node, "mwe-math-mathml-a11y");
+		h->hide += f->hides;
+		skip_from_here(h, f);
+		return;
+	}
+	if (is_nav(h, is, node)) {
+		h->nav++;
+		f->nav = 1;
+		skip_from_here(h, f);
+		return;
+	}
+	if (is_left_out(h, f, node, name)) {
+		skip_from_here(h, f);
+		return;
+	}
+	f->label = (is & LABEL) != 0 || has_word(html_attr(node, "role"), "heading");
+	begin_main(h, f, name, node);
+	begin_block(h, f, name, node);
+	if (html_look_hides(&look))
+		return;
+	begin_raised(h, f, name);
+	html_formula_begin(h, f, name);
+}
+
+/* Note where <main> or <article> ends. */
+static void end_main(struct html *h, const struct html_frame *f)
+{
+	size_t at = h->w->doc->text.n;
+
+	if (f->main) {
+		writer_row_keep(h->w);
+		if (!--h->in_main && h->n_main < HTML_RANGES)
+			h->main[h->n_main++].to = at;
+	} else if (!strcmp(f->name, "article") && h->in_article) {
+		writer_row_keep(h->w);
+		if (!--h->in_article && h->n_article < HTML_RANGES)
+			h->article[h->n_article++].to = at;
+	}
+}
+
+static void end_frame(struct html *h, struct html_frame *f)
+{
+	struct writer *w = h->w;
+
+	h->hide -= f->hides;
+	h->nav -= f->nav;
+	h->skip -= f->skips;
+	if (f->skips || h->skip)
+		return;
+	if (f->heading)
+		writer_heading_end(w);
+	if (f->link_note)
+		writer_text(w, "]", 1);
+	if (f->raised)
+		h->raise = 0;
+	html_formula_end(h, f);
+	if (f->list)
+		h->lists--;
+	if (f->is & PRE)
+		w->pre--;
+	if (!strcmp(f->name, "table"))
+		writer_table_end(w);
+	else if (!strcmp(f->name, "tr"))
+		html_row_end(h);
+	else if (!strcmp(f->name, "td") || !strcmp(f->name, "th"))
+		html_cell_end(h, f);
+	if (!strcmp(f->name, "li"))
+		str_clear(&w->prefix); /* an empty item has not used it */
+	if (f->list && h->lists)
+		writer_gap(w, GAP_LINE);
+	else if (f->is & BLOCK)
+		writer_gap(w, h->lists && !strcmp(f->name, "p") ? GAP_LINE : GAP_BLOCK);
+	else if (f->is & LINE)
+		writer_gap(w, GAP_LINE);
+	end_main(h, f);
+}
+
+void html_element_end(struct html *h, const GumboNode *node)
+{
+	char name[24];
+
+	html_name(node, name, sizeof name);
+	if (element_is(name) & VOID)
+		return;
+	if (h->deeper)
+		h->deeper--;
+	else
+		end_frame(h, &h->frame[--h->depth]);
+}

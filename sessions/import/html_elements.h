@@ -1,0 +1,109 @@
+/* sessions/import/html_elements.h - a page while it becomes text; private to html.c, html_elements.c, html_table.c and
+ * html_formula.c. */
+#ifndef WEIR_IMPORT_HTML_ELEMENTS_H
+#define WEIR_IMPORT_HTML_ELEMENTS_H
+
+#include "sessions/import/html.h"
+
+#include <string.h>
+
+enum {
+	HTML_DEPTH = 512, /* most open elements that are looked at */
+	HTML_RANGES = 64, /* most <main>, and most <article> */
+	HTML_COLUMNS = 64 /* of a table; cells further right do not reach down */
+};
+
+/* An open element. */
+struct html_frame {
+	char name[16]; /* cut to 15 bytes; only compared */
+	unsigned is;   /* BLOCK, LINE ... of html_elements.c */
+	/* What html.skip, html.hide and html.nav count: */
+	unsigned skips : 1; /* its contents are left out */
+	unsigned hides : 1; /* its text is counted as hidden */
+	unsigned nav : 1;   /* its text is counted as navigation */
+	unsigned label : 1; /* a button in it is text */
+	unsigned main : 1;  /* it begins a range of the main text */
+	unsigned list : 1, ordered : 1, heading : 1;
+	unsigned link_note : 1; /* "[" was written before a note's number in it; "]" is due */
+	unsigned link : 1;      /* <a> */
+	unsigned raised : 1;    /* <sup> */
+	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
+	/* formula, such as <mfrac>: signs before its second and third part, and parts begun so far */
+	const char *signs[2];
+	unsigned parts;
+	/* part of a formula: what writer_part_begin() returned, and n_main + n_article at that time */
+	size_t part_begin, ranges;
+	long number;           /* list: number of its next item */
+	struct html_look look; /* how its text is shown */
+	long span;             /* cell: columns that it covers */
+};
+
+/* An open table. */
+struct html_grid {
+	size_t column;            /* of the next cell */
+	long below[HTML_COLUMNS]; /* for each column, rows below the current one that a cell reaches into (rowspan) */
+};
+
+struct html {
+	struct writer *w;
+	int whole; /* 1: keep navigation */
+	int shown; /* 1: keep hidden text */
+	struct html_frame frame[HTML_DEPTH];
+	int depth, deeper;   /* open elements in frame, and beyond it */
+	int skip, hide, nav; /* open elements with these flags in their frames */
+	size_t hidden;       /* characters of hidden text left out */
+	size_t left_out;     /* characters of navigation left out */
+	int lists;           /* open lists */
+	int raise; /* what text follows: 1 = a superscript; 2 = one in a link, a note's number if it is a digit; 0 = other */
+	/* ranges of the text from <main> and <article>; the one at n_main or n_article may be open */
+	struct range main[HTML_RANGES], article[HTML_RANGES];
+	size_t n_main, n_article;
+	int in_main, in_article; /* open elements */
+	struct html_rules *rules;
+	struct html_grid grid[WRITER_TABLES]; /* of the open tables, by nesting depth */
+};
+
+/* 1 if text with this look is hidden. */
+static inline int html_look_hides(const struct html_look *look)
+{
+	return look->gone || look->invisible || look->no_size;
+}
+
+/* 1 if the attribute value s, a list of words, contains the word, in any case. */
+static inline int has_word(const char *s, const char *word)
+{
+	return html_has_word(s, word, strlen(word));
+}
+
+/* ---- html_elements.c ---- */
+
+/* Begin an element: write what comes before its contents, and find out whether they are text. */
+void html_element_begin(struct html *, const GumboNode *, const char *name);
+void html_element_end(struct html *, const GumboNode *);
+
+/* ---- html_table.c ---- */
+
+/* Begin a table or a group of its rows (<tbody>). Cells above do not reach into it. */
+void html_rows_begin(struct html *);
+void html_row_begin(struct html *);
+void html_row_end(struct html *);
+/* Begin a cell: write empty cells for the columns that cells above reach into, then this one's beginning. */
+void html_cell_begin(struct html *, struct html_frame *, const GumboNode *);
+/* End a cell: write an empty cell for each further column that it covers (colspan). */
+void html_cell_end(struct html *, const struct html_frame *);
+
+/* ---- html_formula.c ---- */
+
+/* Begin an element that may belong to a MathML formula. Signs such as the fraction's "/" are not in MathML's text:
+ * write them between the parts. */
+void html_formula_begin(struct html *, struct html_frame *, const char *name);
+void html_formula_end(struct html *, const struct html_frame *);
+/* Write a formula that is shown as a picture: Wikipedia and LaTeX2HTML store its source, such as "$x^2$", as
+ * alternative text. Other pictures write nothing. */
+void html_formula_picture(struct html *, const GumboNode *img);
+/* 1 if the element repeats a formula that another element beside it holds. */
+int html_formula_repeats(const GumboNode *, const char *name);
+/* 1 if the element is a script that holds the source of a formula for MathJax, and nothing else shows the formula. */
+int html_formula_script(const GumboNode *, const char *name);
+
+#endif

@@ -1,0 +1,95 @@
+/* sessions/import/html_formula.c - writes the formulas of a page: MathML, and what stands for it in older pages.
+ *
+ * KaTeX and MathJax write each formula twice: as letters for the eye (aria-hidden), and as MathML for screen readers.
+ * MathJax leaves a script with the formula's source behind it, too. Only one of them becomes text. */
+#include "sessions/import/html_elements.h"
+
+#include <string.h>
+
+void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
+{
+	static const struct {
+		const char *name, *second, *third;
+	} formulas[] = {
+		{ "mfrac", "/", "" },  { "msup", "^", "" },  { "msub", "_", "" },        { "msubsup", "_", "^" },
+		{ "munder", "_", "" }, { "mover", "^", "" }, { "munderover", "_", "^" },
+	};
+	struct html_frame *outer = h->depth > 1 ? &h->frame[h->depth - 2] : NULL;
+
+	if (outer && outer->signs[0]) {
+		unsigned i = outer->parts++;
+
+		f->part = 1;
+		f->ranges = h->n_main + h->n_article;
+		f->part_begin = writer_part_begin(h->w, i == 1 || i == 2 ? outer->signs[i - 1] : "");
+	}
+	if (*name != 'm')
+		return;
+	if (!strcmp(name, "msqrt"))
+		writer_text(h->w, "\xe2\x88\x9a", 3);
+	for (size_t i = 0; i < LEN(formulas); i++)
+		if (!strcmp(name, formulas[i].name)) {
+			f->signs[0] = formulas[i].second;
+			f->signs[1] = formulas[i].third;
+		}
+}
+
+void html_formula_end(struct html *h, const struct html_frame *f)
+{
+	/* If a range of the main text began or ended inside, brackets would move its offsets. */
+	if (f->part && f->ranges == h->n_main + h->n_article)
+		writer_part_end(h->w, f->part_begin);
+}
+
+void html_formula_picture(struct html *h, const GumboNode *node)
+{
+	static const char display[] = "{\\displaystyle ";
+	const char *alt = html_attr(node, "alt"), *class = html_attr(node, "class");
+	size_t n = alt ? strlen(alt) : 0, k = sizeof display - 1;
+
+	if (!n ||
+	    !((*alt == '$' && n > 1 && alt[n - 1] == '$') || !strncmp(alt, "\\(", 2) || !strncmp(alt, "\\[", 2) ||
+	      !strncmp(alt, "{\\", 2) || has_word(class, "math") || has_word(class, "tex") || has_word(class, "latex")))
+		return;
+	if (n > k && !strncmp(alt, display, k) && alt[n - 1] == '}')
+		alt += k, n -= k + 1;
+	writer_text(h->w, alt, n);
+}
+
+int html_formula_repeats(const GumboNode *node, const char *name)
+{
+	const GumboNode *before;
+	const GumboVector *all;
+
+	if (html_has_class(node, "MathJax_Preview"))
+		return 1;
+	if (!strcmp(name, "script")) {
+		before = html_before(node);
+		return before && (html_has_class(before, "MathJax") || html_has_class(before, "MathJax_Display") ||
+		                  html_has_class(before, "MathJax_SVG") || html_has_class(before, "MathJax_CHTML") ||
+		                  html_has_class(before, "mjx-chtml") || html_has_class(before, "MathJax_SVG_Display"));
+	}
+	if (!has_word(html_attr(node, "aria-hidden"), "true") || !node->parent)
+		return 0;
+	all = html_children(node->parent);
+	for (unsigned i = 0; all && i < all->length && i < 8; i++) {
+		const GumboNode *other = all->data[i];
+		char of[24];
+
+		if (other == node || other->type != GUMBO_NODE_ELEMENT)
+			continue;
+		html_name(other, of, sizeof of);
+		if (html_has_class(other, "katex-mathml") || html_has_class(other, "MJX_Assistive_MathML") ||
+		    !strcmp(of, "mjx-assistive-mml"))
+			return 1;
+	}
+	return 0;
+}
+
+int html_formula_script(const GumboNode *node, const char *name)
+{
+	const char *type = html_attr(node, "type");
+
+	return type && !strcmp(name, "script") && !strncasecmp(type, "math/tex", 8) &&
+	       !html_formula_repeats(node, name);
+}
