@@ -5,8 +5,8 @@
  * The columns are cut into tiles. A tile of `width` columns has, for every block of 32 values:
  * - int8 q[width][32]: the values;
  * - f32 d[width]: their scales;
- * - f32 ds[halves][width]: scale * sum of q, for weight types with a minimum. Or int32 start[halves][width]: - offset
- *   * sum of q, for weight types with an offset.
+ * - f32 ds[halves][width]: scale * sum of q, for weight types with a minimum. Or int32 start[halves][width]:
+ *   (-offset) * sum of q, for weight types with an offset.
  *
  * The last tile is padded with columns of zeros.
  *

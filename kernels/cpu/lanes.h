@@ -33,7 +33,7 @@ enum { LINE = 64 }; /* bytes of a cache line */
 #ifndef __AVX512F__
 /* ---- what AVX-512 has instructions for (lanes_x86.h) ---- */
 
-/* 2^n for -126 <= n <= 127. */
+/* Return 2^n, for -126 <= n <= 127. */
 INLINE vec power(vec_int n)
 {
 	return (vec)((n + 127) << 23);
@@ -89,14 +89,14 @@ INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_byt
 	                                             : (size_t)r * row_bytes + at + LONG_ROW));
 }
 
-/* n rounded up to whole vectors. */
+/* Return n rounded up to whole vectors. */
 INLINE size_t lanes_round(int32_t n)
 {
 	return ((size_t)n + LANES - 1) & ~(size_t)(LANES - 1);
 }
 
-/* exp(x), error about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result is 2^n times a
- * polynomial for exp(r). It underflows gradually and overflows to infinity. NaN stays NaN. */
+/* Return exp(x), with an error of about one unit in the last place. x = n ln 2 + r with |r| <= ln 2 / 2; the result
+ * is 2^n times a polynomial for exp(r). It underflows gradually and overflows to infinity. NaN stays NaN. */
 INLINE vec vec_exp(vec x)
 {
 	vec n, r, p;
@@ -117,7 +117,7 @@ INLINE vec vec_exp(vec x)
 	return vec_times_power(p, n);
 }
 
-/* 2^x for x <= 0, error about 1.5 units in the last place; 2^0 = 1 exactly. NaN stays NaN. */
+/* Return 2^x for x <= 0, with an error of about 1.5 units in the last place; 2^0 = 1 exactly. NaN stays NaN. */
 INLINE vec vec_exp2(vec x)
 {
 	vec n, r, p;
@@ -137,7 +137,7 @@ INLINE vec vec_exp2(vec x)
 
 /* Unit of the scores in attn_state and attn_tile: a probability is score_exp(score - m) / l. */
 #ifdef __AVX512F__
-#define SCORE_UNIT 1.44269504088896341f /* powers of two */
+#define SCORE_UNIT 1.44269504088896341f /* scores are exponents of 2 */
 
 INLINE vec score_exp(vec x)
 {
@@ -149,7 +149,7 @@ INLINE double score_log(double x)
 	return log2(x);
 }
 #else
-#define SCORE_UNIT 1.0f /* powers of e */
+#define SCORE_UNIT 1.0f /* scores are exponents of e */
 
 INLINE vec score_exp(vec x)
 {

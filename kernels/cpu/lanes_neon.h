@@ -233,8 +233,8 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 
 /* ---- bytes ---- */
 
-/* s + the products of signed bytes, four per lane. Without a dot product instruction, two products are added in 16
- * bits: so of each product one factor must not be -128. */
+/* Return s plus the products of signed bytes, four in each lane. Without a dot product instruction, two products are
+ * added in 16 bits: so at most one factor of a product may be -128. */
 INLINE vec_int dot4(vec_int s, int8x16_t a, int8x16_t b)
 {
 #ifdef __ARM_FEATURE_DOTPROD

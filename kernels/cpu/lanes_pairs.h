@@ -51,7 +51,7 @@ INLINE vec_int halves_top(const uint8_t *plane, const size_t off[LANES], int32_t
 	                                   halves_top8(plane, off + 8, n), 1);
 }
 
-/* Pairs of the low 16 bits of lo and of hi. */
+/* Return pairs: in each lane, the low 16 bits of lo, with the low 16 bits of hi above them. */
 INLINE vec vec_pairs(vec lo, vec hi)
 {
 	__m512i h = _mm512_slli_epi32(_mm512_castps_si512(hi), 16);
@@ -59,7 +59,7 @@ INLINE vec vec_pairs(vec lo, vec hi)
 	return _mm512_castsi512_ps(_mm512_mask_mov_epi16(h, 0x55555555, _mm512_castps_si512(lo)));
 }
 
-/* sum + lo of a * lo of b + hi of a * hi of b */
+/* Return sum + (lo of a) * (lo of b) + (hi of a) * (hi of b), in each lane. */
 INLINE vec_int pairs_fma(vec_int sum, vec_int a, vec_int b)
 {
 	return (vec_int)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);

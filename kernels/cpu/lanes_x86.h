@@ -40,7 +40,7 @@ typedef __m256i bytes32;
 #define vec_max             X86(max_ps)
 #define vec_of_int(i)       X86(cvtepi32_ps)((x86_int)(i))
 #define vec_int_of(x)       ((vec_int)X86(cvtps_epi32)(x))  /* to nearest */
-#define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* towards zero */
+#define vec_int_below(x)    ((vec_int)X86(cvttps_epi32)(x)) /* rounded towards zero */
 #define vec_int_splat(i)    ((vec_int)X86(set1_epi32)(i))
 #define vec_int_min(a, b)   ((vec_int)X86(min_epi32)((x86_int)(a), (x86_int)(b)))
 #define vec_int_max(a, b)   ((vec_int)X86(max_epi32)((x86_int)(a), (x86_int)(b)))
@@ -118,7 +118,7 @@ INLINE vec8 vec8_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 	                      : _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
 }
 
-/* x times t as complex numbers: two neighbouring lanes are one number. */
+/* Return x times t as complex numbers: two neighbouring lanes are one number. */
 INLINE vec vec_complex_mul(vec x, vec t)
 {
 	return X86(fmaddsub_ps)(x, X86(moveldup_ps)(t), X86(permute_ps)(x, 0xb1) * X86(movehdup_ps)(t));
@@ -132,7 +132,7 @@ INLINE vec_int vec_int_load(const void *p)
 	return x;
 }
 
-/* Sums of the lower and of the upper 16 bytes. */
+/* Set out[0] and out[1] to the sums of the lower and of the upper 16 bytes. */
 INLINE void bytes32_half_sums(int32_t out[2], bytes32 v)
 {
 	__m256i s = _mm256_sad_epu8(_mm256_xor_si256(v, _mm256_set1_epi8((char)0x80)), _mm256_setzero_si256());
@@ -150,7 +150,7 @@ INLINE int32_t sum_int8(__m256i x)
 	return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* Sum of the squares of 32 bytes in -127 .. 127, so two squares fit 16 bits. */
+/* Return the sum of the squares of 32 bytes. They are within -127 .. 127, so two squares fit 16 bits. */
 INLINE int32_t bytes32_sum_of_squares(bytes32 v)
 {
 	__m256i size = _mm256_abs_epi8(v);

@@ -1,4 +1,4 @@
-/* kernels/cpu/neon.c - the NEON level, which every 64-bit ARM processor has: its table. */
+/* kernels/cpu/neon.c - the table of leaf functions (fns.h) for NEON, which every 64-bit ARM processor has. */
 #include "kernels/cpu/fns.h"
 
 #if defined(__aarch64__) && !defined(WEIR_NO_SIMD)

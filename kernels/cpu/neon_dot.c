@@ -1,4 +1,4 @@
-/* kernels/cpu/neon_dot.c - the NEON level, compiled for processors with dot products of bytes. Only this file is
+/* kernels/cpu/neon_dot.c - the table of leaf functions (fns.h) for NEON with dot products of bytes. Only this file is
  * compiled with the flags for them. Every function in it is static, so the linker cannot use its code elsewhere. */
 #include "kernels/cpu/fns.h"
 
