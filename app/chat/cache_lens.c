@@ -47,7 +47,7 @@ struct lens_of {
 	struct lens *l;
 	size_t cap;
 	const uint8_t *kept;
-	size_t first; /* kept[0] belongs to this token of the cache */
+	size_t first; /* index in the cache of the token that kept[0] belongs to */
 	const struct cache_view *view;
 };
 
@@ -91,7 +91,7 @@ static void lens_of_prompt(struct cache_report *p, int which, const struct conve
 
 /* ---- a text without an end ---- */
 
-enum { TEXT_MOST = 1 << 20 }; /* only so many bytes at the end of a growing text get a lens */
+enum { TEXT_MOST = 1 << 20 }; /* bytes at the end of a growing text that get a lens */
 
 /* Find the evicted words of a growing file that is still being read. The rendered prompt lacks its newest tokens, so
  * byte positions are counted backwards from the end of the text. */

@@ -38,8 +38,8 @@ struct cache_report {
 	struct cache_view view;
 	char kv[128];
 	struct str names;          /* names of the documents */
-	uint8_t *heat;             /* [n_layer][cols] */
-	char (*text)[UI_COL_TEXT]; /* [cols] */
+	uint8_t *heat;             /* heat map of the KV cache, [n_layer][cols] */
+	char (*text)[UI_COL_TEXT]; /* text of each column's tokens */
 	struct lens *lens;
 	size_t n_lens;
 	int lensed; /* 1 = the lenses were made for this report */

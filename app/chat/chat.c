@@ -45,8 +45,8 @@ void chat_banner(struct chat *c)
 	str_free(&name);
 }
 
-/* Refuse command lines whose first word was not meant as a file: `weir benhc` is a mistyped command, `weir why is
- * it so` a question without --prompt. 0 if the first word may be a file. */
+/* Refuse command lines whose first word was not meant as a file: `weir benhc` is a mistyped command, `weir why is it
+ * so` a question without --prompt. Returns 0 if the first word may be a file, else -1. */
 static int mistyped_command(const struct options *o, struct err *e)
 {
 	char name[32];

@@ -1,22 +1,22 @@
 /* app/chat/chat.h - what every front end shares: a conversation, its commands, and the session that stores it.
  *
- *     chat.c:             opens and closes a chat, runs what the user typed;
- *     commands.c:         the table of commands; cmd_NAME.c: what they do;
- *     turns.c:            a question to the model and its answer;
- *     answer_sources.c:   the numbered sources before and below an answer;
- *     add_documents.c:    files, standard input and @FILE become documents;
- *     arguments.c:        the words after a command;
- *     notices.c:          messages of weir itself;
- *     hidden_reasoning.c: whether reasoning is shown; a message without it;
- *     library.c:          the documents of other sessions;
- *     deferred_delete.c:  deletes sessions; /undelete restores one for some seconds;
- *     current_session.c:  what a resumed session shows; switching to another session;
- *     session_log.c:      opens and resumes the session that stores the conversation;
+ *     chat.c:              opens and closes a chat, runs what the user typed;
+ *     commands.c:          the table of commands; cmd_NAME.c: what they do;
+ *     turns.c:             a question to the model and its answer;
+ *     answer_sources.c:    the numbered sources before and below an answer;
+ *     add_documents.c:     files, standard input and @FILE become documents;
+ *     arguments.c:         the words after a command;
+ *     notices.c:           messages of weir itself;
+ *     hidden_reasoning.c:  whether reasoning is shown; a message without it;
+ *     library.c:           the documents of other sessions;
+ *     deferred_delete.c:   deletes sessions; /undelete restores one for some seconds;
+ *     current_session.c:   what a resumed session shows; switching to another session;
+ *     session_log.c:       opens and resumes the session that stores the conversation;
  *     session_log_write.c: stores messages, documents, settings and snapshots in that session;
- *     document_search.c:  the index of the documents, in the session's store or in memory;
- *     message_search.c:   the index of the messages, in memory;
- *     text_source.c:      reads a file or pipe as it grows;
- *     cache_view.c:       what the cache panel shows.
+ *     document_search.c:   the index of the documents, in the session's store or in memory;
+ *     message_search.c:    the index of the messages, in memory;
+ *     text_source.c:       reads a file or pipe as it grows;
+ *     cache_view.c:        what the cache panel shows.
  *
  * Front ends: app/line (line by line) and app/tui (full screen). */
 #ifndef WEIR_CHAT_H
@@ -56,8 +56,8 @@ struct front {
 	void (*reading)(struct chat *, const struct reading *);
 	/* Put text into the input line. NULL: the front end has no input line. */
 	void (*draft)(struct chat *, const char *text, size_t n);
-	/* Show a summary, which looks like an answer but is not stored as a message. -1 if it could not be
-	 * written. */
+	/* Show a summary, which looks like an answer but is not stored as a message. Returns 0, or -1 if it could not
+	 * be written. */
 	int (*summary)(struct chat *, const char *text, size_t n, struct err *);
 	int (*ask)(struct chat *, const char *question); /* Returns 1 for yes. NULL: the front end cannot ask */
 	/* Open document i at bytes [from, to) of its body. NULL: the front end has no document view, and the chat
@@ -98,7 +98,8 @@ struct chat {
 	int anyway;           /* 1 = the running turn leaves the documents out */
 	struct str not_found; /* the last question that no document answered */
 	struct str proposed;  /* the shell command that /run runs (prompts.c) */
-	size_t n_came_back;   /* so many first messages were loaded from the session: their pasted parts are unknown */
+	size_t n_came_back;   /* number of first messages that were loaded from the session: their pasted parts are
+	                       * unknown */
 	int told_untyped;     /* the user was told that a pasted @FILE stays text */
 	int goes_on;          /* 1 = the running turn extends the last answer */
 	int hides, thinking;  /* hides: do not show reasoning; thinking: the model is reasoning now */
@@ -162,8 +163,8 @@ int chat_no_sessions(const struct chat *, struct err *e);
 void chat_model_name(const struct chat *, struct str *out);
 /* Show the first line of weir: "weir 0.1: MODEL, ...". */
 void chat_banner(struct chat *);
-/* Add a file, or all files of a folder or pattern, as documents. Files that cannot be read are reported on
- * standard error. 0 if at least one was added. */
+/* Add a file, or all files of a folder or pattern, as documents. Files that cannot be read are reported on standard
+ * error. Returns 0 if at least one file was added, else -1. */
 int chat_documents(struct chat *, const char *path_or_dash, struct err *);
 int chat_document_bytes(struct chat *, const char *name, const char *bytes, size_t n, struct err *);
 
@@ -241,7 +242,7 @@ int chat_thinks_at_once(const struct chat *); /* 1 if the template opens reasoni
  * A deleted session is no longer listed. It is deleted from the disk DELETE_UNDO seconds later, or when the program
  * ends normally. */
 void chat_delete(struct chat *, int64_t session);
-/* Restore the session that was deleted last. Returns 0, or -1 if there is none, which the user is told. */
+/* Restore the session that was deleted last. Returns 0; if there is none, tells the user and returns -1. */
 int chat_undelete(struct chat *);
 /* Delete from the disk all deleted sessions that can no longer be restored. all: 1 = delete the others, too. */
 void chat_delete_due(struct chat *, int all);

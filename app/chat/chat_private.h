@@ -88,10 +88,10 @@ void command_propose(struct chat *, const char *command, size_t n);
 
 /* ---- current_session.c ---- */
 
-/* 1 if no session stores the conversation, which the user is told with the reason. */
+/* If no session stores the conversation, tell the user why and return 1; else return 0. */
 int chat_unkept(struct chat *);
-/* 1 if sessions cannot be listed or switched, which the user is told with the reason: the conversation is not saved,
- * or saving has failed. 0 also if the session is read-only here. */
+/* If sessions cannot be listed or switched, because the conversation is not saved or saving has failed, tell the user
+ * why and return 1; else return 0. Returns 0 also if the session is read-only here. */
 int chat_sessionless(struct chat *);
 
 /* ---- session_log_write.c ---- */
@@ -111,12 +111,12 @@ void session_log_settings(struct session_log *, const struct conversation *);
 /* Compute log->fingerprint (a hash of the model and everything else that a KV snapshot depends on). Call it before
  * each use, because the timeline may have changed. */
 int session_log_fingerprint(struct session_log *, const struct conversation *, struct err *);
-/* The id of the last stored message; 0 = none. */
+/* Return the id of the last stored message; 0 = none. */
 int64_t session_log_head(const struct conversation *);
 
 /* ---- cmd_stream.c ---- */
 
-enum { TEXT_SEARCHED = 8 << 20 }; /* a question searches so many bytes at the end of a growing file */
+enum { TEXT_SEARCHED = 8 << 20 }; /* bytes at the end of a growing file that a question searches */
 /* Make the growing file's text, as far as it was read, a document that the next question can search. */
 void chat_read_document(struct chat *);
 

@@ -16,7 +16,7 @@ enum {
 	WAIT_MS = 100,      /* how long to wait for text before yield() and Ctrl-C are checked again */
 	SHOWN_LEAST = 4096, /* a prefill of fewer tokens shows no progress */
 };
-#define SHOW_EVERY 0.1
+#define SHOW_EVERY 0.1 /* seconds between two reports of progress */
 #define RATE_OVER  3.0 /* seconds over which the speed is measured */
 
 static void recompute_progress(int32_t done, int32_t total, void *ud)

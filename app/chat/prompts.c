@@ -23,7 +23,7 @@ static int name_ok(const char *name, size_t n)
 	return n > 0 && n <= NAME_MOST;
 }
 
-/* Append the path of the prompt file NAME.md. 1 if it can be read. */
+/* Append the path of the prompt file NAME.md. Returns 1 if it can be read, else 0. */
 static int prompt_path(const char *name, size_t n, struct str *path)
 {
 	char file[NAME_MOST + 20];

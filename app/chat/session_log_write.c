@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-	/* during a long prefill, save the KV entries after each so many tokens */
+	/* number of tokens of a long prefill after which the KV entries are saved again */
 	ENTRIES_EVERY = 10000,
-	ENTRIES_LEAST = 512, /* at the end of a prefill, save the KV entries if so many tokens are new */
+	ENTRIES_LEAST = 512, /* number of new tokens from which on the KV entries are saved at the end of a prefill */
 	/* load saved KV entries only if the cache has fewer tokens of the prompt than this */
 	FETCH_BELOW = 256,
 };

@@ -246,8 +246,8 @@ static int32_t count_from(struct conversation *conv, size_t from, const struct m
 	return n;
 }
 
-/* Leave out more of the oldest turns. The messages now have n tokens; stop when about `most` are left, or only the
- * last question is. A turn's share of the tokens is its share of the bytes. */
+/* Leave out more of the oldest turns, until the messages, which now have n tokens, have about `most` tokens, or until
+ * only the last question is left. A turn's tokens are estimated from its share of the bytes. */
 static void turns_leave_out(struct conversation *conv, int32_t n, int32_t most)
 {
 	size_t *from = &conv->served.left_out, last = last_question(conv), all = 0, rest;

@@ -107,7 +107,7 @@ struct turn {
 	int32_t prompt_tokens, reused_tokens, answer_tokens;
 	/* number of cached tokens that were prefilled again, because rollback cannot restore evicted entries */
 	int32_t recomputed;
-	int outgrown; /* 1 = the cache evicted tokens for the first time */
+	int outgrown; /* 1 = the cache evicted tokens, which it had not done in earlier turns */
 	int loop;     /* STOP_LOOP: period of the loop in tokens */
 	/* model on a server: number of oldest messages left out of the request, if more than in the turn before; else
 	 * 0 */
@@ -145,7 +145,7 @@ enum conversation_event_what {
 	EVENT_PREFILL_GREW,      /* a chunk was prefilled */
 	EVENT_PREFILL_ENDED,     /* a prefill was stopped, failed, or was not for an answer */
 	EVENT_NOTICE,            /* text: a sentence for the user */
-	EVENT_OPENING,           /* the KV cache is being allocated: i = 1: begins; i = 0: has ended or failed */
+	EVENT_OPENING,           /* allocation of the KV cache; i: 1 = it begins; 0 = it has ended or failed */
 	EVENT_RECALLED,          /* evicted turns were found for the question that is asked */
 	EVENT_SOURCES,           /* passages of documents were found for the question that is asked */
 };
@@ -221,7 +221,7 @@ struct conversation {
 	int grows; /* 1 = the last message is still being read from a stream; the next question is appended to it */
 	struct turn last;
 	uint64_t total_answer; /* tokens of all answers */
-	int outgrown;          /* 1 = the cache has evicted tokens, and the user was told */
+	int outgrown;          /* 1 = at the end of the last turn, some tokens were evicted */
 	struct companion companion[COMPANIONS_MOST];
 	int n_companion;
 	struct observer observer[OBSERVERS_MOST];

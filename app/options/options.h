@@ -117,7 +117,7 @@ struct options {
 	const char *served;   /* the server's model named by /model; "" = /model named only a server; NULL = neither */
 	const char *key_file; /* file of the server's key, or NULL */
 	int insecure;         /* 1 = the key may also be sent without encryption */
-	int timeout;          /* a request to a server fails after so many seconds without data */
+	int timeout;          /* seconds without data after which a request to a server fails */
 	const char *model, *device, *lora, *pre, *chat_template;
 	const char *kv, *kv_type;
 	uint64_t kv_memory; /* bytes of memory for the KV cache; 0 = no limit */
@@ -152,13 +152,13 @@ struct options {
 	int json, raw, line, quiet, verbose, help, version;
 	int help_kv; /* 1 = --kv help: print the cache policies and their settings */
 
-	int special, bos, decode;     /* inspect tokens */
+	int special, bos, decode;     /* options of inspect tokens */
 	const char *token_file, *out; /* --tokens, --out of inspect logits; eval plot and train have --out, too */
 	const char *messages, *bos_text, *eos_text, *thinking;
-	int no_reply;                   /* inspect chat */
+	int no_reply;                   /* --no-reply of inspect chat */
 	struct policy_list kvs;         /* every --kv, in order: eval and bench compare several policies */
 	int32_t chunk;                  /* tokens of a prefill chunk (eval, bench); 0 = the default */
-	struct int_list prefill, depth; /* bench */
+	struct int_list prefill, depth; /* options of bench, like the following ones */
 	int32_t decode_steps, reps, turns;
 	const char *fill;
 

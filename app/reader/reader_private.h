@@ -14,13 +14,15 @@ struct aside {
 	int there;              /* 1: a snapshot exists */
 	size_t msg;             /* index of the growing message */
 	struct growing growing; /* copy of the growing message's state */
-	int32_t pinned;
-	/* KV entries of the first n_entries tokens. Tokens before n_full have no entries in sliding-window layers,
+	int32_t pinned;         /* copy of conversation.pinned */
+	/* entries: KV entries of the first n_entries tokens. Tokens before n_full have none in sliding-window layers,
 	 * because the window has passed them. */
 	char *entries;
 	int32_t n_entries, n_full;
 	int file;
 	uint64_t file_bytes; /* > 0: the entries are in a file, because --kv-memory limits memory */
+	/* head: the rest of the snapshot, from timeline_head_save(). identity: from timeline_identity(); the snapshot
+	 * fits only a timeline with the same one. */
 	struct str head, identity;
 	double seconds; /* seconds that the snapshot took */
 };

@@ -13,7 +13,7 @@
 enum {
 	SENTENCES_MOST = 4096, /* sentences kept; at the limit the older half is dropped */
 	SENTENCE_MOST = 200,   /* tokens after which a sentence is ended */
-	LEVELS_FROM = 8,       /* so many first sentences have level 0, because there is too little to compare with */
+	LEVELS_FROM = 8,       /* first sentences with level 0, because there is too little to compare them with */
 };
 
 /* 1 if a sentence or a paragraph ends at byte `end` of p[0 .. n). */

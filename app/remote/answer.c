@@ -373,7 +373,7 @@ int remote_next(struct remote *r, struct str *out, enum remote_stop *stop, struc
 			return -1;
 		}
 	*stop = a->stop;
-	if (!a->ready.n && a->echoed < a->echo.n) { /* the answer is only a part of the old text: so it is new */
+	if (!a->ready.n && a->echoed < a->echo.n) { /* the answer ended within the old text: so it is new text */
 		str_add(&a->ready, a->echo.p, a->echoed);
 		a->echoed = a->echo.n;
 	}

@@ -40,7 +40,7 @@ struct remote_info {
 	const char *program;    /* "llama-server", "vLLM", ...; "" = unknown */
 	const char *server;     /* "http://127.0.0.1:8080" */
 	const char *model;      /* the server's name of the model, without control characters */
-	int32_t ctx, ctx_train; /* tokens; 0 = unknown */
+	int32_t ctx, ctx_train; /* context size of the server, and of the model's training, in tokens; 0 = unknown */
 	uint64_t n_params;      /* 0 = unknown */
 	int counts;             /* 1 = the server counts tokens; 0 = they are estimated */
 	int extends;            /* 1 = the server can continue an answer */
@@ -53,7 +53,7 @@ struct remote;
 int remote_open(struct remote **, const struct remote_options *, struct err *);
 void remote_close(struct remote *);
 const struct remote_info *remote_info(const struct remote *);
-/* Append the names of all models of the server, one a line. */
+/* Append the names of all models of the server, one per line. */
 void remote_models(const struct remote *, struct str *out);
 
 /* What answers at an address, for `weir doctor`. */

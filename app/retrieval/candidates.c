@@ -64,7 +64,7 @@ static const double SURE_COVERED = 0.6, SURE_SENTENCE = 0.75;
 
 enum {
 	INTRODUCTIONS = 6,     /* most passages that get points for introducing X ("who is X") */
-	QUOTED_BY_MEANING = 4, /* for so many best passages, the quoted sentence is chosen by meaning */
+	QUOTED_BY_MEANING = 4, /* number of best passages whose quoted sentence is chosen by meaning */
 	BEFORE_MOST = 400,     /* bytes of each message of the last turn that are used */
 	WINDOW = 300,          /* bytes of a passage that the chat model scores */
 	SENTENCE_BYTES = 100,  /* usual length of a sentence */

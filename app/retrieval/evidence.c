@@ -9,8 +9,8 @@
 #include "engine/base/sentences.h"
 #include "engine/engine_view.h"
 
-/* SINKS: so many first tokens of the prompt are skipped, because they draw attention whatever they contain (attention
- * sinks).
+/* SINKS: number of first tokens of the prompt that are skipped, because they draw attention whatever they contain
+ * (attention sinks).
  *
  * BEST: number of passages that are kept. TEXT_MOST: bytes of a passage in JSON.
  *

@@ -17,11 +17,11 @@
 
 enum {
 	SENTENCES_MOST = 32, /* sentences of a passage that are compared */
-	FEW = 10,            /* the mean of usual[] counts like so many passages in the mean of all passages */
+	FEW = 10,            /* weight of the mean of usual[] in the mean of all passages, as a number of passages */
 	/* passages encoded between two progress reports: 0.2 s on two cores with AVX-512 */
 	AT_ONCE = 16,
-	/* with more passages the search uses words alone; encoding so many takes 7 minutes, once, on two cores with
-	 * AVX-512 */
+	/* with more passages the search uses words alone; encoding this number takes 7 minutes, once, on two cores
+	 * with AVX-512 */
 	PASSAGES_MOST = 40000,
 	PASSAGES_MOST_C = 400, /* the same limit on a processor without SIMD kernels */
 };

@@ -11,7 +11,7 @@
 enum {
 	/* most sentences that the model scores, at most one of each turn */
 	CANDIDATES = 4,
-	LOOKED_AT = 40, /* so many best turns are looked up in the KV cache */
+	LOOKED_AT = 40, /* number of best turns that are looked up in the KV cache */
 	/* least number of words that a candidate shares with the question */
 	SHARED_LEAST = 2,
 	RECALLED_MOST = 3,

@@ -7,7 +7,7 @@
 
 enum {
 	RECALL_WORDS = 64, /* most words of a question that are searched for */
-	/* an answer that shares no word with the question is quoted with so many first bytes */
+	/* number of first bytes quoted of an answer that shares no word with the question */
 	RECALL_BEGINNING = 240,
 };
 

@@ -73,7 +73,7 @@ struct passage_candidate {
 struct candidates {
 	struct passage_candidate *at; /* passages that have points, the best first */
 	size_t n;
-	/* so many first passages were judged: scored by the reader or the chat model */
+	/* number of first passages that were judged: scored by the reader or the chat model */
 	int n_judged;
 	int by_meaning;    /* 1: an encoder has compared the passages with the question */
 	int by_reading;    /* 1: a reader has scored the judged passages and found the words that answer */
@@ -168,7 +168,7 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
-/* 1 if the question has a frequent English word. */
+/* 1 if the question is probably English: it has a frequent English word. */
 int question_is_english(const char *question, size_t n);
 /* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */
 int question_asks(const char *text, size_t n);

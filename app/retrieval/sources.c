@@ -10,7 +10,7 @@
 #include "engine/base/utf8.h"
 #include "sessions/store/store.h"
 
-enum { BEGINNINGS = 3 }; /* if a question names no document, the beginnings of so many documents are used */
+enum { BEGINNINGS = 3 }; /* number of documents whose beginnings are used if a question names no document */
 
 /* Insert `first` as the best source, and remove the sources that overlap it. */
 static void put_first(struct source first, struct sources *out)

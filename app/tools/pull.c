@@ -100,7 +100,7 @@ static int pull_choose(struct pull *p, const char *said, struct err *e)
 	return rc;
 }
 
-/* 1 if another program has fetched the same file, which the user is told. */
+/* If another program has fetched the same file, tell the user and return 1; else return 0. */
 static int others_have(const struct pull *p)
 {
 	struct model_file *file;

@@ -49,7 +49,7 @@ struct hub_repo {
 	struct hub_file *file;
 	size_t n;
 };
-/* List the GGUF files of a repository "ORG/NAME". revision NULL: of the newest commit. */
+/* List the GGUF files of a repository "ORG/NAME". revision: a branch, tag or commit; NULL = the newest commit. */
 int hub_open(struct hub_repo *, const char *name, const char *revision, struct err *);
 void hub_free(struct hub_repo *);
 /* Append the address of a file. */
@@ -93,8 +93,8 @@ struct fetched {
 	struct progress *progress;
 	uint64_t before, all; /* bytes of the files before this one, and of all files */
 	uint64_t limit;       /* byte at which the next transfer ends */
-	double started;
-	uint64_t from;
+	double started;       /* time at which the transfer began */
+	uint64_t from;        /* value of `at` when the transfer began */
 	int restarts;
 	int said_restart;
 };

@@ -321,8 +321,8 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 		}
 		if (!rc && reply.status != 200 && reply.status != 206) {
 			rc = hub_refused(f->repo, f->file->path, &reply, &why);
-			/* the partial download is longer than the server's file, so it is of another version: begin
-			 * again */
+			/* The partial download is longer than the server's file, so it is of another version: begin
+			 * again. */
 			if (reply.status == 416 && f->at && !f->restarts++) {
 				rc = begin_again(f, e);
 				continue;

@@ -335,7 +335,7 @@ static int import_all(struct store *store, void *arg, struct err *e)
 	struct str name = { 0 }, model = { 0 }, kv = { 0 };
 	int rc;
 
-	x->n_message = x->n_lost = 0; /* the transaction is repeated if an index was damaged */
+	x->n_message = x->n_lost = 0; /* start anew: the transaction is repeated if an index was damaged */
 	str_clear(&x->notice);
 	snprintf(x->where, sizeof x->where, "the session");
 	rc = (!x->o->session && get_words(x, x->all, "name", WORDS_MOST, &name, e)) ||

@@ -1,16 +1,16 @@
 /* app/tools/tools.h - the commands other than the conversation. Each returns the exit code.
  *
- *     models.c:                 weir models, weir models rm;
- *     pull.c, pull_*.c: weir pull (pull.h);
- *     inspect.c:                weir inspect model, tokens, logits;
- *     inspect_chat.c:           weir inspect chat;
- *     inspect_document.c:       weir inspect document;
- *     inspect_session.c:        weir inspect session;
- *     sessions.c:               weir sessions; import: sessions_import.c;
- *     docs.c:                   weir docs;
- *     stored.c:                 shared by sessions.c and docs.c;
- *     bench.c:                  weir bench; --turns: bench_turns.c; snapshots: bench_snapshot.c;
- *     doctor.c:                 weir doctor. */
+ *     models.c:           weir models, weir models rm;
+ *     pull.c, pull_*.c:   weir pull (pull.h);
+ *     inspect.c:          weir inspect model, tokens, logits;
+ *     inspect_chat.c:     weir inspect chat;
+ *     inspect_document.c: weir inspect document;
+ *     inspect_session.c:  weir inspect session;
+ *     sessions.c:         weir sessions; import: sessions_import.c;
+ *     docs.c:             weir docs;
+ *     stored.c:           shared by sessions.c and docs.c;
+ *     bench.c:            weir bench; --turns: bench_turns.c; snapshots: bench_snapshot.c;
+ *     doctor.c:           weir doctor. */
 #ifndef WEIR_TOOLS_H
 #define WEIR_TOOLS_H
 
