@@ -176,7 +176,7 @@ void kv_ahead_ask(const struct kv_store *kv, int32_t layer, const struct attn_pa
 		ask_for(kv, next, h, a->list[next * a->heads + h].slot, a->list[next * a->heads + h].n);
 }
 
-/* Count the slots in both lists, which ascend. */
+/* Return how many slots are in both lists, which must be ascending. */
 static int32_t in_both(const struct kv_list *a, const struct kv_list *b)
 {
 	int32_t n = 0;

@@ -79,12 +79,12 @@ static struct attn_args args_of(const struct kv_store *kv, int32_t layer, const 
 	const struct attn_spec *a = &model_layer_spec(kv->hp, layer)->attn;
 	const struct attn_part *part = call->part;
 
-	if (kv_layer_base(kv, layer)) { /* exactly one part: retain_window.c */
+	if (kv_layer_base(kv, layer)) { /* a sliding-window layer has exactly one part (windows_parts()) */
 		*moved = part[0];
 		moved->slot0 -= kv_layer_base(kv, layer);
 		part = moved;
 	}
-	if (kv->host && part->k) { /* exactly one part: kv_host_near() */
+	if (kv->host && part->k) { /* planes in host memory: kv_host_near() changes exactly one part */
 		*moved = *part;
 		k = part->k;
 		v = part->v;

@@ -163,7 +163,7 @@ static void wait_for(struct kv_store *kv, int32_t place)
 		wait_for_all(kv);
 }
 
-/* Remove slots from .. to of a layer from its map of rows. */
+/* Remove slots from .. to - 1 from the map of rows of layer kv->full[place]. */
 static void rows_forget(struct kv_store *kv, int32_t place, int32_t from, int32_t to)
 {
 	static const int32_t none[4096];
@@ -307,7 +307,7 @@ void kv_host_ahead(struct kv_store *kv, int32_t layer, const struct topk_args *b
 
 /* ---- counts ---- */
 
-/* Add the counts of one tensor. */
+/* Add the counters in t (kv_host.count or count_ahead) to *out. */
 static void add_counts(struct kv_store *kv, const struct tensor *t, struct kv_fetched *out)
 {
 	struct kv_host *d = kv->host;

@@ -29,11 +29,12 @@ struct kv_host {
 	/* 1: prefetch entries that the next token will probably select. Tests and measurements set this to 0. */
 	int ahead;
 	struct tensor whole_k, whole_v; /* room for the planes of one layer */
-	struct tensor *k, *v, *map;     /* [n_full] rows and map of each layer (struct fetch_args) */
+	/* [n_full] k, v: rows of each layer; map: which entry is in which row (struct fetch_args) */
+	struct tensor *k, *v, *map;
 	/* [n_full] i32 [heads of the layer][kv_host_rows_least()]: entries that the next token is expected to select */
 	struct tensor *next;
 	struct tensor list; /* i32 [heads][listed]: rows that the running attention reads */
-	/* counters, i32 [n_full * heads][FETCH_COUNTS]: entries fetched on demand, entries prefetched */
+	/* i32 [n_full * heads][FETCH_COUNTS]: counters of fetches on demand (count) and of prefetches (count_ahead) */
 	struct tensor count, count_ahead;
 	int32_t *end;    /* [n_full] slots from this one on are in no row */
 	uint8_t *coming; /* [n_full] 1: a prefetch is running */
@@ -47,9 +48,9 @@ struct kv_host {
 	int stale;         /* 1: a step failed, so `map` may name rows whose entries were never copied */
 };
 
-/* Bytes of device memory with `rows` rows per KV head. */
+/* Return the bytes of device memory that a cache with `rows` rows per KV head takes. */
 uint64_t kv_host_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows, int32_t listed);
-/* The fewest rows per KV head. */
+/* Return the fewest rows per KV head with which the cache works. */
 int32_t kv_host_rows_least(int32_t listed, int32_t cap);
 int kv_host_open(struct kv_store *, int32_t rows, int32_t listed, struct err *);
 void kv_host_close(struct kv_store *);

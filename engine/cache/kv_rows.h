@@ -16,7 +16,7 @@ struct kv_rows {
 	struct row_map {
 		int32_t *at;   /* [cap] by slot: its row, counted from 1; 0: not cached */
 		int32_t *slot; /* [rows] slot in a row; -1 = none */
-		uint8_t *used; /* [rows] 1: used since the hand passed */
+		uint8_t *used; /* [rows] 1: used since `hand` last passed this row */
 		/* [rows] number of the last kv_rows_take() call that used the row; that call must not replace the
 		 * row */
 		int32_t *asked;
@@ -33,13 +33,13 @@ struct kv_rows {
 	uint64_t moved;    /* bytes read from the file */
 };
 
-/* Bytes of memory with `rows` rows per KV head. */
+/* Return the bytes of memory that a cache with `rows` rows per KV head takes. */
 uint64_t kv_rows_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t rows);
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
 /* Cache the entries in the slots that the part (struct attn_part) lists, and let the part read them from the cache.
- * Returns 1. Returns 0 and leaves the part unchanged if the list is longer than the cache or the file cannot be
- * read. */
+ * Returns 1. Returns 0 and leaves the part unchanged if its slots are not a list that is known by now, if the list is
+ * longer than the cache, or if the file cannot be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
 /* Discard the cached entries of slots slot0 .. slot0 + n of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);

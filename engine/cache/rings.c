@@ -292,10 +292,11 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Find out where the insertion of token t ends. A ring that accepts the token offered to it offers its own oldest
- * token to the next ring. Return the first ring that does not accept. There the offered token takes a free slot, or
- * competes with the newest token (*competes = 1). If all rings accept, return s.n: the last ring's oldest token is
- * then evicted. Updates next and cnt; the slot written in ring i has number next[i] - 1. */
+/* Find the ring at which the insertion of token t ends. Each ring is offered a token. A full ring that accepts it
+ * offers its own oldest token to the next ring. The insertion ends at the first ring that has a free slot, or that does
+ * not accept: there the offered token competes with the newest token (*competes = 1). Return that ring; or s.n if the
+ * last ring offers a token, which is then evicted. Updates next and cnt; the slot written in ring i has number next[i]
+ * - 1. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
