@@ -31,9 +31,9 @@ struct step {
 	enum step_kind kind;
 	int32_t pos, n; /* tokens before the step; tokens of the step */
 	int last;       /* 1 in the last step of a prefill; the next token may then be decoded */
-	/* tried: number of tokens that the whole step began with. index: 0; but functions may get one drafted token of
-	 * a VERIFY step at a time (n = 1), because each of these tokens selects its own KV entries: then the token's
-	 * index in the step. */
+	/* tried: number of tokens of the whole step. index: index in the whole step of this struct's first token. Each
+	 * drafted token of a VERIFY step selects its own KV entries, so some functions get these tokens one at a time
+	 * (n = 1). */
 	int32_t tried, index;
 };
 static inline int step_generates(const struct step *st)
@@ -150,7 +150,7 @@ struct cache {
 struct rings;
 /* What observers may read of a retention's state. */
 struct retained_view {
-	const struct rings *rings; /* rings of a bounded stream; NULL: nothing is ever evicted */
+	const struct rings *rings; /* rings of a bounded cache; NULL: nothing is ever evicted */
 	int32_t waiting;           /* newest tokens, which are not yet inserted into the rings */
 	int observed;              /* 1: the rings have sums of attention mass */
 };

@@ -9,7 +9,7 @@
 
 /* What decides which token stays: attention mass, or attention mass times the model's surprise. */
 enum { SCORE_ATTN, SCORE_SURPRISE };
-/* Who decides it: each KV head, or a layer as a whole. */
+/* Who decides which token stays: each KV head, or a layer as a whole. */
 enum { HEADS_KV, HEADS_LAYER };
 
 /* Settings of the policies `sink` and `cascade`. The settings of policy `auto` begin with the same struct. */
@@ -21,7 +21,7 @@ struct cascade_params {
 	int32_t n, f, stride;
 	int32_t select;           /* 0: tokens do not compete, the newer one stays */
 	double gamma;             /* decay factor of attention mass per token; 0: derived from the ring size */
-	int heads, reduce, score; /* HEADS_*, enum reduce, SCORE_* */
+	int heads, reduce, score; /* heads: HEADS_*; reduce: enum reduce; score: SCORE_* */
 	int fill; /* 1 for policy `auto`: sinks and rings fill the whole context; the sinks are the pinned tokens */
 };
 static inline const struct cascade_params *cascade_params(const struct cache *c)

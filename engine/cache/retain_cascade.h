@@ -26,7 +26,7 @@ struct cascade {
 	float nll;          /* the model's surprise at the last token */
 	/* [rings.mask + 1] by token: the model's surprise. Needed when a token is decoded again after a rollback. */
 	float *nll_seen;
-	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * moves]: moves of KV entries */
+	struct tensor move; /* i32 [layers_retained() * n_kv_head][3 * cascade_moves()]: moves of KV entries */
 	struct rope shift;  /* rotations of the keys that move */
 	int32_t *list;      /* `move` on the host */
 	int lost;           /* 1: moving entries failed half way, so the KV cache does not match the rings */
