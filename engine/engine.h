@@ -198,7 +198,7 @@ size_t rendered_token(const struct rendered *, size_t i, size_t byte);
  * from `byte` on. They can be prefilled while these bytes are still unknown. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
-/* Tokenize bytes from .. to of message i's text alone, and set *n to the number of tokens. -1: these bytes are not
+/* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. -1: these bytes are not
  * rendered. */
 int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
                         struct err *);

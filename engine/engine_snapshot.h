@@ -54,18 +54,18 @@ enum token_mark {
 };
 /* Return the marks of the tokens, one byte each, valid until the next call. *n = their number. */
 const uint8_t *timeline_marks(struct timeline *, size_t *n);
-/* 1 if layers with a sliding window still hold any entry of tokens first .. first + n, or no layer has a window. */
+/* 1 if layers with a sliding window still hold any entry of tokens first .. first + n - 1, or no layer has a window. */
 int timeline_windows_hold(struct timeline *, int32_t first, int32_t n);
-/* Write the fixed entries of tokens first .. first + n to out: [n_layer][K, V][n_kv_head][n], timeline_token_bytes()
- * for each token. windows = 0: omit layers with a sliding window. That is necessary if those layers have evicted the
- * entries, or will evict them after loading. */
+/* Write the fixed entries of tokens first .. first + n - 1 to out: [n_layer][K, V][n_kv_head][n],
+ * timeline_token_bytes() for each token. windows = 0: omit layers with a sliding window. That is necessary if those
+ * layers have evicted the entries, or will evict them after loading. */
 int timeline_entries_save(struct timeline *, int32_t first, int32_t n, int windows, void *out, struct err *);
 /* Append the head to *out. */
 int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load the fixed entries of tokens first .. first + n. With first = 0 the timeline is emptied before. It has no
+/* Load the fixed entries of tokens first .. first + n - 1. With first = 0 the timeline is emptied before. It has no
  * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Load the head (the part of a snapshot without the fixed entries). ERR_FAIL: it is damaged, or does not fit this

@@ -14,7 +14,7 @@ struct ema {
 /* Return the decay factor per token, 100^(-1/w): the weight of a value falls to 1 % after w tokens. */
 float ema_gamma(int32_t w);
 void ema_set(struct ema *, float gamma);
-/* If the weights of tokens t .. t + n would overflow a float, raise `shift`, which makes all weights smaller by a
+/* If the weights of tokens t .. t + n - 1 would overflow a float, raise `shift`, which makes all weights smaller by a
  * power of two. Returns an exponent e <= 0: the caller must multiply all sums that it already has by 2^e. */
 int32_t ema_scale(struct ema *, int32_t t, int32_t n);
 /* Call ema_scale(), then write to weight[i], i < n, the factor by which the attention of token t + i is multiplied

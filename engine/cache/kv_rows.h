@@ -41,7 +41,7 @@ void kv_rows_close(struct kv_store *);
  * Returns 1. Returns 0 and leaves the part unchanged if its slots are not a list that is known by now, if the list is
  * longer than the cache, or if the file cannot be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
-/* Discard the cached entries of slots slot0 .. slot0 + n of a layer, because these slots were overwritten. */
+/* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 void kv_rows_clear(struct kv_store *);
 

@@ -349,7 +349,7 @@ void kv_clear(struct kv_store *kv)
 
 /* ---- entries as bytes ---- */
 
-/* Return how many of the slots slot0 .. slot0 + n a layer lacks. These are always the first of the slots. */
+/* Return how many of the slots slot0 .. slot0 + n - 1 a layer lacks. These are always the first of the slots. */
 static int32_t slots_missing(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n)
 {
 	int32_t lacks = kv->place[layer] < 0 ? kv->held - slot0 : 0;
@@ -372,8 +372,8 @@ static void copy_read(const struct kv_store *kv, int32_t layer, int kind, int32_
 		memcpy(to + row * (size_t)(first - slot0), kv->copy + at, row * (size_t)(end - first));
 }
 
-/* Copy slots slot0 .. slot0 + n of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the end of the
- * copied bytes. */
+/* Copy slots slot0 .. slot0 + n - 1 of one layer to the buffer `to` [K, V][n_kv_head][n]. Returns the end of the copied
+ * bytes. */
 static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, uint8_t *to)
 {
 	size_t row = kv_layer_row_bytes(kv->hp, kv->type, layer), piece = row * (size_t)n;
@@ -394,8 +394,8 @@ static uint8_t *layer_read(const struct kv_store *kv, int32_t layer, int32_t slo
 	return to;
 }
 
-/* Write the first `count` of the n slots slot0 .. slot0 + n of one layer. from: buffer [K, V][n_kv_head][n] with all
- * n slots. Returns the end of the layer's bytes in the buffer. */
+/* Write the first `count` of the n slots slot0 .. slot0 + n - 1 of one layer. from: buffer [K, V][n_kv_head][n] with
+ * all n slots. Returns the end of the layer's bytes in the buffer. */
 static const uint8_t *layer_write(struct kv_store *kv, int32_t layer, int32_t slot0, int32_t n, int32_t count,
                                   const uint8_t *from)
 {

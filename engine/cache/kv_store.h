@@ -135,7 +135,8 @@ void kv_rotate(const struct kv_store *, int32_t layer, struct tensor *out, const
 /* Rotate queries, as kv_rotate() does keys. */
 void kv_rotate_queries(const struct kv_store *, int32_t layer, struct tensor *out, const struct tensor *x,
                        const struct rope *, int32_t n);
-/* Write k and v, f32 [n][n_kv_head * head_dim], into slots slot0 .. slot0 + n of a layer with entries of its own. */
+/* Write k and v, f32 [n][n_kv_head * head_dim], into slots slot0 .. slot0 + n - 1 of a layer with entries of its
+ * own. */
 void kv_put(struct kv_store *, int32_t layer, const struct tensor *k, const struct tensor *v, int32_t slot0, int32_t n);
 /* The arguments of attention in one layer (backend.h: struct attn_args). */
 struct kv_call {
@@ -205,7 +206,7 @@ int kv_stays(const struct kv_store *, int32_t layer);
 /* File offset of a slot of a head; plane: 0 keys, 1 values. */
 uint64_t kv_file_row(const struct kv_store *, int32_t layer, int plane, int32_t head, int32_t slot);
 typedef void kv_range_fn(int fd, uint64_t off, uint64_t n);
-/* Call fn with the file range of slots slot0 .. slot0 + n, for keys and values of each head. */
+/* Call fn with the file range of slots slot0 .. slot0 + n - 1, for keys and values of each head. */
 void kv_file_rows(const struct kv_store *, int32_t layer, int32_t slot0, int32_t n, kv_range_fn *);
 
 /* ---- reading planes in a file ahead (kv_ahead.c) ---- */
@@ -252,12 +253,12 @@ void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, i
 
 /* ---- entries as bytes ---- */
 
-/* Copy slots slot0 .. slot0 + n of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
+/* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
  * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy; if that lacks them,
  * too, they are bytes 0xff in the buffer, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n, or if there is no such
+/* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n - 1, or if there is no such
  * layer. */
 int kv_windows_hold(const struct kv_store *, int32_t slot0, int32_t n);
 /* Write slots of full layers from a buffer in the layout of kv_full_read(). Sliding-window layers then lack the entries
@@ -270,7 +271,7 @@ void kv_full_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_full_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 void kv_window_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_window_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
-/* 1 if slots slot0 .. slot0 + n fit kv_window_write(). */
+/* 1 if slots slot0 .. slot0 + n - 1 fit kv_window_write(). */
 int kv_window_fits(const struct kv_store *, int32_t slot0, int32_t n);
 
 #endif

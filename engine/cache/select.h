@@ -1,6 +1,6 @@
 /* engine/cache/select.h (private to engine/) - selection: which of the cached KV entries a decoded token reads.
  *
- * A selector selects from a *region*: slots 0 .. n of every KV head, where token i is in slot i and nothing is
+ * A selector selects from a *region*: slots 0 .. n - 1 of every KV head, where token i is in slot i and nothing is
  * evicted. The region is the whole cache (own = 1: its last slot is the token's own), or the pinned prefix of a
  * bounded cache (own = 0). Before a decoded token attends, select() names the slots that it reads. Selection does not
  * apply to prompt tokens, but a selector may observe their attention.
@@ -49,7 +49,7 @@ struct selector_ops {
 	int (*init)(struct selector *, struct err *);
 	void (*release)(
 		struct selector *); /* free what init() allocated; also called after a failed init(); may be NULL */
-	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n of the layer. May be
+	/* Update key sketches and bounds after keys were written to slots slot0 .. slot0 + n - 1 of the layer. May be
 	 * NULL. */
 	void (*note)(struct selector *, int32_t layer, int32_t slot0, int32_t n);
 	/* List in part[] what a decoded token reads of the first n_slots slots, as ranges or lists of slots; return

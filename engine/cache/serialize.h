@@ -41,13 +41,13 @@ void serialize_i32s(struct serializer *, int32_t *x, uint64_t n, int32_t lo, int
 /* Save x. Loading fails unless the saved number is x. Used for the shapes of arrays, and as a marker between
  * sections. */
 void serialize_expect(struct serializer *, uint64_t x, const char *what);
-/* Save or load elements first .. first + n of an i32 tensor of the backend. Loading fails if an element is outside lo
- * .. hi. */
+/* Save or load elements first .. first + n - 1 of an i32 tensor of the backend. Loading fails if an element is outside
+ * lo .. hi. */
 void serialize_tensor_i32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n,
                           int32_t lo, int32_t hi, const char *what);
-/* Save or load elements first .. first + n of an f32 tensor of the backend. Any values are accepted. */
+/* Save or load elements first .. first + n - 1 of an f32 tensor of the backend. Any values are accepted. */
 void serialize_tensor_f32(struct serializer *, struct backend *, struct tensor *, uint64_t first, uint64_t n);
-/* Save or load the KV entries in slots slot0 .. slot0 + n of every head: of sliding-window layers if windowed = 1,
+/* Save or load the KV entries in slots slot0 .. slot0 + n - 1 of every head: of sliding-window layers if windowed = 1,
  * else of full layers. The caller checks that these slots exist. */
 void serialize_kv(struct serializer *, struct kv_store *, int windowed, int32_t slot0, int32_t n);
 

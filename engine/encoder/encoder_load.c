@@ -159,8 +159,8 @@ static void load_failed(struct loader *l)
 	                    l->e->be->err);
 }
 
-/* Load rows row0 .. row0 + rows of a tensor to the backend, as a matrix. as_table: 1 for an embedding table, from which
- * single rows are read. */
+/* Load rows row0 .. row0 + rows - 1 of a tensor to the backend, as a matrix. as_table: 1 for an embedding table, from
+ * which single rows are read. */
 static void load_rows(struct loader *l, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                       int as_table)
 {

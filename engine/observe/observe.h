@@ -27,7 +27,7 @@ struct token_attention {
 	/* of the last token_attention_take(): layer, and number of slots that the token read; each slot is a column of
 	 * `mass` */
 	int32_t layer, n_col;
-	/* how many first columns are selected entries or, in a bounded cache, the pinned prefix */
+	/* the first n_region columns are selected entries or, in a bounded cache, entries of the pinned prefix */
 	int32_t n_region;
 	float *share;        /* [most] by column: its share of one head's attention */
 	int32_t *token;      /* [most] by column: its token; -1: none */
@@ -47,14 +47,14 @@ void token_attention_head(struct token_attention *, const struct attention *, in
 struct observe_panel;
 struct observe_panel *observe_panel_open(struct cache *);
 void observe_panel_close(struct observe_panel *);
-/* Measure, in a few layers that change from call to call, the share of attention on selected entries. slots > 0
- * (number of slots that a token reads): also measure the shares on the pinned prefix and on each ring, and the
- * attention mass of tokens. */
+/* Let the next steps measure the share of attention on selected entries, in a few layers that change from call to call.
+ * slots > 0 (number of slots that a token reads): also measure the shares on the pinned prefix and on each ring, and
+ * the attention mass of tokens. */
 void observe_panel_measure(struct observe_panel *, int32_t slots);
 /* Return from how many slots the last decoded token selected; 0: none has selected since the last prefill. */
 int32_t observe_panel_region(const struct observe_panel *);
-/* Set *part to what the last decoded token selected in a layer, as lists or ranges of slots. Returns the number of
- * these. */
+/* Set *part to the parts (ranges or lists of slots) that the last decoded token selected in a layer. Returns their
+ * number. */
 struct attn_part;
 int observe_panel_parts(const struct observe_panel *, int32_t layer, const struct attn_part **part);
 /* Scan all keys for a query, and return the probability on the slots of these parts (ranges or lists of slots), mean
@@ -84,9 +84,9 @@ void observe_evidence_close(struct observe_evidence *);
 /* Write the evidence of token first + i to out[i], summed since opening. */
 void observe_evidence_sums(const struct observe_evidence *, int32_t first, int32_t n, float *out);
 
-/* Until observe_token_close(), record the attention of each step's last token in one layer and KV head (-1: mean of
- * all heads). p[i], owned by the caller: its share on token i < n; -1: it does not read token i. Each step overwrites
- * p. */
+/* Until observe_token_close(), record the attention of each step's last token in one layer and KV head (head = -1: mean
+ * of all heads). p[i], i < n, is set to the share on token i, or to -1 if the step's token does not read token i. The
+ * caller owns p; each step overwrites it. */
 struct observe_token;
 int observe_token_open(struct observe_token **, struct cache *, int32_t layer, int32_t head, float *p, int32_t n,
                        struct err *);

@@ -27,7 +27,7 @@ struct observe_evidence {
 	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	/* Full layers from .. to are observed. turns = 2: each token observes every other one of them, the next
+	/* Full layers from .. to - 1 are observed. turns = 2: each token observes every other one of them, the next
 	 * token the other half. */
 	int32_t from, to, turns;
 	struct sums sum;

@@ -42,7 +42,7 @@ static const float *row_or_null(const struct attn_image *m, int32_t at)
 	return at >= 0 && at < m->rows ? attn_image_row(m, at) : NULL;
 }
 
-/* Copy columns x - 2 .. x + n + 2 of the row to out[n + 4], with zeros outside of columns from .. to. */
+/* Copy columns x - 2 .. x + n + 1 of the row to out[n + 4], with zeros outside of columns from .. to - 1. */
 static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t from, int32_t to)
 {
 	for (int32_t i = 0; i < n + 4; i++) {
@@ -52,7 +52,7 @@ static void row_cut(float *out, const float *row, int32_t x, int32_t n, int32_t 
 	}
 }
 
-/* Compute m->r in columns x .. x + n of row t; n is at most STRIP. The image has columns from .. to. */
+/* Compute m->r in columns x .. x + n - 1 of row t; n is at most STRIP. The image has columns from .. to - 1. */
 static void strip_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x,
                       int32_t n, int32_t from, int32_t to, float *r)
 {
@@ -103,7 +103,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 
 /* ---- the image ---- */
 
-/* Compute m->r in columns x0 .. to of row t. */
+/* Compute m->r in columns x0 .. to - 1 of row t. */
 static void row_run(const struct predictor *p, struct backend *be, const struct attn_image *m, int32_t t, int32_t x0,
                     int32_t from, int32_t to)
 {

@@ -35,8 +35,8 @@ struct attn_image {
 	/* [rows][cap] ring buffers of rows. a: the image; r: the network's values before the mean over the rows */
 	float *a, *r;
 	int32_t first;    /* ring index of the oldest row */
-	int32_t fresh;    /* number of rows added since r was computed; `rows` = r is invalid */
-	int32_t from, to; /* r was computed for an image of columns from .. to */
+	int32_t fresh;    /* number of rows added since r was computed; fresh = rows: nothing in r is valid */
+	int32_t from, to; /* r was computed for an image of columns from .. to - 1 */
 };
 
 /* Set up an empty image. a and r are zeroed memory [rows][cap] that the caller owns. */
@@ -73,7 +73,7 @@ int predictor_save(const struct predictor *, const struct predictor_key *, struc
 
 /* ---- the forward pass ---- */
 
-/* Set out[to - from] to the predictions for an image of columns from .. to, where to > from. */
+/* Set out[to - from] to the predictions for an image of columns from .. to - 1, where to > from. */
 void predictor_run(const struct predictor *, struct backend *, struct attn_image *, int32_t from, int32_t to,
                    float *out);
 

@@ -127,7 +127,7 @@ int predictor_find(struct predictor *out, const struct predictor_key *k, struct 
 	return got > 0 ? 0 : -1;
 }
 
-/* Make the folders above a path. */
+/* Make all folders in which the file of this path is, if they do not exist. */
 static int folders_make(const char *path, struct err *err)
 {
 	struct str dir = { 0 };

@@ -9,7 +9,7 @@
 struct step_mass {
 	struct tensor *score; /* [n_layer] f32 [n_kv_head][cap]: attention mass from this step's tokens */
 	struct tensor *slots; /* [n_layer] i32 [n_kv_head][most]: selected slots, ascending */
-	int32_t n, most;      /* number of selected slots per layer and KV head; the most that slots[] can have */
+	int32_t n, most;      /* n: number of selected slots per layer and KV head; most: largest n */
 	struct attn_probe probe;
 	float *weight; /* [weight_cap] 1 for tokens of the step that count, else 0 */
 	int32_t weight_cap;

@@ -84,7 +84,7 @@ static int32_t entries_of(const struct predict_params *par, int own, int32_t n_s
 	return plan_of(par, own, n_slots, &p) ? (p.from + p.n) * par->block + n_slots - p.to * par->block : n_slots;
 }
 
-/* Return k, but at least one block. */
+/* Return the most entries that setting k allows, but at least one block. */
 static struct entry_count most_of(const struct predict_params *par, int32_t cap)
 {
 	int32_t most = select_most(par->k, cap);
@@ -147,7 +147,7 @@ static void predict_release(struct selector *s)
 	free(f->list);
 }
 
-/* 1 if tokens select in this layer, so that it has histories. */
+/* 1 if decoded tokens select in this layer; only then it has histories. */
 static int has_history(const struct selector *s, int32_t layer)
 {
 	return layer >= par_of(s)->dense && select_serves(s, layer);
@@ -282,7 +282,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 
 /* ---- the history ---- */
 
-/* 1 if this token's row is its attention to all entries (calibration). */
+/* 1 if this token scans all keys, so that its row has its attention to all entries (setting calibrate). */
 static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;

@@ -47,7 +47,8 @@ struct refresh {
 	uint8_t *compared;    /* [n_layer]: 1: in the running step the backend decides whether to select */
 	uint8_t *due;         /* [n_layer]: 1: the running step may replace a set */
 	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
-	int32_t start;        /* length of the sequence after the last prefill; tokens are counted from there */
+	/* length of the sequence after the last prefill; settings qc and stride count tokens from there */
+	int32_t start;
 	/* asked: how often a layer needed a set for a token; chose: how often it selected a new one for that */
 	int64_t asked, chose;
 };

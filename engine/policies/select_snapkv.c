@@ -18,7 +18,7 @@ struct snapkv_params {
 
 struct snapkv {
 	struct step_mass mass;
-	int selected; /* 0: everything is read */
+	int selected; /* 1: entries are selected; 0: decoded tokens read everything */
 	int32_t from; /* besides the selected slots, all slots from this one on are read */
 };
 
