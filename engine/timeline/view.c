@@ -99,7 +99,7 @@ static void work_set(struct view_work *w, const struct timeline *tl)
 		r->view(&tl->cache, &w->in);
 }
 
-/* Set out->kept[] and out->where[] from the counts. */
+/* Set out->kept[] and out->where[] from the counts in w->kept. */
 static void view_kept(struct view_work *w)
 {
 	struct cache_view *v = w->out;

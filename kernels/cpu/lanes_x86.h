@@ -550,7 +550,7 @@ INLINE void lookups_add(struct lookups *s, vec_int bytes)
 	s->odd = _mm256_add_epi16(s->odd, _mm256_srli_epi16((__m256i)bytes, 8));
 }
 
-/* sum[i] = sums of keys 4 i .. 4 i + 3 of both panels. */
+/* Set sum[i] to the sums of keys 4 i .. 4 i + 3 of both panels. */
 INLINE void lookups_sum(vec_int sum[4], const struct lookups *s)
 {
 	__m256i even = _mm256_sub_epi16(s->all, _mm256_slli_epi16(s->odd, 8)), none = _mm256_setzero_si256();

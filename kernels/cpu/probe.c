@@ -172,8 +172,8 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Scores are kept from the beginning of a part (range or list of slots) on. Parts within `skip` need no
-	 * scores, unless spread counts them. */
+	/* Keep the scores from the beginning of the first part (range or list of slots) that does not lie within
+	 * `skip`; if spread is measured, it counts all slots: keep all scores. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

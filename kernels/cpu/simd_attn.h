@@ -272,7 +272,7 @@ INLINE void key_chain(int nr, int32_t dim, const float *keys, const float *const
 #undef STEP
 }
 
-/* The sum of chains l .. l + 3. */
+/* Set s to the sum of chains l .. l + 3 (key_chain()). */
 INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *const *q, int32_t l, vec s[RUN][2])
 {
 	vec a[RUN][2], b[RUN][2];

@@ -318,7 +318,7 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			next++;
 			slot[taken] = first + at;
 			bias[taken++] = scale * (double)p[first + at] < 1 ? least - score[first + at] : 0;
-			/* No second step in a block whose sum is less than 1. */
+			/* A block whose sum is less than 1 has no second slot to take. */
 			if (here < 1) {
 				sum = end;
 				break;
