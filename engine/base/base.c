@@ -136,8 +136,8 @@ void *try_alloc(size_t n, size_t size, const char *what, struct err *e)
 	return p;
 }
 
-/* Return a capacity for n elements of `size` bytes: cap, enlarged by half until n elements fit. So adding elements
- * one by one takes linear time. */
+/* Return a capacity for n elements of `size` bytes: cap, enlarged by half until n elements fit. Adding elements one by
+ * one then takes linear time. */
 static size_t grown_capacity(size_t cap, size_t n, size_t size)
 {
 	size_t max = (size_t)PTRDIFF_MAX / size;

@@ -34,8 +34,8 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Copy as much of s[0..n) as fits into out[cap], add a NUL, and return the length without the NUL. Bytes that are
- * unsafe on a terminal (controls, invalid UTF-8, direction overrides, invisible characters) become \xNN. Callers of
- * err_set() need this only for text that may contain NUL bytes, because err_set() escapes the message. */
+ * unsafe on a terminal (controls, invalid UTF-8, direction overrides, invisible characters) become \xNN. The arguments
+ * of err_set() need this only if they may contain NUL bytes, because err_set() escapes the message. */
 size_t text_escape(char *out, size_t cap, const char *s, size_t n);
 
 /* A growing byte string. p is NULL until the first addition and NUL-terminated afterwards. If memory is exhausted, an
@@ -98,9 +98,9 @@ static inline int size_add(uint64_t a, uint64_t b, uint64_t *out)
 	return __builtin_add_overflow(a, b, &r) ? -1 : (*out = r, 0);
 }
 
-/* Decode the first UTF-8 sequence of s[0..n), n > 0. Set *cp to the code point and return the sequence's length
- * (1-4). If it is invalid (overlong, surrogate, > U+10FFFF, truncated), set *cp = -1 and return the length of the
- * maximal invalid subpart (>= 1). */
+/* Decode the first UTF-8 sequence of s[0..n), n > 0. Set *cp to the code point and return the sequence's length (1-4).
+ * If the sequence is invalid (overlong, surrogate, > U+10FFFF, truncated), set *cp = -1 and return the length of its
+ * longest beginning that could be valid, at least 1. */
 int utf8_decode(const char *s, size_t n, int32_t *cp);
 /* Return the code point of the character that ends just before s[end], begin < end, and set *from to its first byte.
  * Return -1 if no valid character ends there. */
@@ -111,13 +111,13 @@ int utf8_encode(int32_t cp, char out[4]);
  * removed. */
 size_t utf8_complete(const char *s, size_t n);
 
-/* Search for the known word that the user meant by a mistyped word: the one with the smallest edit distance. Words
- * that differ too much for a typing mistake do not count. */
+/* Search for the known word that the user meant by a mistyped word: the one with the smallest edit distance. Words that
+ * differ from it by too many letters for a typing mistake do not count. */
 struct nearest {
 	const char *word; /* the mistyped word */
 	size_t len;       /* bytes of word */
 	const char *best; /* the nearest candidate so far; NULL = none is near enough */
-	int dist;         /* edit distance that the next candidate must be below */
+	int dist;         /* a candidate must have a smaller edit distance than this to become `best` */
 };
 void nearest_init(struct nearest *, const char *word, size_t len);
 /* Compare candidate with the mistyped word. If it is nearer than all candidates before, make it `best` and return
@@ -157,17 +157,15 @@ int user_path(struct str *out, enum user_dir, const char *name, struct err *e);
 int data_file(struct str *path, const char *name, struct err *e);
 
 /* Create a nameless temporary file in $XDG_CACHE_HOME/weir and return its file descriptor, open for reading and
- * writing. The kernel deletes the file when its last descriptor is closed. `bytes` of disk space, which read as
- * zeros, are reserved (0: none). So a full disk, a quota or RLIMIT_FSIZE is an error here, and not a SIGBUS on a
- * later page fault. `what` ("the KV cache") names the file in errors. On error return -1 with ERR_FAIL, the directory
- * and the reason. */
+ * writing. The kernel deletes the file when its last descriptor is closed. `bytes` of disk space are reserved and read
+ * as zeros (0: none). So a full disk, a quota or RLIMIT_FSIZE is an error here, and not a SIGBUS on a later page fault.
+ * `what` ("the KV cache") names the file in errors. On error return -1 with ERR_FAIL, the directory and the reason. */
 int scratch_file(const char *what, uint64_t bytes, struct err *);
 
 /* Return the monotonic clock's time in seconds. */
 double now_seconds(void);
 
-/* Return a 64-bit checksum of p[0..n), for accidental damage. It is not cryptographic, so it does not detect
- * forgeries. */
+/* Return a 64-bit checksum of p[0..n), which detects accidental damage. It does not detect forgeries. */
 uint64_t hash64(uint64_t seed, const void *p, size_t n);
 
 #endif

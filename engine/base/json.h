@@ -6,8 +6,8 @@
 
 /* ---- reading JSON (json.c) ----
  *
- * Values are pointers into the caller's text; no tree is built. In invalid JSON values are absent, and no read leaves
- * the text. */
+ * Values are pointers into the caller's text; no tree is built. In invalid JSON (json_valid()) values may be absent,
+ * but no read leaves the text. */
 
 /* A value: its text, p to end. p = NULL: absent. */
 struct jv {

@@ -43,8 +43,8 @@ void mapped_remove(const void *p)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Map zeros from the faulting page to the end of its range, all at once: if the file was truncated, the later pages
- * are missing, too. */
+/* If the address is in a registered mapping, map zeros from the faulting page to the end of that mapping and return 1:
+ * if the file was truncated, the later pages are missing, too. Otherwise return 0. */
 int engine_fault(const void *address)
 {
 	uintptr_t page = (uintptr_t)address & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);

@@ -14,8 +14,8 @@
 #define CGROUP_V1 "/sys/fs/cgroup/memory/"
 #define CGROUP_V2 "/sys/fs/cgroup/"
 
-/* Return a number from a file: the one at its start, or with a key the N of the line "key N". Return UINT64_MAX if it
- * is missing or is the word "max" (no limit). */
+/* Return a number from a file. key = NULL: the number at the start of the file; otherwise the number after `key` in the
+ * first line that begins with `key`. Return UINT64_MAX if the number is missing, or is the word "max" (no limit). */
 static uint64_t read_number(const char *path, const char *key)
 {
 	FILE *f = fopen(path, "re");
@@ -57,15 +57,16 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used == UINT64_MAX || used >= limit ? 0 : limit - used;
 }
 
-/* Return the bytes of page cache in a memory.stat file. They include the mapped model file. The control group counts
- * them as used, but the kernel reclaims them on demand. */
+/* Return the bytes of page cache in a memory.stat file, such as those of the mapped model file. The control group
+ * counts them as used, but the kernel reclaims them on demand. inactive, active: keys in the file. */
 static uint64_t page_cache(const char *stat, const char *inactive, const char *active)
 {
 	uint64_t a = read_number(stat, inactive), b = read_number(stat, active);
 	return (a == UINT64_MAX ? 0 : a) + (b == UINT64_MAX ? 0 : b);
 }
 
-/* Return limit - use of the root control group (v1 or v2). In a container this is the container's own group. */
+/* Return the free memory of the root control group (v1 or v2): limit - (use - page cache). In a container this is the
+ * container's own group. */
 static uint64_t cgroup_available(void)
 {
 	uint64_t v2_cache = page_cache(CGROUP_V2 "memory.stat", "inactive_file ", "active_file ");
@@ -98,6 +99,7 @@ uint64_t memory_available(void)
 	return MIN(space, free_bytes);
 }
 
+/* Most bytes of memory_budget.reserved. */
 #define RESERVED_MAX (512u << 20)
 
 struct memory_budget memory_budget_of(const struct backend *be)

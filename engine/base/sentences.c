@@ -16,9 +16,11 @@ enum {
 	SENTENCE_MOST = 80, /* words in a sentence */
 	PASSAGE_WORDS = 120,
 	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
-	/* bytes; a longer line ends a sentence, because the lines of a wrapped paragraph are shorter */
+	/* bytes; the end of a line of at least this length ends a sentence, because the lines of a wrapped paragraph
+	 * are shorter */
 	LINE_LONG = 200,
-	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter one it may separate phrases. */
+	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter sentence it may separate
+	 * phrases. */
 	THAI_LEAST = 90,
 	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(): some milliseconds */
 };
@@ -46,6 +48,7 @@ int script_spaceless(int32_t cp)
 	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
 }
 
+/* 1 for Thai, Lao, Burmese and Khmer, in which a blank may end a sentence. */
 static int is_thai(int32_t cp)
 {
 	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
@@ -108,7 +111,8 @@ static int is_abbreviation(const char *p, size_t begin, size_t dot)
 	return 0;
 }
 
-/* 1 if p[begin..dot) is a short number only: "3." is the number of a list item and not a sentence. */
+/* 1 if p[begin..dot) is a number of at most three digits and nothing else: "3." is the number of a list item, not a
+ * sentence. */
 static int is_item_number(const char *p, size_t begin, size_t dot)
 {
 	size_t i = dot;
@@ -118,7 +122,8 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence that starts at `begin` ends before the blanks at..next. */
+/* 1 if the sentence that starts at `begin` ends at `at`. The bytes at..next are blank; the text goes on at next <
+ * end. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;
@@ -144,7 +149,7 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
-/* 1 if the text before `at` ends with punctuation after which a list item may begin. */
+/* 1 if a list item may begin at `at`: the text from `begin` to there is blank, or ends with punctuation. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -294,8 +299,8 @@ static void cut_block(struct cutter *c, size_t from, size_t end)
 
 /* ---- passages ---- */
 
-/* End the block's passage: split it into parts of about PASSAGE_WORDS words and set SENTENCE_FIRST on the first
- * sentence of each part. */
+/* End the current passage: the sentences first..count - 1. If it is long, divide it into passages of about
+ * PASSAGE_WORDS words. Set SENTENCE_FIRST on the first sentence of each. */
 static void end_passage(struct cutter *c)
 {
 	size_t parts = (c->words + PASSAGE_WORDS / 2) / PASSAGE_WORDS, words = 0, cut = 1;
@@ -305,7 +310,7 @@ static void end_passage(struct cutter *c)
 	c->out[c->first].flags |= SENTENCE_FIRST;
 	for (size_t i = c->first; i + 1 < c->count && cut < parts; i++) {
 		words += c->out[i].words;
-		/* A sentence across the ideal border goes to the part that has more of its words. */
+		/* A sentence across the ideal border goes to the passage that has more of its words. */
 		if (words + c->out[i + 1].words / 2u >= cut * c->words / parts) {
 			c->out[i + 1].flags |= SENTENCE_FIRST;
 			cut++;
@@ -329,6 +334,7 @@ static int is_heading(const struct cutter *c, size_t from, size_t to)
 	return !is_stop(cp) && !is_wide_stop(cp) && cp != ':' && cp != ';' && cp != ',';
 }
 
+/* Add the sentences of the block from .. to to the current passage. End the passage if it is long enough. */
 static void take_block(struct cutter *c, size_t from, size_t to)
 {
 	size_t before = c->count;
@@ -353,8 +359,8 @@ static void take_block(struct cutter *c, size_t from, size_t to)
 		end_passage(c);
 }
 
-/* Offset of the next '\n' and of the next '\f', or of the text's end. They are kept so that each byte is searched
- * once. */
+/* Offsets of the next '\n' and of the next '\f'; the text's end if there is none. They are kept so that each byte is
+ * searched once. */
 struct line_ends {
 	size_t newline, page;
 };
@@ -366,7 +372,7 @@ static size_t next_byte(const struct cutter *c, size_t at, char byte)
 	return p ? (size_t)(p - c->p) : c->n;
 }
 
-/* End of the line at `at`: the next '\n' or '\f'. */
+/* Return the end of the line at `at`: the next '\n' or '\f'. */
 static size_t line_stop(const struct cutter *c, size_t at, struct line_ends *next)
 {
 	if (next->newline < at)

@@ -10,13 +10,13 @@
 /* flags: the sentence is the first of a passage; the sentence is part of a heading */
 enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };
 
-/* A sentence: bytes from..to of the text, without white space at both ends. The database chat.db stores these 12
- * bytes. */
+/* A sentence: bytes from..to of the text, without white space at both ends. words: their number; flags: SENTENCE_...
+ * The database chat.db stores these 12 bytes. */
 struct sentence {
 	uint32_t from, to;
 	uint16_t words, flags;
 };
-/* Called with the number of bytes cut so far and in all. A nonzero return value cancels the cutting. */
+/* Receives the number of bytes cut so far and in all. A nonzero return value cancels the cutting. */
 typedef int sentences_watch_fn(size_t done, size_t total, void *ud);
 /* Cut a text into sentences: ascending, without overlap, covering all bytes except white space. The first sentence
  * has the flag SENTENCE_FIRST. watch may be NULL. Return the number of sentences, or SIZE_MAX if watch() cancelled.
@@ -27,15 +27,15 @@ size_t sentences_cut(const char *text, size_t n, struct sentence **out, sentence
 struct passage {
 	size_t from, to;
 };
-/* Cut a text into passages, which document search indexes. Each begins with a sentence that has the flag
- * SENTENCE_FIRST. Return the number of passages. The caller frees *out. */
+/* Cut a text into passages, which document search indexes. A passage begins with a sentence that has the flag
+ * SENTENCE_FIRST, and ends before the next one. Return the number of passages. The caller frees *out. */
 size_t passages_cut(const char *text, size_t n, struct passage **out);
 
 /* 1 if a sentence ends just before byte `at`: a blank or the end of the text follows, or the full stop is of a script
  * that writes no blank after it. */
 int sentence_ends(const char *text, size_t n, size_t at);
 
-/* The largest unit of text that ends at a place. The larger the unit, the better the place for cutting the text. */
+/* Units of text, by whose ends a text may be cut; a larger one is a better place for a cut. */
 enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE, BREAK_PARAGRAPH };
 /* Return the largest unit that ends just before byte `at`, 0 < at < n. If white space is at `at`, return BREAK_CHAR.
  * If `at` is inside a character, return BREAK_NONE. */

@@ -137,8 +137,8 @@ int gguf_join(struct gguf *g, struct gguf *part, struct err *e)
 	return 0;
 }
 
-/* Linux maps up to this many bytes at one page fault: the aligned block around the page (fault_around_bytes). So
- * gguf_drop_pages() starts at the beginning of such a block. */
+/* At a page fault Linux maps not one page but the aligned block of up to this many bytes around it
+ * (fault_around_bytes). So gguf_drop_pages() starts at the beginning of such a block. */
 enum { FAULT_BYTES = 64 << 10 };
 
 void gguf_drop_pages(const void *p, size_t n, void *gguf)
@@ -152,8 +152,8 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 		madvise((void *)(MAX(from, base)), at + n - MAX(from, base), MADV_DONTNEED);
 }
 
-/* Read this far ahead. It is more than the gap between two tensors that are used in succession, and takes 0.13 s on a
- * disk of 1 GB/s. */
+/* Bytes to read ahead: more than the gap between two tensors that are used in succession. A disk of 1 GB/s takes 0.13 s
+ * for them. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

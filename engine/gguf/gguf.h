@@ -72,7 +72,7 @@ struct gguf {
 	uint64_t n_head;                          /* bytes of that copy */
 	int mapped;                               /* 1 = base is a mapping, to be unmapped on close */
 	atomic_int lost;                          /* 1 = pages of the mapping can no longer be read */
-	uint64_t ahead;                           /* file offset up to which gguf_read_ahead() has read */
+	uint64_t ahead;                           /* file offset up to which gguf_read_ahead() has asked for pages */
 	struct gguf **part;                       /* the other files of a split model, each with its own tensors */
 	size_t n_part;                            /* number of those files */
 	const struct gguf_value **kv_sorted;      /* all values by key, for gguf_find() */
@@ -107,8 +107,8 @@ int gguf_parse_all(struct gguf *, struct err *);
 /* Guess for an error message what p[0..n), which is not GGUF, is: "a zip archive ...". Return NULL if unknown
  * (gguf_foreign.c). */
 const char *gguf_looks_like(const uint8_t *p, uint64_t n);
-/* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the
- * same name, return the index of the second one in tensor_sorted. */
+/* Fill tensor_sorted with the tensors in order of their names, and return 0 (gguf_get.c). If two tensors have the same
+ * name, return the index of the second of them in tensor_sorted, which is not 0. */
 uint64_t gguf_sort_tensors(struct gguf *);
 
 /* Return -1 with an error if a file of the model was truncated or became unreadable while it was open. */
@@ -117,8 +117,8 @@ int gguf_check_there(const struct gguf *, struct err *);
  * while it is being downloaded (gguf_head.c). Return 0 if the head is longer than n bytes, and n if the bytes are not
  * valid GGUF. */
 uint64_t gguf_head_bytes(const void *p, uint64_t n);
-/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data,
- * and some bytes that error messages may quote. If these records are damaged, only the valid ones count. */
+/* Return how many bytes of the file p[0..n) must be copied for gguf_parse_all(): everything before the tensor data, and
+ * some bytes that error messages may quote. If a record is damaged, the head is taken to end there. */
 uint64_t gguf_head_reach(const void *p, uint64_t n);
 /* Free the physical memory of p[0..n); the next access reads the file again. Do nothing if p[0..n) is not in a
  * mapping of `gguf`, which is a struct gguf. */

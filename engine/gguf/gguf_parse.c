@@ -18,6 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Limits: number of keys, number of tensors, bytes of a key, of a tensor's name and of a string, elements of an array,
+ * bytes of the alignment, and the fewest bytes that the record of a key and of a tensor can have. */
 #define MAX_KV            65536u
 #define MAX_TENSORS       65536u
 #define MAX_KEY           65535u
@@ -25,8 +27,8 @@
 #define MAX_STRING        (16u << 20)
 #define MAX_ARRAY         (64u << 20)
 #define MAX_ALIGNMENT     65536u
-#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* a one-byte key with a one-byte value */
-#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* a one-byte name, one dimension */
+#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* lengths, type, a one-byte key, a one-byte value */
+#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* length, a one-byte name, n_dims, one dimension, type, offset */
 
 struct parse {
 	struct gguf *g;
@@ -94,7 +96,7 @@ static int bad_magic(struct parse *p)
 	return gguf_err(p->g, p->e, "byte 0: this is not a GGUF file (magic is %s, not 47 47 55 46)", hex);
 }
 
-/* Check that n <= cap, and that n records of at least `record` bytes fit into the rest of the file. */
+/* Check that n <= cap, and that n records of at least `record` bytes each fit into the rest of the file. */
 static int check_count(struct parse *p, uint64_t off, const char *field, uint64_t n, uint64_t cap, uint64_t record)
 {
 	uint64_t left = file_left(p, p->c.pos);
@@ -421,8 +423,8 @@ static int read_tensor(struct parse *p, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Turn the tensors' offsets into file offsets and pointers. Tensor data must be inside the file, without overlap, and
- * in the order of the directory. */
+/* Turn the tensors' offsets in the data section into file offsets and pointers. Tensor data must be inside the file,
+ * without overlap, and in the order of the directory. */
 static int place_tensors(struct parse *p)
 {
 	struct gguf *g = p->g;

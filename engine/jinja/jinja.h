@@ -1,16 +1,17 @@
 /* engine/jinja/jinja.h (private to engine/) - interprets the part of Jinja2 that chat templates use. jinja_compile()
- * turns a template's text into a tree. jinja_run() turns the tree and a conversation into pieces of text, each with
- * its origin.
+ * turns a template's text into a tree. jinja_run() turns the tree and a conversation into pieces of text, each with its
+ * origin.
  *
  * The language is Jinja2 as the transformers library sets it up, with its options, extra functions and immutable
- * sandbox. Differences: dictionaries cannot be changed at all, `upper` and `lower` know ASCII only, and include,
- * import, extends, block and do do not exist.
+ * sandbox. Differences: dictionaries cannot be changed at all, the filters and methods `upper` and `lower` change ASCII
+ * letters only, and the statements include, import, extends, block and do are refused.
  *
- * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template
- * can read only the arguments of jinja_run().
+ * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template can
+ * read only the arguments of jinja_run().
  *
- * Each byte of a string has an origin, which all operations keep: the template, or one of the messages. So the caller
- * can recognise control tokens in the template's own bytes only, and a message cannot inject one. */
+ * Each byte of a string has an origin: the template or one of the messages. It stays with the byte through all
+ * operations. So the caller can recognise control tokens in the template's own bytes only, and a message cannot inject
+ * one. */
 #ifndef WEIR_JINJA_H
 #define WEIR_JINJA_H
 
@@ -20,9 +21,9 @@ enum {
 	JINJA_TEXT_MAX = 1 << 20,     /* bytes of a template */
 	JINJA_NEST_MAX = 200,         /* nesting of blocks, and of the operators in an expression */
 	JINJA_DEPTH_MAX = 900,        /* nesting at run time, calls of macros included */
-	JINJA_STEPS_MAX = 30000000,   /* operations; an operation on long text counts by its length */
-	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values, without the texts given */
-	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output beyond four times the texts given */
+	JINJA_STEPS_MAX = 30000000,   /* operations; one on long text counts as several */
+	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values, beyond four times the messages' text */
+	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output, beyond four times the messages' text */
 };
 
 struct jinja;
@@ -36,7 +37,7 @@ void jinja_free(struct jinja *);
  * message that the template changed, for example with upper(). */
 enum { JINJA_TEMPLATE = -1, JINJA_MIXED = -2 };
 
-/* n bytes with one origin. */
+/* Bytes p[0..n) with one origin. */
 struct jinja_piece {
 	const char *p;
 	size_t n;

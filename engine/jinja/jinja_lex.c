@@ -1,9 +1,9 @@
-/* engine/jinja/jinja_lex.c - splits a Jinja template into tokens: text between tags, and names, literals and
- * operators inside tags.
+/* engine/jinja/jinja_lex.c - splits a Jinja template into tokens: text between tags, and names, literals and operators
+ * inside tags.
  *
- * White space as with trim_blocks and lstrip_blocks: a newline after a block tag is removed, and so are blanks before
- * a block tag at the start of a line. A "-" in a tag removes all white space on its side, and a "+" keeps it. One
- * newline at the end of the template is removed. */
+ * White space is removed as with the options trim_blocks and lstrip_blocks: a newline after a block tag, and blanks
+ * before a block tag at the start of a line. A "-" in a tag removes all white space on its side, and a "+" keeps it.
+ * One newline at the end of the template is removed. */
 #include "engine/jinja/jinja_private.h"
 #include "engine/base/utf8.h"
 
@@ -76,8 +76,8 @@ static size_t without_blanks(const char *p, size_t n)
 	return kept;
 }
 
-/* Add the text before a tag, without the white space that the tag removes. sign: the character after the tag's
- * opening "{%", "{{" or "{#", for example '-' or '+'. */
+/* Add the text p[0..n) before a tag, without the white space that the tag removes. sign: the character after the tag's
+ * opening mark, for example '-' or '+'. is_print: 1 = the mark is "{{", 0 = "{%" or "{#". */
 static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is_print)
 {
 	if (sign == '-') {
@@ -93,8 +93,8 @@ static void add_text(struct lexer *x, const char *p, size_t n, char sign, int is
 		token_add(x, T_TEXT, p, n);
 }
 
-/* Skip the closing "%}" or "#}" (mark bytes), and the white space that the tag removes after it. sign: the character
- * before the closing mark. */
+/* Skip the closing "%}" or "#}", which has `mark` bytes, and the white space that the tag removes after it. sign: the
+ * character before the closing mark. */
 static void close_tag(struct lexer *x, size_t mark, char sign)
 {
 	lexer_skip(x, mark);
@@ -119,7 +119,7 @@ static void skip_comment(struct lexer *x)
 	close_tag(x, 2, sign);
 }
 
-/* If {% raw %} is at x->p, add the text up to {% endraw %}, unparsed, and return 1. */
+/* If {% raw %} is at x->p, add the text up to {% endraw %}, unparsed, and return 1. Otherwise return 0. */
 static int lex_raw(struct lexer *x)
 {
 	const char *s = x->p + 2, *close;

@@ -107,7 +107,7 @@ struct value text_format(struct work *w, struct value format, struct value args)
 	return text_pieces(w, &o);
 }
 
-/* Return '{} {0} {name}'.format(...). */
+/* Python's format(): replace {} by the next argument, {0} by argument 0, and {name} by the argument of that name. */
 static struct value m_format(struct run *r, struct value self, struct call *c)
 {
 	struct work *w = &r->w;
@@ -194,8 +194,8 @@ static struct value m_replace(struct run *r, struct value v, struct call *c)
 	                    call_int(&r->w, c, 2, "count", -1));
 }
 
-/* Split at white space, at most `most` times (< 0: no limit); from_right: 1 = count the splits from the end. The
- * first pass counts the words, the second adds them to the list. */
+/* Split at white space, at most `most` times (< 0: no limit); from_right: 1 = count the splits from the end. The first
+ * pass counts the words, the second adds them to the list. The first `skipped` words stay together. */
 static struct value split_blanks(struct run *r, struct value v, int64_t most, int from_right)
 {
 	struct work *w = &r->w;
@@ -614,7 +614,7 @@ static struct value g_raise(struct run *r, struct call *c)
 	struct value v = value_printed(&r->w, call_arg(c, 0, "message", v_undefined(NULL)));
 	char text[220];
 
-	/* The text may quote a message. So escape it, and keep at most 200 bytes. */
+	/* The text may quote a message: escape it, and keep at most 200 bytes. */
 	text_escape(text, sizeof text, text_flat(&r->w, v),
 	            v.text->n < 200 ? v.text->n : utf8_complete(text_flat(&r->w, v), 200));
 	err_set(r->w.err, ERR_USAGE, "the chat template refuses this conversation in line %d: %s", r->w.line, text);

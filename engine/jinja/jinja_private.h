@@ -98,12 +98,13 @@ struct dict {
 	struct entry *v;
 	size_t n, cap;
 };
+/* A method and the value on which it is called. */
 struct method {
 	struct value self;
 	const char *name;
 };
 
-/* Arguments of a call. */
+/* Arguments of a call: v[n] by position; named[n_named] by name, with their names in name[]. */
 struct call {
 	struct value *v;
 	size_t n;
@@ -112,16 +113,16 @@ struct call {
 	size_t n_named;
 };
 
-/* ---- strings (jinja_text.c); from: an origin ---- */
+/* ---- strings (jinja_text.c); int32_t from: an origin; size_t from: an offset in bytes ---- */
 
 /* Return p[0..n) as a string. The bytes are not copied. */
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
 /* text_value() with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
-/* Turn the pieces into a string, which then owns their array. */
+/* Turn the pieces into a string, which uses their array from then on. */
 struct value text_pieces(struct work *, struct pieces *);
 void pieces_add(struct work *, struct pieces *, const char *p, size_t n, int32_t from);
-/* Add n bytes of a string, starting at byte `from`. */
+/* Append n bytes of a string, starting at byte `from`. */
 void pieces_text(struct work *, struct pieces *, const struct text *, size_t from, size_t n);
 /* Return all bytes of a string as one array, not NUL-terminated. */
 const char *text_flat(struct work *, struct value);
@@ -175,7 +176,8 @@ int values_compare(struct work *, struct value, struct value);
 int value_contains(struct work *, struct value container, struct value);
 /* Return str(value). */
 struct value value_printed(struct work *, struct value);
-/* Return json.dumps(value, ...). */
+/* Return Python's json.dumps(value, indent=indent, separators=separators, ensure_ascii=ascii, sort_keys=sort). V_NONE:
+ * the default of indent or separators. */
 struct value as_json(struct work *, struct value, struct value indent, struct value separators, int ascii, int sort);
 /* Return a list of what a loop over the value visits: elements, keys or characters. Undefined counts as empty. Fail
  * if the value cannot be iterated. */
@@ -189,25 +191,25 @@ void sort_values(struct work *, struct value *v, const struct value *key, size_t
 enum op {
 	/* expressions */
 	E_CONST,
-	E_NAME,   /* name */
-	E_LIST,   /* kid: elements */
-	E_TUPLE,  /* kid: elements */
-	E_DICT,   /* kid: key, value, key, ... */
-	E_ATTR,   /* a: object; name: attribute */
-	E_ITEM,   /* a: object; b: index */
-	E_SLICE,  /* a: object; kid: from, to, step (NULL: none) */
-	E_CALL,   /* a: function; args */
-	E_FILTER, /* a: operand (NULL: the block's text); name; args */
-	E_TEST,   /* a: operand; name; args */
-	E_NOT,
-	E_NEG,
-	E_POS,
-	E_AND,
-	E_OR,
-	E_COMPARE, /* a: first operand; kid: others, each with a relation */
-	E_ADD,
-	E_SUB,
-	E_MUL,
+	E_NAME,    /* name */
+	E_LIST,    /* kid: elements */
+	E_TUPLE,   /* kid: elements */
+	E_DICT,    /* kid: key, value, key, ... */
+	E_ATTR,    /* a: object; name: attribute */
+	E_ITEM,    /* a: object; b: index */
+	E_SLICE,   /* a: object; kid: from, to, step (NULL: none) */
+	E_CALL,    /* a: function; args */
+	E_FILTER,  /* a: operand (NULL: the block's text); name; args */
+	E_TEST,    /* a: operand; name; args */
+	E_NOT,     /* a: operand */
+	E_NEG,     /* a: operand */
+	E_POS,     /* a: operand */
+	E_AND,     /* kid: operands */
+	E_OR,      /* kid: operands */
+	E_COMPARE, /* a: first operand; kid[i]: the next, compared by relation[i] with the one before it */
+	E_ADD,     /* kid: operands */
+	E_SUB,     /* kid: operands */
+	E_MUL,     /* a, b: operands, here and up to E_POW */
 	E_DIV,
 	E_FLOOR,
 	E_MOD,
@@ -217,8 +219,8 @@ enum op {
 	/* statements */
 	S_TEXT,
 	S_PRINT,     /* a: expression */
-	S_IF,        /* kid: condition, body, ...; maybe an else body */
-	S_FOR,       /* a: target; b: list; c: body; kid: filter, else */
+	S_IF,        /* kid: condition, body, condition, body, ..., and the else body if there is one */
+	S_FOR,       /* a: target; b: list; c: body; kid: condition after `if`, body after `else` */
 	S_SET,       /* a: target; b: value */
 	S_SET_BLOCK, /* a: target; b: filter or NULL; c: body */
 	S_MACRO,     /* name; kid: parameters; args: defaults; c: body */
@@ -232,7 +234,7 @@ enum op {
 };
 enum relation { R_EQ, R_NE, R_LT, R_LE, R_GT, R_GE, R_IN, R_NOT_IN };
 
-/* Arguments of a call, as expressions. */
+/* Arguments of a call, as expressions: v[n] by position; named[n_named] by name, with their names in name[]. */
 struct args {
 	struct node **v;
 	size_t n;
@@ -271,6 +273,8 @@ const char *jinja_name(const struct jinja *, const char *name);
 
 /* ---- parsing ---- */
 
+/* T_TEXT is the text between tags. T_PRINT and T_PRINT_END are "{{" and "}}", T_BLOCK and T_BLOCK_END "{%" and "%}".
+ * T_MARK is an operator, a bracket or another mark inside a tag. */
 enum token_kind { T_END, T_TEXT, T_PRINT, T_PRINT_END, T_BLOCK, T_BLOCK_END, T_NAME, T_STRING, T_INT, T_REAL, T_MARK };
 struct token {
 	enum token_kind kind;
@@ -319,6 +323,7 @@ struct variable {
 	const char *name;
 	struct value value;
 };
+/* The variables v[n] of one scope. Names that are not in it are looked up in `parent`. */
 struct scope {
 	const struct scope *parent;
 	struct variable *v;
@@ -348,8 +353,9 @@ struct run {
 };
 struct value run_eval(struct run *, const struct node *);
 struct value call_value(struct run *, struct value f, struct call *);
+/* Set a variable in this scope. name is interned. */
 void scope_set(struct run *, struct scope *, const char *name, struct value);
-/* Evaluate the arguments of a call. */
+/* Evaluate the arguments of a call into *call. */
 void run_call(struct run *, const struct args *, struct call *);
 void run_print(struct run *, struct value);
 /* Run a body and return its output as a string. */
@@ -357,6 +363,7 @@ struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
 /* Run the recursive loop again over `list`, for the call loop(list) in its body. Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
+/* Run statements up to the end, or to {% break %} or {% continue %}. Return which (jinja_run.c). */
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
@@ -370,6 +377,7 @@ struct value undefined_because(struct run *, const char *fmt, ...) __attribute__
 void must_be_defined(struct run *, struct value);
 /* Return positional argument `at`, else the argument with this name (may be NULL), else `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
+/* As call_arg(), for an integer or a bool. None means `other`. Fail for other kinds of values. */
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
 /* ---- filters, tests, methods, functions by name ---- */

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+/* How a statement or a body ended: by running to its end, or by {% break %} or {% continue %} for the loop around
+ * it. */
 enum { GO_ON, BREAK, CONTINUE };
 
 /* ---- scopes and output ---- */
@@ -155,8 +157,8 @@ static int is_parameter(const struct node *n, const char *name)
 	return 0;
 }
 
-/* Pass on the arguments that match no parameter, in the variables varargs, kwargs and, for {% call %}, caller. If the
- * template uses no such variable, fail. */
+/* Set the variables varargs and kwargs to the arguments that match no parameter, and caller to the block of {% call %}.
+ * Fail if there are such arguments and the template does not use the variable for them. */
 static void set_surplus(struct run *r, const struct macro *m, const struct call *c)
 {
 	const struct node *n = m->node;
@@ -221,7 +223,7 @@ static struct value macro_of(struct run *r, const struct node *n)
 	return (struct value){ .kind = V_MACRO, .macro = m };
 }
 
-/* Run {% call(...) f(...) %}: call f, in which the macro `caller` is the block. */
+/* Run {% call(...) f(...) %}: call f with one more argument, `caller`, which is a macro with the block as its body. */
 static void call_block(struct run *r, const struct node *n)
 {
 	struct value f = run_eval(r, n->a->a);

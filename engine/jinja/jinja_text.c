@@ -259,7 +259,7 @@ struct value text_replace(struct work *w, struct value v, struct value old, stru
 	return text_pieces(w, &o);
 }
 
-/* ---- upper and lower case: of ASCII letters ---- */
+/* ---- upper and lower case of ASCII letters ---- */
 
 struct value text_case(struct work *w, struct value v, char how)
 {

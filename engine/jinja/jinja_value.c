@@ -327,8 +327,8 @@ static void add_number(struct work *w, struct pieces *o, struct value v)
 	pieces_add(w, o, work_copy(w, text, strlen(text)), strlen(text), JINJA_TEMPLATE);
 }
 
-/* Write a character's escape sequence for JSON or for Python's repr(), and return its length; 0 if it needs none. c:
- * the first byte of the character. quote: the quotation mark around the string. */
+/* Write the escape sequence of the character cp for JSON, or for Python's repr() if json = 0, and return its length; 0
+ * if the character needs none. c: the first byte of the character. quote: the quotation mark around the string. */
 static size_t escape_char(char c, int32_t cp, char quote, int json, int ascii, char out[16])
 {
 	static const char from[] = "\n\r\t\b\f", to[] = "nrtbf";
@@ -439,6 +439,8 @@ struct value value_printed(struct work *w, struct value v)
 
 /* ---- JSON, as json.dumps() of Python writes it ---- */
 
+/* Options of json.dumps(): the text of one level of indentation (V_NONE: no lines), what stands between two items and
+ * between key and value, whether to escape all but ASCII, and whether to sort keys. */
 struct json {
 	struct pieces *o;
 	struct value indent, item, pair;

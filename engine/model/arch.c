@@ -83,7 +83,7 @@ static int olmo2_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Mistral 3: for long contexts, queries are scaled up with their position, if the file has a temperature. */
+/* Mistral 3: if the file has a temperature, queries are scaled up with their position, for long contexts. */
 static int mistral3_specs(struct hparams *hp, struct key_reader *r)
 {
 	int32_t original;

@@ -91,10 +91,13 @@ enum layer_tensor {
 };
 #define TENSOR_BIT(t) (UINT64_C(1) << (t))
 
-/* How a layer mixes tokens. ATTN_SOFTMAX is attention. ATTN_CONV is a gated short convolution; ATTN_DELTA is a short
- * convolution and the gated delta rule; ATTN_SPACE is a short convolution and a state space (Mamba-2). Layers of
- * these three kinds have a recurrent state of fixed size (recurrent.h) and no KV cache. ATTN_NONE is not
- * supported. */
+/* How a layer mixes tokens.
+ * ATTN_SOFTMAX  attention
+ * ATTN_NONE     not supported
+ * ATTN_CONV     a gated short convolution
+ * ATTN_DELTA    a short convolution and the gated delta rule
+ * ATTN_SPACE    a short convolution and a state space (Mamba-2)
+ * Layers of the last three kinds have a recurrent state of fixed size (recurrent.h) and no KV cache. */
 enum attn_kind { ATTN_SOFTMAX, ATTN_NONE, ATTN_CONV, ATTN_DELTA, ATTN_SPACE };
 enum ffn_kind { FFN_DENSE, FFN_EXPERTS };
 enum { ROPE_NONE = -1 };
@@ -102,7 +105,7 @@ enum { ROPE_NONE = -1 };
 struct attn_spec {
 	enum attn_kind kind;
 	int32_t n_head, n_kv_head, head_dim;
-	/* this layer reads the keys and values of the layer `borrows` layers before it; 0 = its own */
+	/* 0 = the layer has its own keys and values; n = it reads those of the layer n layers before it */
 	int32_t borrows;
 	int32_t rope;      /* index in hp->rope[]; ROPE_NONE = no RoPE */
 	int32_t window;    /* tokens that a query attends to, its own included; 0 = all */
@@ -114,10 +117,10 @@ struct attn_spec {
 	int v_from_k;      /* 1 = if TENSOR_V is absent, values are the keys before norm and RoPE */
 	int gated;         /* 1 = TENSOR_Q has a gate after each head's query; sigmoid(gate) scales the output */
 	int32_t taps;      /* tokens that the short convolution spans */
-	/* ATTN_DELTA: number and size of the heads. ATTN_SPACE: number of groups, number of heads, rows and columns
-	 * of a head's state. */
+	/* ATTN_DELTA: number and size of the heads of keys and values. ATTN_SPACE, in this order: groups, heads, rows
+	 * and columns of a head's state. */
 	int32_t n_key_head, n_value_head, key_dim, value_dim;
-	/* ATTN_DELTA: which value heads belong to key head k. 1 = consecutive ones; 0 = k, k + n_key_head, ... */
+	/* ATTN_DELTA: the value heads that share key head k. 1 = consecutive ones; 0 = k, k + n_key_head, ... */
 	int grouped;
 };
 
@@ -150,7 +153,7 @@ struct layer_spec {
 struct arch {
 	const char *name;            /* general.architecture */
 	int neox;                    /* 1 = RoPE rotates pairs (j, j + dims/2); 0 = pairs (2j, 2j + 1) */
-	double yarn_log_multiplier;  /* used by yarn_scale() if the file lacks rope.scaling.yarn_log_multiplier */
+	double yarn_log_multiplier;  /* the value of rope.scaling.yarn_log_multiplier if the file lacks it */
 	int yarn_exact;              /* 1 = YaRN's ramp may begin and end between two pairs */
 	uint64_t required, optional; /* tensors of a plain layer, as in struct layer_spec */
 	const char *out_norm;        /* name of the last norm's tensor; NULL = output_norm.weight */
@@ -166,14 +169,14 @@ extern const struct arch archs[]; /* the last row has name = NULL */
 /* Fill hp->spec with plain layers. A plain layer has the family's tensors, the model's heads, RoPE table 0, scale
  * 1/sqrt(head_dim), and a SiLU-gated feed-forward of width n_ff. */
 void layer_specs_plain(struct hparams *);
-/* Return 0 if the kernels can compute the layer. Otherwise return -1 with an ERR_MODEL that names the layer. */
+/* Return 0 if the kernels can compute the layer. Otherwise return -1 with an error (ERR_MODEL) that names the layer. */
 int layer_spec_check(const struct hparams *, int32_t layer, struct err *);
 /* Return the name of a feature that some layer needs and the backend lacks; NULL if there is none. lacks:
  * backend_ops.lacks. */
 const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
 /* Append lines of text that say how the model differs from one with plain layers: scales of embeddings and logits (if
  * one of them is not 1); n_input, temperature and logit_softcap (each if it is not 0); and each layer that is not
- * plain. Snapshots with other lines do not fit the model. */
+ * plain. A snapshot fits the model only if these lines are equal. */
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
@@ -181,8 +184,8 @@ const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer)
 int layer_attends(const struct hparams *, int32_t layer);
 /* Return the columns of the layer's short convolution; 0 if it has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);
-/* Return the columns of the result of attention (or of the layer's recurrent operation), to which the output matrix
- * is applied. */
+/* Return the columns of the vector that the layer's output matrix is applied to: the result of attention, or of the
+ * layer's recurrent operation. */
 int32_t layer_mixed(const struct hparams *, int32_t layer);
 /* Return the model without its recurrent layers. This is the model that the KV cache sees. */
 const struct hparams *model_kv(const struct hparams *);

@@ -6,9 +6,9 @@
 #include "engine/model/hparams.h"
 #include "engine/model/tensor_sets.h"
 
-/* Set what Gemma 1 to 3 share: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by sqrt(head_dim),
- * but in the 27B models by sqrt(n_embd / n_head). A 27B model is recognised by its number of layers, because the file
- * does not say which divisor is right. */
+/* Set what Gemma 1 to 3 have in common: GELU, embeddings times sqrt(n_embd), soft caps. Scores are divided by
+ * sqrt(head_dim), but in the 27B models by sqrt(n_embd / n_head). A 27B model is recognised by its number of layers,
+ * because the file does not say which divisor is right. */
 static int gemma_specs(struct hparams *hp, struct key_reader *r, int32_t layers_of_27b, double logit_cap,
                        double score_cap)
 {
@@ -81,9 +81,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. If such a layer has a window, it reads those of the last earlier layer with a
- * window; else those of the last earlier layer without. Layers may have per-layer inputs, and experts beside the
- * dense feed-forward. */
+ * have no keys and values of their own. Those of them with a window read the keys and values of the last other layer
+ * with a window, those without a window of the last other layer without. Layers may have per-layer inputs, and experts
+ * beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

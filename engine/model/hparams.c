@@ -8,9 +8,8 @@ enum { HEADS_MAX = 4096, HEAD_DIM_MAX = 1024 };
 
 /* ---- heads ---- */
 
-/* Read a number of heads. The key has one number, or an array with one number per layer, which must all be equal.
- * Exceptions: with `none`, layers with 0 heads are skipped; with `differ`, numbers may differ, and the first is
- * read. */
+/* Read a number of heads. The key has one number, or an array with one number per layer, which must all be equal. none:
+ * 1 = skip layers with 0 heads. differ: 1 = the numbers may differ, and the first is read. */
 static int read_heads(struct key_reader *r, const char *suffix, int32_t n_layer, int64_t fallback, int none, int differ,
                       int32_t *out)
 {

@@ -26,21 +26,21 @@ struct rope_freqs {
 	const char *scaling; /* "none", "linear", "yarn", "llama3", "longrope", "proportional" */
 	double *freq;        /* [dims / 2] radians per position, after scaling */
 	double mscale;       /* factor on cos and sin: YaRN, LongRoPE; else 1 */
-	/* LongRoPE: [dims / 2], used instead of freq if the cache is opened for more than short_most positions;
-	 * otherwise NULL */
+	/* LongRoPE only, else NULL: [dims / 2], used instead of freq if the cache is opened for more than short_most
+	 * positions */
 	double *freq_long;
 	int32_t short_most; /* positions */
 };
 
 struct hparams {
 	const struct arch *arch;
-	/* n_ff: of the widest layer. n_kv_head, head_dim: of layers without a window. ctx_train: context length in
-	 * training, in tokens. */
+	/* n_ff: width of the widest feed-forward. n_kv_head, head_dim: of layers without a window. ctx_train: context
+	 * length in training, in tokens. */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, ctx_train;
 	int32_t n_unused; /* layers at the end of the file that are not used; not counted in n_layer */
 	int32_t n_vocab;  /* number of tokens; set by the owner, from the vocabulary */
-	/* hash of the sizes and of the weights that quantization leaves unchanged; 0 = no weights are loaded. Set by
-	 * engine.c. */
+	/* hash of the sizes, and of the weights that quantization leaves unchanged. Set by engine.c; 0 = no weights are
+	 * loaded. */
 	uint64_t fingerprint;
 	int32_t n_expert, n_expert_used; /* experts in all and per token; 0 and 0 = dense feed-forward */
 	float eps;                       /* epsilon of all RMS norms */
@@ -79,14 +79,14 @@ struct key_reader {
 /* Return the key "ARCH.suffix", valid until the next call. */
 const char *key_name(struct key_reader *, const char *suffix);
 int key_has(struct key_reader *, const char *suffix);
-/* Read a number from min to max and return 0. If the key is absent, *out is fallback; a fallback below min means that
- * the key is required. Return -1 on error. */
+/* Read a number from min to max into *out and return 0. If the key is absent, *out is fallback; a fallback below min
+ * means that the key is required. Return -1 on error. */
 int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, int64_t fallback, int32_t *out);
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
-/* Read a bool: *out = 0 or 1. */
+/* Read a bool as 0 or 1; fallback if the key is absent. */
 int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
-/* Read the number of one layer as key_int() does. The key has one number for all layers, or an array with a number
- * per layer. */
+/* Read one layer's number, otherwise as key_int(). The key has one number for all layers, or an array with a number per
+ * layer. */
 int key_int_of(struct key_reader *, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback,
                int32_t *out);
 /* Set the error "'KEY' REST" and return -1. If the file has the key, the error also says its byte offset. */

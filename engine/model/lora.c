@@ -24,6 +24,7 @@ struct adapter {
 	struct err *err;
 };
 
+/* The matrices that an adapter can change: offset in struct layer, index in layer.lora[]. */
 static const struct {
 	size_t at;
 	enum lora_place place;
@@ -118,8 +119,8 @@ static const struct gguf_tensor *other_half(const struct adapter *a, const struc
 	return gguf_tensor_find(a->g, name);
 }
 
-/* Load matrix A, which is t, and its matrix B. If struct layer has several tensors for the changed matrix (QKV), each
- * gets all of A and its own rows of B. */
+/* Load matrix A, which is t, and its matrix B. If the changed matrix was divided among several tensors of struct layer
+ * (QKV), each gets all of A and its own rows of B. */
 static int load_pair(struct adapter *a, const struct gguf_tensor *t)
 {
 	struct view name;

@@ -14,8 +14,9 @@ struct rope {
 	struct backend *be;
 	struct tensor table[ROPE_TABLES_MAX]; /* by hp->rope[i]: f32 [rows][dims], cos and sin of each pair */
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
-	struct tensor query[ROPE_TABLES_MAX]; /* only if queries are scaled (hp->temperature) */
-	int32_t positions;                    /* most positions, set at opening; LongRoPE chooses frequencies by it */
+	struct tensor query[ROPE_TABLES_MAX]; /* as table[], for queries; only if these are scaled (hp->temperature) */
+	/* positions that can occur, as given to rope_init(); LongRoPE chooses frequencies by it */
+	int32_t positions;
 };
 
 /* Return the bytes that rope_init() allocates in the backend. */
@@ -24,8 +25,8 @@ uint64_t rope_bytes(const struct hparams *, int32_t rows);
  * slots of the cache. */
 int rope_init(struct rope *, const struct hparams *, struct backend *, int32_t rows, int32_t positions, struct err *);
 void rope_release(struct rope *);
-/* Fill rows i < n with the angles of positions pos + i. The query of row i is scaled by its token's number in the
- * cache, rank + i. */
+/* Fill rows i < n with the angles of positions pos + i. If queries are scaled (hp->temperature), the query of row i is
+ * scaled as that of token number rank + i of the cache. */
 void rope_set(struct rope *, int64_t pos, int64_t rank, int32_t n);
 /* Fill rows i < n with the angles of positions pos[i], for rotating cached keys again. The factor mscale is left out,
  * because these keys already have it. */

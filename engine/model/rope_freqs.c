@@ -12,10 +12,12 @@
 /* If a frequency is divided by more than this, the pair is not rotated at all. Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
-/* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate often within the trained context keep their
- * frequency. Frequencies of slow pairs are divided by `factor`. Between these pairs, the factor on the frequency
- * falls linearly from 1 to 1 / `factor`. If factor > 1, cos and sin are multiplied by attn_factor (0.1 ln(factor) +
- * 1) / (0.1 log_multiplier ln(factor) + 1). */
+/* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate at least yarn_beta_fast times within the
+ * original context keep their frequency. The frequency of pairs that rotate at most yarn_beta_slow times is divided by
+ * `factor`. Between these two, from pair number lo to hi, the multiplier falls linearly from 1 to 1 / `factor`.
+ *
+ * cos and sin are multiplied by attn_factor and, if factor > 1, by (0.1 ln(factor) + 1) / (0.1 log_multiplier
+ * ln(factor) + 1). */
 static int yarn_scale(struct key_reader *r, struct rope_freqs *f, double factor, int32_t ctx_train)
 {
 	int32_t original = 0;

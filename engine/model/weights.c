@@ -11,6 +11,7 @@
 
 /* ---- tensors of a layer ---- */
 
+/* Numbers of rows or columns that depend on the model. size_of() computes them. */
 enum size {
 	SIZE_NONE,
 	SIZE_ONE,
@@ -220,6 +221,7 @@ static uint64_t bytes_loaded(const struct gguf_tensor *t)
 	return dtype_ternary(t->type) ? dtype_bytes(DT_Q2_K, (uint64_t)(t->ne[0] * t->ne[1] * t->ne[2])) : t->bytes;
 }
 
+/* Count the bytes and weights of a tensor. times_read: how often one decoded token reads the whole tensor. */
 static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t times_read)
 {
 	b->m->weight_bytes += bytes_loaded(t);
@@ -227,7 +229,7 @@ static void bind_count(struct binder *b, const struct gguf_tensor *t, uint64_t t
 	b->m->bytes_per_token += bytes_loaded(t) * times_read;
 }
 
-/* Count a tensor of all experts. Of its bytes one token reads n_used / n_expert. */
+/* Count a tensor of all experts. One token reads n_used / n_expert of its bytes. */
 static void bind_count_expert(struct binder *b, const struct gguf_tensor *t, const struct ffn_spec *f)
 {
 	bind_count(b, t, 0);
@@ -253,7 +255,8 @@ static void *bind_convert(struct binder *b, const struct gguf_tensor *t, const c
 	return to;
 }
 
-/* Pass rows row0..row0 + rows of t to the backend as the tensor out. as_table: 1 = single rows of it will be read. */
+/* Pass rows row0..row0 + rows - 1 of t to the backend as the tensor out. as_table: 1 = single rows of it will be
+ * read. */
 static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                        int as_table)
 {
@@ -290,7 +293,7 @@ static void bind_adopt(struct binder *b, struct tensor *out, const struct gguf_t
 		b->watch->fn(b->m->weight_bytes, b->watch->total, b->watch->ud);
 }
 
-/* Copy values to the backend as f32. For norms, biases and convolutions, which are small. */
+/* Copy values to the backend as f32. Only for norms, biases and convolutions, which are small. */
 static void bind_values(struct binder *b, struct tensor *out, const struct gguf_tensor *t, const void *data,
                         int32_t rows, int32_t cols)
 {
@@ -314,7 +317,7 @@ static void bind_values(struct binder *b, struct tensor *out, const struct gguf_
 	free(v);
 }
 
-/* Make a vector of n ones: weights for a norm that has none. */
+/* Make a vector of n ones: weights for a norm without weights. */
 static void bind_ones(struct binder *b, struct tensor *out, int32_t n)
 {
 	struct backend *be = b->m->be;
@@ -433,8 +436,8 @@ static void bind_layer(struct binder *b, int32_t i)
 	}
 }
 
-/* 1 for tensors that need no binding: RoPE factors (read by rope_freqs.c); layers that are not used; keys and values
- * of layers that read those of another layer; tables of angles in old files. */
+/* 1 for tensors that need no binding: RoPE factors (rope_freqs.c reads them), layers that are not used, keys and values
+ * of layers that read those of another layer, and tables of angles in old files. */
 static int is_redundant(const struct model *m, const struct gguf_tensor *t)
 {
 	char layer[24];

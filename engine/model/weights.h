@@ -21,11 +21,13 @@ struct lora {
 };
 enum lora_place { LORA_Q, LORA_K, LORA_V, LORA_OUT, LORA_GATE, LORA_UP, LORA_DOWN, LORA_PLACES };
 
-/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. */
+/* The tensors of one layer, with shapes [rows][cols]. data = NULL: the layer has no such tensor. Vectors are f32. Conv
+ * columns are layer_conv(), mixed columns layer_mixed(); value heads, value_dim and taps are of struct attn_spec, width
+ * and shared of struct ffn_spec. */
 struct layer {
 	struct tensor attn_norm; /* [1][n_embd] */
-	/* wq: [n_head * head_dim][n_embd], with twice the rows for gated attention. wk, wv: n_kv_head instead of
-	 * n_head. */
+	/* wq: [n_head * head_dim][n_embd]; for gated attention twice the rows. wk, wv: [n_kv_head *
+	 * head_dim][n_embd]. */
 	struct tensor wq, wk, wv;
 	struct tensor bq, bk, bv;                  /* [1][rows of the matrix] */
 	struct tensor q_norm, k_norm;              /* [1][head_dim], or [1][heads * head_dim] if qk_norm_whole */
@@ -71,8 +73,8 @@ struct model {
 	uint64_t weight_bytes;              /* bytes of all weights, as loaded */
 	uint64_t n_params;                  /* number of weights */
 	uint64_t bytes_per_token;           /* bytes of weights that one decoded token reads */
-	/* [n_converted]: memory of weights that were converted (ternary to Q2_K, adapters to f32) and that the
-	 * backend reads in place */
+	/* [n_converted]: memory of weights that were converted (ternary to Q2_K, adapters to f32) and that the backend
+	 * reads where they are */
 	void **converted;
 	size_t n_converted;
 	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */
@@ -89,9 +91,9 @@ struct bind_watch {
  * everything. */
 int model_bind(struct model *, struct gguf *g, struct backend *be, const struct bind_watch *watch, struct err *);
 void model_release(struct model *);
-/* Find the matrix 'blk.LAYER.NAME'. If it was divided among several tensors of struct layer, p is the number of the
- * tensor, from 0. Set *at to the tensor's offset in struct layer and *rows, *cols to its shape, and return 1. Return
- * 0 if there is no such matrix or tensor. */
+/* Find the matrix 'blk.LAYER.NAME' and return 1; return 0 if there is no such matrix or part. The rows of some matrices
+ * are divided among several tensors of struct layer, the parts; p is the number of the part, from 0. Set *at to the
+ * offset of its tensor in struct layer, and *rows and *cols to its shape. */
 int model_matrix(const struct model *, int32_t layer, struct view name, int p, size_t *at, int32_t *rows,
                  int32_t *cols);
 

@@ -155,7 +155,7 @@ struct writer {
 	const struct chat_msg *m;
 	struct chat_text *out;
 	struct text_place *place;
-	/* A "run" is a part of one message that was copied unchanged to the end of the text: */
+	/* A run is a part of one message that was copied unchanged to the end of the text: */
 	int32_t last;     /* index of that message; -1 = no run */
 	size_t from, at;  /* start of the run: offset in the message, offset in the text */
 	const char *next; /* byte of the message that would continue the run */
@@ -174,8 +174,8 @@ static void add_special(struct chat_text *o, size_t n)
 	o->special[o->n_special++] = (struct span){ o->text.n, n };
 }
 
-/* Add a piece of a message to the run, or begin a new run. The longest run of a message becomes its place in the
- * text. */
+/* Add a piece of a message to the run, or begin a new run if the piece does not continue it. The longest run of a
+ * message becomes its place in the text. */
 static void add_message(struct writer *w, const struct jinja_piece *x)
 {
 	struct text_place *place = &w->place[x->from];
@@ -308,8 +308,8 @@ static const struct chat_msg said[] = {
 };
 
 /* 1 if the rendered text changes with the text of message `which`; 0 if not; -1 if the template refuses the messages.
- * The message is rendered twice, the second time with its bytes reversed. So the result is 1 even if the template
- * changes or shortens the message. */
+ * The messages are rendered twice, the second time with the bytes of message `which` reversed. So the result is 1 even
+ * if the template changes or shortens that message. */
 static int depends_on(const struct chat_template *t, const struct chat_msg *m, size_t n, size_t which)
 {
 	struct chat_msg other[LEN(said)];

@@ -25,13 +25,13 @@ int chat_find(struct chat_template **out, const struct gguf *g, const char *name
 void chat_free(struct chat_template *);
 /* Return the name of the built-in template with the same text, or "jinja-" and a hash of the text. */
 const char *chat_name(const struct chat_template *);
-/* 1 if the text before an answer ends with an opening reasoning mark such as <think>. flag: REPLY_THOUGHT,
+/* 1 if the template ends the text before an answer with an opening reasoning mark such as <think>. flag: REPLY_THOUGHT,
  * REPLY_NO_THOUGHT or 0. */
 int chat_thinks_first(const struct chat_template *, unsigned flag);
 /* 1 if the flag changes the rendered text of a question. */
 int chat_flag_matters(const struct chat_template *, unsigned flag);
-/* 1 if answers have channels, which are gpt-oss's sections of an answer. REPLY_NO_THOUGHT then makes the text before
- * an answer end with the mark of the final channel. */
+/* 1 if answers have channels, which are gpt-oss's sections of an answer. The text before an answer then ends with the
+ * mark of the final channel if REPLY_NO_THOUGHT is set. */
 int chat_channels(const struct chat_template *);
 /* 0 if the rendered text does not depend on the question. */
 int chat_shows_question(const struct chat_template *);
@@ -50,9 +50,9 @@ struct chat_text {
 };
 void chat_text_free(struct chat_text *);
 /* Render the conversation m[n] as text. bos and eos are the texts of these tokens, "" if there is none. flags:
- * REPLY_... If place is not NULL, place[i] becomes the range of message i's text in the result. If the template
- * splits a message, it is the longest range; if it omits the message, `at` is SIZE_MAX. Return -1 with ERR_USAGE if
- * the template refuses the conversation, and with ERR_MODEL if the template fails. */
+ * REPLY_... If place is not NULL, set place[i] to the range of message i's text in the result. If the template splits a
+ * message, that is the longest part of it; if the template omits it, place[i].at is SIZE_MAX. Return -1 with ERR_USAGE
+ * if the template refuses the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
                unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
 
@@ -71,7 +71,7 @@ int chat_render_text(const struct chat_template *, const struct vocab *, const s
  * text of an answer with sampled ids, the answer keeps these ids. */
 int chat_render(const struct chat_template *, const struct vocab *, const struct chat_msg *, size_t n, unsigned flags,
                 const struct rendered *before, struct rendered *out, struct err *);
-/* Implement engine_render_stable(), engine_render_count() and engine_render_add(). */
+/* Implement engine_render_stable(), engine_render_count() and engine_render_add() (engine.h). */
 int rendered_stable(const struct rendered *, const struct vocab *, size_t msg, size_t byte, struct tokens *out,
                     struct err *);
 int rendered_count(const struct rendered *, const struct vocab *, size_t msg, size_t from, size_t to, size_t *n,

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+/* Parts of many templates, as Jinja text. SAY writes the message m between two texts, REPLY the reply head, BOS the BOS
+ * token. \\n is \n for Jinja, a newline. */
 #define EACH                       "{% for m in messages %}"
 #define END_EACH                   "{% endfor %}"
 #define SAY(before, after)         "{{ '" before "' + m.content + '" after "' }}"

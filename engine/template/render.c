@@ -1,12 +1,11 @@
 /* engine/template/render.c - turns a conversation into tokens, again after each change.
  *
  * Making the text is cheap, tokenizing it is not. So the new text is compared with the text of the last rendering.
- * Tokens of their common beginning and of their common end are copied, and only the text between the two is
- * tokenized.
+ * Tokens of their common beginning and of their common end are copied, and only the text between the two is tokenized.
  *
- * Tokens depend on the text around them. So the borders of the tokenized text are moved to a cut, which is a place
- * where the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a
- * control token, or the end of a word (vocab_cuts()). */
+ * Tokens depend on the text around them. So the text that is tokenized begins and ends at a cut, which is a place where
+ * the text can be split without changing its tokens: the end of an answer with sampled ids, the start of a control
+ * token, or the end of a word (vocab_cuts()). */
 #include "engine/template/chat.h"
 
 #include <stdlib.h>
@@ -25,7 +24,7 @@ struct rendered_text {
 	struct chat_text t;
 	struct verbatim *verb; /* ascending */
 	size_t n_verb;
-	size_t lead; /* tokens before the text: 1 = a BOS that the template does not write; 0 = none */
+	size_t lead; /* tokens before the text's own: 1 = a BOS that the template does not write; 0 = none */
 };
 
 static void text_free(struct rendered_text *x)
@@ -68,9 +67,10 @@ static int control_at(const struct vocab *v, const struct chat_text *t, size_t a
 	return 0;
 }
 
-/* Fill verb[] with the answers that keep their sampled ids: those whose text the template does not change. (If their
- * text were encoded again, the ids could differ, and the KV entries from there on would have to be recomputed.) With
- * SentencePiece a control token must follow the answer, because SentencePiece would put a space before plain text. */
+/* Fill verb[] with the answers that keep their sampled ids: those whose text the template does not change. (Encoding
+ * their text again could give other ids, and the KV entries from there on would have to be recomputed.) With
+ * SentencePiece a control token must follow the answer: plain text after it would be encoded like the start of a text,
+ * with a space before it. */
 static void find_verbatim(struct rendered_text *x, int base, const struct vocab *v, const struct chat_msg *m,
                           const struct text_place *place, size_t n)
 {
@@ -219,7 +219,7 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 {
 	const struct rendered_text *x = r->text;
 
-	/* next continues r with a sampled answer. */
+	/* The text of `next` goes on after r's with a sampled answer: all of r is kept. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
@@ -317,7 +317,7 @@ static void add_verbatim(struct builder *b, const struct vocab *v, struct verbat
 	}
 }
 
-/* Append tokens first..last of r. `moved` is added to their offsets in the text. */
+/* Append tokens first..last - 1 of r. Add `moved` to the offsets at which they end. */
 static void add_kept(struct builder *b, const struct rendered *r, size_t first, size_t last, size_t moved)
 {
 	if (first >= last)
@@ -327,7 +327,7 @@ static void add_kept(struct builder *b, const struct rendered *r, size_t first, 
 		token_ends_add(&b->end, r->end[i] + moved);
 }
 
-/* Append the tokens of x from place `from` to byte `to`. The sampled answers verb..last are in this range. */
+/* Append the tokens of x from the cut `from` to byte `to`. x->verb[verb..last) are the sampled answers between them. */
 static int add_new(struct builder *b, const struct vocab *v, struct rendered_text *x, const struct chat_msg *m,
                    size_t verb, size_t last, struct place from, size_t to, struct err *e)
 {
@@ -342,7 +342,7 @@ static int add_new(struct builder *b, const struct vocab *v, struct rendered_tex
 	return encode_part(b, v, &x->t, from.at, to, from.continues, e);
 }
 
-/* Return the number of sampled answers before a token. */
+/* Return the number of sampled answers that begin before token number `token`. */
 static size_t verbatim_before(const struct rendered_text *x, size_t token)
 {
 	size_t n = 0;
@@ -502,9 +502,8 @@ int rendered_count(const struct rendered *r, const struct vocab *v, size_t i, si
 
 	if (first == SIZE_MAX || end == SIZE_MAX)
 		return err_set(e, ERR_USAGE, "the chat template changes the text of message %zu", i);
-	/* Between the first and the last cut of the range (cut: a place where text can be split without changing its
-	 * tokens), the tokens are those that r already has. Only the text before the first and after the last cut is
-	 * encoded. */
+	/* Count the tokens that r has between the first and the last cut of the range. (A cut is a place where text can
+	 * be split without changing its tokens.) Encode only the text before the first and after the last cut. */
 	text = r->text->t.text.p + first;
 	lo = tokens_until(r, first);
 	hi = tokens_until(r, end);

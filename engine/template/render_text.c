@@ -57,8 +57,8 @@ static int compose_closed(const struct chat_template *f, const struct vocab *v, 
 	return rc;
 }
 
-/* Render an unfinished last message. Many templates strip white space at its end. So render it twice, followed by "A"
- * and by "1", and cut the text where the two renderings differ. */
+/* Render a conversation whose last message is unfinished. Many templates strip white space at the end of a message. So
+ * render it twice, with "A" and with "1" after the message, and cut the text where the two renderings differ. */
 static int compose_open(const struct chat_template *f, const struct vocab *v, const struct chat_msg *m, size_t n,
                         unsigned flags, struct chat_text *out, struct text_place *place, struct err *e)
 {
