@@ -29,6 +29,7 @@ float *cuda_rows_of(struct backend *be, const struct tensor *t, int32_t n, int32
 
 /* ---- memory ---- */
 
+/* Set the error "cannot get ... of GPU memory" and return -1. n: bytes wanted. */
 static int no_memory(struct cuda *c, const char *what, uint64_t n)
 {
 	return backend_fail(&c->base, "cannot get %llu MiB of GPU memory for %s: %llu MiB are free",
@@ -69,6 +70,7 @@ static size_t tensor_bytes(const struct tensor *t)
 	return n;
 }
 
+/* Allocate a tensor of t's shape on the device or, if `host` is 1, in host memory. */
 static int tensor_alloc(struct backend *be, struct tensor *t, int host)
 {
 	struct cuda *c = cuda_of(be);
@@ -126,6 +128,7 @@ void cuda_drop(struct backend *be, struct tensor *t)
 	t->layout = LAYOUT_PLAIN;
 }
 
+/* 1 if bytes off .. off + n - 1 are inside a plain tensor; else set the error and return 0. */
 static int range_ok(struct backend *be, const struct tensor *t, size_t off, size_t n)
 {
 	size_t size = tensor_bytes(t);

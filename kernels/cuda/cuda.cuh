@@ -41,8 +41,10 @@ struct cuda {
 	struct backend base; /* the first member: cuda_of() casts */
 	struct gpu *gpu;
 	struct gpu_info info;
-	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product; /* one for each kind of operation */
-	/* for attention kernels: numbers of finished thread blocks; 0 before and after each kernel */
+	/* attn: partial results; probe: scores; scan, topk, moves: of these operations; acts: x, quantised or in f16;
+	 * tile: weights on their way to the device, or converted to f16; product: of cuBLAS */
+	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;
+	/* for attention kernels: how many thread blocks of each tile have finished; 0 before and after each kernel */
 	struct cuda_buffer counters;
 	struct cuda_weight *weights; /* weights on the device (cuda_weights.cu) */
 };
@@ -63,11 +65,12 @@ static inline int cuda_stopped(const struct backend *be)
 	return be->failed || (be->cancel && *be->cancel);
 }
 
+/* Run a kernel as a plain function (gpu_launch.call). */
 template <class A> static void cuda_call(const void *fn, const void *args)
 {
 	((void (*)(A))fn)(*(const A *)args);
 }
-/* Return a text that contains the name of type A, for error messages. */
+/* Return a text that contains the name of type A. gpu_launch_name() cuts the name out. */
 template <class A> static const char *cuda_args_name(void)
 {
 	return __PRETTY_FUNCTION__;
@@ -100,6 +103,7 @@ static inline void cuda_launch_beside(struct cuda *c, void (*kernel)(A), unsigne
 	gpu_enqueue_beside(c->gpu, &l, &args, sizeof args, writes, n_writes);
 }
 
+/* Return how many blocks of `per` elements n elements take. */
 static inline unsigned cuda_blocks(int64_t n, int64_t per)
 {
 	return (unsigned)((n + per - 1) / per);

@@ -25,6 +25,7 @@ enum {
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
+/* An attn() call. cols: columns of all parts; group: query heads of a KV head. */
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
@@ -62,6 +63,7 @@ struct taken {
 	int32_t first, n;
 };
 
+/* col: column of the part's first slot; cut: number of tokens after the launch. */
 static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
                                int32_t cut)
 {
@@ -152,8 +154,9 @@ static void segs_fill(struct attn_plan *p, const struct attn_args *a, int32_t pa
 	}
 }
 
-/* Compute attention of tokens t0 .. t1 - 1; they are so few that there is a counter for each tile. The first pass
- * counts the partial results, for which memory is then allocated. The second pass launches. */
+/* Compute attention of tokens t0 .. t1 - 1, at most as many as there are counters for their tiles. The first pass
+ * counts the partial results and allocates memory for them. The second pass launches. Return 0, or -1 with the error
+ * set. */
 static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct attn_plan *p, start_fn *start,
                        struct attn_shape shape)
 {
@@ -204,7 +207,8 @@ static int attn_tokens(const struct attn_job *j, int32_t t0, int32_t t1, struct 
 	return 0;
 }
 
-/* Compute attention of tokens t0 .. t1 - 1. seen: where to store their scores for a probe, or NULL. */
+/* Compute attention of tokens t0 .. t1 - 1. seen: where to store their scores for a probe, or NULL. Return 0, or -1
+ * with the error set. */
 static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const struct attn_seen *seen)
 {
 	const struct attn_args *a = j->a;
@@ -256,6 +260,7 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 
 /* ---- probes ---- */
 
+/* scores [n] */
 struct unseen_args {
 	float *score;
 	int64_t n;

@@ -1,4 +1,5 @@
-/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - a call of attention as its kernels see it.
+/* kernels/cuda/cuda_attn.cuh (private to kernels/cuda/) - what the attention kernels share: arguments, and the merging
+ * of partial results.
  *
  * Terms:
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
@@ -27,28 +28,30 @@ enum {
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
 
+/* A part of an attn() call (struct attn_part): queries and the slots that they read. */
 struct attn_seg {
 	const float *q;       /* f32 [n][n_head * head_dim] */
-	const int32_t *slots; /* [n_kv_head][ld], or NULL: slots slot0, slot0 + 1, ... */
+	const int32_t *slots; /* [n_kv_head][ld]; NULL = slots slot0, slot0 + 1, ... */
 	int32_t ld, slot0, n_slots;
-	int32_t col; /* column (see above) of the part's first slot */
-	struct cuda_predicate when;
+	int32_t col;                /* column (see above) of the part's first slot */
+	struct cuda_predicate when; /* the part is skipped if it is false */
 };
 
+/* Arguments of an attention kernel. */
 struct attn_launch {
 	const uint8_t *k, *v;
 	float *out;
 	/* partial results, [KV head][tile][partial result]; each has sums of V [queries of a tile][dims], then
 	 * maximum and sum of exponentials [queries of a tile][2] */
 	float *state;
-	uint32_t *left;           /* [KV head][tile]: number of finished blocks; 0 between calls */
-	float *score, *max, *sum; /* outputs for a probe (struct attn_seen), or NULL */
-	int64_t stride;           /* floats of one row of scores */
-	int64_t row_bytes;
-	int32_t cap, head_dim, n_head, group;
-	int32_t queries, n;  /* queries of a KV head; tokens */
-	int32_t tiles;       /* tiles of queries times chunks of head_dim */
-	int32_t dims;        /* dimensions of a chunk */
+	uint32_t *left;                       /* [KV head][tile]: number of finished blocks; 0 between calls */
+	float *score, *max, *sum;             /* outputs for a probe (struct attn_seen), or NULL */
+	int64_t stride;                       /* floats of one row of scores */
+	int64_t row_bytes;                    /* of a slot in a plane */
+	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
+	int32_t queries, n;                   /* queries of a KV head; tokens */
+	int32_t tiles;                        /* tiles of queries times chunks of head_dim */
+	int32_t dims;                         /* dimensions of a chunk */
 	int32_t col0, cols;  /* first column and number of columns of this launch, numbered as for spans */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */
 	/* partial0: index of this launch's first partial result in `state`; partials: number of partial results of a
@@ -85,7 +88,7 @@ struct attn_plan {
 	struct cuda *c;
 	enum dtype type;
 	int exact;            /* 1: do not round queries to 16 bits, because a probe reads the scores */
-	int biased;           /* parts with a bias, 0 or 1 */
+	int biased;           /* number of parts with a bias, 0 or 1 */
 	struct attn_launch a; /* arguments; parts, spans and memory are set for each launch */
 	int32_t grid_spans;   /* spans of the grid, a power of two */
 };
@@ -133,6 +136,7 @@ static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t
 	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
 }
 
+/* Apply the model's soft cap, if it has one. */
 static __device__ inline float attn_capped(const struct attn_launch &a, float score)
 {
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;
@@ -156,6 +160,7 @@ struct attn_split {
 	int32_t c0, c1, partials;
 };
 
+/* Return the slots of part p that are read: 0 if the part is skipped. */
 static __device__ inline int32_t attn_slots(const struct attn_launch &a, int32_t p)
 {
 	return !a.maybe || predicate_holds(a.part[p].when) ? a.part[p].n_slots : 0;
@@ -194,6 +199,7 @@ static __device__ inline int64_t attn_row(const struct attn_launch &a, const str
 	return ((int64_t)kv * a.cap + slot) * a.row_bytes;
 }
 
+/* Return the address of a partial result in a.state. tile_queries: queries of a tile. */
 static __device__ inline float *attn_partial(const struct attn_launch &a, int32_t tile_queries, int32_t kv,
                                              int32_t tile, int32_t partial)
 {

@@ -72,9 +72,11 @@ template <class P, int DIM> struct decode_of {
 	};
 };
 
-/* The functions below are parts of attn_decode, called by all lanes of a warp. A step is 16 rows. Lane 4 g + t works
- * for query g. now: offset of row lane % 16 of the step. i: first row of the step. seen: the lane's query sees only
- * rows before it. */
+/* The functions below are parts of attn_decode, called by all lanes of a warp. A row is a slot of the launch's part p,
+ * numbered within it. A step is 16 rows. Lane 4 g + t works for query g of the tile. Parameters:
+ *     now    byte offset in the plane of row lane % 16 of the step
+ *     i      first row of the step
+ *     seen   first row that the lane's query does not see */
 
 /* Load K of the 16 rows at offsets `at`. Lane 4 g + t gets a quarter of the dimensions of rows g and g + 8. */
 template <class P, int DIM>
@@ -175,7 +177,7 @@ static __device__ __forceinline__ void decode_values(float (&acc)[DIM / 8][4], v
 	}
 }
 
-/* Write this warp's sums to shared memory. */
+/* Write this warp's results to shared memory: sums of V to `sums`; maxima m and sums of exponentials l to `ml`. */
 template <int DIM>
 static __device__ __forceinline__ void decode_store(float (*sums)[QUERIES][DIM], float (*ml)[QUERIES][2],
                                                     const float (&acc)[DIM / 8][4], float m, float l)
@@ -241,6 +243,7 @@ struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
 
+/* at0: column of the part's first slot, numbered as for spans. query: the lane's query. */
 static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct attn_launch &a, int32_t p,
                                                                     const struct attn_split &split, int32_t at0,
                                                                     int32_t query0, int32_t query)
@@ -292,6 +295,7 @@ template <int DIM> static __device__ __forceinline__ void decode_rescale(float (
 			acc[n][b] *= w;
 }
 
+/* Grid: spans, KV heads, tiles of queries. */
 template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void attn_decode(struct attn_launch a)
 {
 	typedef decode_of<P, DIM> D;
@@ -371,8 +375,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 
 struct attn_shape attn_decode_shape(const struct attn_plan *p)
 {
-	/* A span has at least two steps for each warp. With one step, merging would take longer than computing the
-	 * span. */
+	/* A span has at least two steps of 16 rows for each warp. With one step, merging the partial results would
+	 * take longer than computing them. */
 	struct attn_shape s = { QUERIES, p->a.head_dim, 2 * WARPS * STEP };
 	int32_t d = p->a.head_dim;
 
@@ -388,7 +392,7 @@ template <int TYPE> static void decode_start(const struct attn_plan *p)
 	const struct attn_launch *a = &p->a;
 	unsigned x = (unsigned)p->grid_spans, y = (unsigned)(a->n_head / a->group), z = (unsigned)a->tiles;
 
-	/* q8_0 cannot have head_dim 80, which is not a multiple of 32; 64 is passed so that the template compiles. */
+	/* head_dim 80 does not occur with q8_0, because it is no multiple of 32; 64 makes the template compile. */
 	switch (a->head_dim) {
 	case 64: cuda_launch(p->c, attn_decode<P, 64>, x, y, z, THREADS, 0, *a); break;
 	case 80: cuda_launch(p->c, attn_decode < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, 0, *a); break;

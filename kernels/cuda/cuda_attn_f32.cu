@@ -10,6 +10,7 @@
  * One launch. Memory traffic: K and V once per tile of queries. */
 #include "kernels/cuda/cuda_attn.cuh"
 
+/* PIECE: dimensions in shared memory at a time. PITCH: floats of a row there, padded against bank conflicts. */
 enum { TILE_ROWS = 32, WARPS = 8, THREADS = WARPS * WARP, PIECE = 64, PITCH = PIECE + 4 };
 
 template <int TYPE> static __device__ inline float plane_value(const uint8_t *row, int32_t d)
@@ -37,9 +38,9 @@ static __device__ inline void load_rows(float (*to)[PITCH], const struct attn_la
 			i0 + r < i1 && d < a.head_dim ? plane_value<TYPE>(plane + attn_row(a, s, kv, i0 + r), d) : 0;
 }
 
-/* The functions below are parts of attn_f32. Warp w has queries w + WARPS * j of the tile; query j sees rows low[j]
- * .. seen[j] - 1. A lane has the score of row i0 + lane. It sums dimensions 2 * lane and 2 * lane + 1 of every 64
- * dimensions of V (a piece). */
+/* The functions below are parts of attn_f32. A row is a slot of the launch's part, numbered within it. Warp w has
+ * queries w + WARPS * j of the tile; query j sees rows low[j] .. seen[j] - 1. A lane computes the score of row i0 +
+ * lane, and sums dimensions 2 * lane and 2 * lane + 1 of every piece, 64 dimensions of V. */
 
 /* Compute dot = the products of the warp's queries with rows i0 .. i0 + 31 of K. Called by all threads of a block. */
 template <int TYPE, int QUERIES>

@@ -35,6 +35,8 @@ struct prefill_args {
 	int32_t buffers; /* tiles in shared memory, 1 or 2 */
 };
 
+/* Load the tile's queries of a part (struct attn_seg) to shared memory as operands of products, each scaled by a power
+ * of two (query_unit()). by[query] = the factor from a product to a score. exact 1: also load the rounding errors. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
                                            int32_t kv, int32_t query0, int exact)
@@ -155,9 +157,11 @@ static __device__ inline void tile_scores(float (*c)[4], const uint4 *qs, const 
 	}
 }
 
-/* The functions below are parts of attn_prefill, called by all lanes of a warp. Lane 4 g + t works for the warp's
- * queries g (r = 0) and g + 8 (r = 1). c[n][b] is the score of query r = b / 2 with row i + 8 n + 2 t + b % 2. Query
- * r sees rows low[r] .. seen[r] - 1. */
+/* The functions below are parts of attn_prefill, called by all lanes of a warp. A row is a slot of the launch's part,
+ * numbered within it; a tile of K and V begins at row i. Lane 4 g + t works for two of the warp's queries:
+ *     r = 0   query g
+ *     r = 1   query g + 8
+ * Query r sees rows low[r] .. seen[r] - 1. c[n][b] is its score with row i + 8 n + 2 t + b % 2, where r = b / 2. */
 
 /* Scale the scores, and cap them if the model does. */
 template <int BLOCKS>
@@ -251,7 +255,7 @@ static __device__ __forceinline__ void prefill_softmax(float (&c)[tile_of<DIM>::
 		}
 }
 
-/* Compute acc += c times the tile's V. */
+/* Compute acc += c V over the tile's rows. */
 template <class F, int DIM>
 static __device__ __forceinline__ void prefill_values(float (&acc)[DIM / 8][4],
                                                       const float (&c)[tile_of<DIM>::ROWS / 8][4], const uint8_t *v,
@@ -354,6 +358,7 @@ struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
 
+/* at0: column of the part's first slot, numbered as for spans. first: the warp's first query. */
 static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const struct attn_launch &a, int32_t p,
                                                                       const struct attn_split &split, int32_t at0,
                                                                       int32_t query0, int32_t first)
@@ -468,6 +473,7 @@ template <int DIM> static size_t shared_bytes_of(int exact, int buffers)
 	return (size_t)T::Q_BYTES * (exact ? 2 : 1) + (size_t)buffers * (size_t)(T::K_BYTES + T::V_BYTES);
 }
 
+/* Return the bytes of dynamic shared memory for a head_dim; SIZE_MAX if there is no kernel for it. */
 static size_t tile_bytes(int32_t dim, int exact, int buffers)
 {
 	switch (dim) {
@@ -480,6 +486,7 @@ static size_t tile_bytes(int32_t dim, int exact, int buffers)
 	return SIZE_MAX;
 }
 
+/* 1 if the rounding errors of queries and probabilities are multiplied, too. */
 static int is_exact(const struct attn_plan *p)
 {
 	return p->exact || p->type == DT_BF16;
@@ -509,7 +516,7 @@ template <int TYPE> static void prefill_start(const struct attn_plan *p)
 	m.exact = is_exact(p);
 	m.buffers = tile_bytes(p->a.head_dim, m.exact, 2) > (size_t)p->c->info.shared_max - SHARED_REST ? 1 : 2;
 	bytes = (unsigned)tile_bytes(p->a.head_dim, m.exact, m.buffers);
-	/* q8_0 cannot have head_dim 80, which is not a multiple of 32; 64 is passed so that the template compiles. */
+	/* head_dim 80 does not occur with q8_0, because it is no multiple of 32; 64 makes the template compile. */
 	switch (p->a.head_dim) {
 	case 64: cuda_launch(p->c, attn_prefill<P, 64>, x, y, z, THREADS, bytes, m); break;
 	case 80: cuda_launch(p->c, attn_prefill < P, P::CODED ? 64 : 80 >, x, y, z, THREADS, bytes, m); break;

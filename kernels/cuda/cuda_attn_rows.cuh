@@ -2,10 +2,10 @@
  * products.
  *
  * A dot product may add the dimensions in any order, if both operands use the same order. The order chosen here lets a
- * lane read its operands as 16 contiguous bytes of a row:
+ * lane read its operands as 16 contiguous bytes of a row. Lane 4 g + t reads, for i = 0, 1, ...
  *
- *     K  lane 4 g + t: row g, dimensions 32 i + 8 t .. 32 i + 8 t + 7
- *     V  lane 4 g + t: rows 2t, 2t + 1, 2t + 8 and 2t + 9, dimensions 64 i + 8 g .. 64 i + 8 g + 7 */
+ *     K  row g, dimensions 32 i + 8 t .. 32 i + 8 t + 7
+ *     V  rows 2t, 2t + 1, 2t + 8 and 2t + 9, dimensions 64 i + 8 g .. 64 i + 8 g + 7 */
 #ifndef WEIR_CUDA_ATTN_ROWS_CUH
 #define WEIR_CUDA_ATTN_ROWS_CUH
 
@@ -50,6 +50,7 @@ template <class F> struct shared_rows {
 		return *(const uint32_t *)(row + 2 * d);
 	}
 };
+/* Reads rows of q8_0 in device memory, converted to f16: blocks of 32 codes with a scale. */
 struct blocks_q8_0 {
 	typedef as_f16 format;
 	enum { CODED = 1 };
@@ -93,6 +94,7 @@ struct blocks_q8_0 {
 		                  two(hi, 0x4342, scale));
 	}
 };
+/* The struct that reads planes of element type TYPE. */
 template <int TYPE> struct plane_of {
 	typedef plain<as_f16> type;
 };
@@ -108,6 +110,7 @@ template <class F> static __device__ inline int odd(uint32_t w)
 {
 	return (w & F::ODD) == F::ODD || (w >> 16 & F::ODD) == F::ODD;
 }
+/* Set those of the word's two values that are infinity or NaN to 0. */
 template <class F> static __device__ inline uint32_t without_odd(uint32_t w)
 {
 	return ((w & F::ODD) == F::ODD ? 0 : w & 0xffffu) | ((w >> 16 & F::ODD) == F::ODD ? 0 : w & 0xffff0000u);
@@ -125,6 +128,7 @@ template <int DIM> struct v_words {
 	uint32_t w[COUNT];
 };
 
+/* Load lane g's values of a row of V; row: its address. */
 template <class P, int DIM> static __device__ inline void load_v(v_words<DIM> &v, const uint8_t *row, int32_t g)
 {
 	typedef v_words<DIM> V;
@@ -166,6 +170,7 @@ template <int DIM> struct k_words {
 	uint32_t w[DIM / 8];
 };
 
+/* Load lane t's values of a row of K; row: its address. */
 template <class P, int DIM> static __device__ inline void load_k(k_words<DIM> &k, const uint8_t *row, int32_t t)
 {
 #pragma unroll

@@ -11,6 +11,7 @@
 
 enum { BOUNDS_THREADS = 128 };
 
+/* Pages first .. first + pages - 1 get new bounds. all_pages: pages of a KV head; slot1: the slot after the last key. */
 struct page_bounds_args {
 	float *bounds;
 	const uint8_t *plane;
@@ -18,6 +19,7 @@ struct page_bounds_args {
 	int32_t type, cap, page, dim, first, pages, all_pages, slot1;
 };
 
+/* A block computes the minimum and maximum of each dimension over the keys of one page of a KV head. */
 static __global__ void page_bounds(struct page_bounds_args a)
 {
 	int32_t at = a.first + (int32_t)blockIdx.x, head = (int32_t)blockIdx.y, k0 = at * a.page;
@@ -131,6 +133,7 @@ void cuda_page_scan(struct backend *be, const struct scan_args *a)
 
 enum { DRIFT_THREADS = 256 };
 
+/* now: receives the mean of the query heads; then: an earlier mean; flag, cosine: results; least: the threshold. */
 struct drift_job {
 	float *now;
 	const float *q, *then;
@@ -140,6 +143,7 @@ struct drift_job {
 	double least;
 };
 
+/* Return the sum of x over the lanes of a warp. */
 static __device__ double warp_total(double x)
 {
 	for (int d = WARP / 2; d > 0; d /= 2)
@@ -147,7 +151,8 @@ static __device__ double warp_total(double x)
 	return x;
 }
 
-/* Compute in double, in one block, so that the comparison with `least` does not depend on the order of sums. */
+/* Set flag = 1 if the cosine between the mean query now and `then` is at most `least`. Computed in double, so that
+ * the order of the sums hardly matters to this comparison. */
 __global__ void __launch_bounds__(DRIFT_THREADS) query_drift(struct drift_job a)
 {
 	SHARED(double, part, [3][DRIFT_THREADS / WARP]);

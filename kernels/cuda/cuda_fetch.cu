@@ -9,6 +9,7 @@
 
 enum { FIND_THREADS = 512, COPY_THREADS = 256, COPY_BLOCK = COPY_THREADS / WARP, ROWS_BLOCKS = 256 };
 
+/* Arguments of both kernels; see struct fetch_args. ahead 1: a prefetch. */
 struct fetch_launch {
 	uint8_t *k, *v;
 	const uint8_t *from_k, *from_v;
@@ -18,8 +19,11 @@ struct fetch_launch {
 	int32_t cap, rows, n, ahead;
 };
 
-/* One KV head's part of fetch_args.map, as arrays. at[slot] = row + 1, or 0; slot[row] = slot + 1, or 0; used[row] =
- * number of the last call that used the row; pair = (slot, row) of each missing slot of this call. */
+/* One KV head's part of fetch_args.map, as arrays:
+ *     at[slot]     row that holds the slot's entry, + 1; 0 = none
+ *     slot[row]    slot whose entry the row has got, + 1; 0 = none
+ *     used[row]    number of the last call that used the row
+ *     pair         two numbers for each missing slot of this call: the slot; its index in the list, later its row */
 struct fetch_head {
 	int32_t *map, *at, *slot, *used, *pair;
 };
@@ -69,6 +73,7 @@ static __device__ inline int row_has(const struct fetch_head &f, int32_t row)
 	return f.slot[row] && f.at[f.slot[row] - 1] == row + 1;
 }
 
+/* Assign a row to a missing slot: the slot of `pair`. Replace the second number of the pair by the row. */
 static __device__ inline void row_give(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                        int32_t call, int32_t row, int32_t *pair)
 {
@@ -82,6 +87,8 @@ static __device__ inline void row_give(const struct fetch_launch &a, const struc
 	pair[1] = row;
 }
 
+/* Assign rows to the missing slots, in the order that struct fetch_args describes. Pass 0 takes empty rows and rows that
+ * were not used lately; pass 1, not for a prefetch, takes any row that this call does not use. */
 static __global__ void __launch_bounds__(FIND_THREADS) fetch_find(struct fetch_launch a)
 {
 	int32_t head = (int32_t)blockIdx.x, thread = (int32_t)threadIdx.x, given = 0, missing;
@@ -125,6 +132,7 @@ static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t
 		((T *)to)[i] = ((const T *)from)[i];
 }
 
+/* Do the same in the largest words that the alignment allows. */
 static __device__ inline void bytes_copy(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
 	int64_t all = (int64_t)(uintptr_t)to | (int64_t)(uintptr_t)from | n;
@@ -137,6 +145,7 @@ static __device__ inline void bytes_copy(uint8_t *to, const uint8_t *from, int64
 		bytes_as<uint16_t>(to, from, n, i, step);
 }
 
+/* Copy the entries of the slots that got a row, one by each warp. */
 static __global__ void __launch_bounds__(COPY_THREADS) fetch_copy(struct fetch_launch a)
 {
 	int32_t head = (int32_t)blockIdx.y, i = (int32_t)blockIdx.x * COPY_BLOCK + (int32_t)threadIdx.x / WARP;

@@ -2,8 +2,8 @@
  * speed.
  *
  * A warp computes two rows of a product for all tokens. A lane reads 16 contiguous bytes of a weight's row at a time,
- * up to four reads ahead of their use. With 16 warps per multiprocessor this keeps memory busy. Products of the same x
- * (q, k and v; gate and up) share a launch: a thread block finds its product by its block number.
+ * and starts up to four such reads before it uses the first. With 16 warps per multiprocessor this keeps memory busy.
+ * Products of the same x (q, k and v; gate and up) share a launch: a thread block finds its product by its number.
  *
  * Float weights are converted to f32, if necessary, and multiplied in f32. x is read through L1.
  *
@@ -35,6 +35,7 @@ enum { SHARED_BYTES = 80 << 10, ACT_BYTES = 80 };
 #define LOOP_INLINE __attribute__((noinline))
 #endif
 
+/* Load 16 bytes of a weight, which are read once, without keeping them in L1. */
 static __device__ __forceinline__ uint4 load_stream(const uint8_t *p)
 {
 #ifdef __CUDACC__
@@ -123,6 +124,7 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 	}
 }
 
+/* x [tokens][cols] in f32; out: the arrays of each token (see above). */
 struct acts_args {
 	const float *x;
 	uint8_t *out;
@@ -171,11 +173,13 @@ struct chunk {
 	uint2 e;
 };
 
+/* Return the (first) block of 32 weights of chunk i. */
 template <int T> static __device__ __forceinline__ int chunk_block(int i)
 {
 	return quant_main_bits(T) == 8 ? i >> 1 : quant_main_bits(T) == 4 ? i : 2 * i;
 }
 
+/* Load chunk i of a row. */
 template <int T>
 static __device__ __forceinline__ struct chunk chunk_load(const struct weight_rows &w, const uint8_t *row, int i)
 {
@@ -298,6 +302,7 @@ static __device__ LOOP_INLINE void rows_quant(const struct weight_rows &w, const
 
 /* ---- rows of floats ---- */
 
+/* Convert 16 bytes of a row of floats to f32: 4 values of f32, or 8 of f16 or bf16. */
 template <int T> static __device__ __forceinline__ void float_values(const uint4 &v, float out[8])
 {
 #pragma unroll
@@ -316,6 +321,7 @@ template <int T> static __device__ __forceinline__ void float_values(const uint4
 	}
 }
 
+/* Add the products of two rows of floats with x to acc. Reads are started AHEAD chunks before their use. */
 template <int T, int N>
 static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS], const float *x, int cols, int n,
                                               float (&acc)[ROWS][N])
@@ -382,7 +388,8 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 
 /* ---- the kernel ---- */
 
-/* Compute acc = two rows of w times x. Shared memory has a.tile columns of x at a time; *ready: the first of them. */
+/* Compute acc = the products of rows row0 and row0 + 1 of w with x. For quantised weights, shared memory has a.tile
+ * columns of x at a time; *ready: the first column there, -1 = none yet. */
 template <int N>
 static __device__ __forceinline__ void rows_times(const struct gemv_args &a, const struct weight_rows &w, int row0,
                                                   uint8_t *acts, int *ready, float (&acc)[ROWS][N])
@@ -445,6 +452,7 @@ static __device__ __forceinline__ void rows_times(const struct gemv_args &a, con
 	}
 }
 
+/* Compute the products for N tokens, or fewer. In pass 1, for a gated unit, `up` is computed after `gate`. */
 template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct gemv_args a)
 {
 	SHARED_DYNAMIC(uint8_t, acts);
@@ -459,8 +467,8 @@ template <int N> __global__ void __launch_bounds__(WARPS *WARP, 2) gemv(struct g
 	for (uint32_t g = 0; g < part.per; g++) {
 		int64_t top = ((int64_t)(blockIdx.x - part.first) * part.per + g) * GROUP;
 		int row0 = (int)top + warp * ROWS, row = row0 + lane / N;
-		/* One lane stores one output. It loads the old value before the products, so that the load overlaps
-		 * with them. */
+		/* A lane stores at most one output. It loads the old value before it computes, so that the load
+		 * overlaps with the products. */
 		float *out = part.out + (size_t)mine * (size_t)rows + (size_t)row, old = 0, bias = 0, value = 0;
 		int stores = lane < ROWS * N && mine < a.n && row < rows;
 		float acc[ROWS][N];
@@ -507,8 +515,8 @@ int cuda_gemv(struct cuda *c, struct gemv_args *a)
 		if (!a->glu || i == 0)
 			groups += (a->part[i].w.rows + GROUP - 1) / GROUP;
 	}
-	/* With many rows, a thread block computes several groups of rows, because it takes time to quantise x. Keep
-	 * at least four blocks per multiprocessor, so that the work is balanced. */
+	/* With many rows, a thread block computes several groups of rows, because quantising x takes each block time.
+	 * At least four blocks per multiprocessor remain, so that the work is balanced. */
 	for (int i = 0; i < a->n_parts; i++) {
 		int64_t per = groups / (4 * (int64_t)c->info.processors + 1);
 		struct gemv_part *p = &a->part[i];

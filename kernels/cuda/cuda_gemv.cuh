@@ -10,9 +10,9 @@ enum { GEMV_PARTS = 8, GEMV_TOKENS = 8 }; /* maximum number of products, and of 
 /* One product. cuda_gemv() sets `first` and `per`. */
 struct gemv_part {
 	struct weight_rows w;
-	float *out;        /* [n][rows] */
-	const float *bias; /* [rows], or NULL */
-	int32_t accumulate;
+	float *out;         /* [n][rows] */
+	const float *bias;  /* [rows], or NULL */
+	int32_t accumulate; /* 1: add to `out` */
 	/* first: number of the product's first thread block; per: number of groups of rows that a block computes */
 	uint32_t first, per;
 };

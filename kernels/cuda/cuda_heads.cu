@@ -21,12 +21,13 @@ extern "C" {
 /* ---- heads ---- */
 
 enum {
-	HEAD_JOBS = 5,
-	HEAD_TURNS = 3,
-	HEAD_WARPS = 4,
+	HEAD_JOBS = 5,    /* jobs of a launch, at most */
+	HEAD_TURNS = 3,   /* rotations of a job, at most */
+	HEAD_WARPS = 4,   /* warps of a block, at most */
 	HEAD_MOST = 12288 /* maximum number of values of a head: they must fit 48 KiB of shared memory */
 };
 
+/* A rotation of a head by RoPE. out: [n][heads * dim]; table: [n][dims]. */
 struct head_turn {
 	float *out;
 	const float *table;
@@ -52,6 +53,7 @@ struct head_args {
 	int32_t warps; /* warps of a block */
 };
 
+/* Write a head to the KV cache at `to`, converted to the plane's type. Called by all lanes of a warp. */
 static __device__ void head_put(void *to, int type, const float *row, int dim, int lane)
 {
 	if (type == DT_F32) {
@@ -90,6 +92,7 @@ static __device__ void head_put(void *to, int type, const float *row, int dim, i
 	}
 }
 
+/* Do the steps of the jobs, with a warp for each head; the head is in shared memory (`row`) between the steps. */
 __global__ void __launch_bounds__(WARP *HEAD_WARPS) head_rows(struct head_args a)
 {
 	SHARED_DYNAMIC(float, rows);
@@ -169,12 +172,14 @@ static struct span span_of(const void *p, size_t n)
 
 	return s;
 }
+/* 1 if the ranges overlap. */
 static int spans_meet(struct span a, struct span b)
 {
 	return a.n && b.n && a.p < b.p + b.n && b.p < a.p + a.n;
 }
 
 enum { READS = 2 + HEAD_TURNS, WRITES = 2 + HEAD_TURNS };
+/* List the memory that a job reads and writes; empty ranges for what it does not do. */
 static void job_spans(const struct head_args *a, const struct head_job *j, struct span reads[READS],
                       struct span writes[WRITES])
 {
@@ -237,6 +242,7 @@ static int job_may_become(const struct head_args *a, const struct head_job *to, 
 	return 1;
 }
 
+/* Return the queued launch of head_rows that a call for n tokens and heads of dim values may join; NULL = none. */
 static struct head_args *heads_waiting(struct cuda *c, int32_t n, int32_t dim, unsigned **grid)
 {
 	struct head_args *a = (struct head_args *)gpu_last(c->gpu, (const void *)(void (*)(struct head_args))head_rows,
@@ -282,6 +288,7 @@ static void heads_add(struct cuda *c, int32_t n, int32_t dim, int32_t dims, int 
 
 /* ---- operands ---- */
 
+/* 1 if a head fits in shared memory; else set the error and return 0. */
 static int head_fits(struct backend *be, int32_t dim)
 {
 	if (dim <= HEAD_MOST)
@@ -296,7 +303,8 @@ static int head_fits(struct backend *be, int32_t dim)
  * different weights, is normed by norm_rows, with a block of up to NORM_THREADS threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* group: number of values that are normed together. apart: after this many groups the weights repeat. */
+/* group: number of values that are normed together. wide 1: four values are read at a time. apart: after this many
+ * groups the weights repeat. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -304,7 +312,7 @@ struct norm_args {
 	float eps;
 };
 
-/* One thread block per group. wide 1: four values are read at a time. */
+/* One thread block per group. */
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -312,7 +320,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
-	float4 kept[4]; /* a row of up to 16,384 values is read only once */
+	float4 kept[4]; /* so a group of up to 16,384 values is read only once */
 
 	if (a.wide) {
 #pragma unroll
@@ -400,8 +408,7 @@ void cuda_rmsnorm(struct backend *be, struct tensor *out, const struct tensor *x
 
 /* ---- rotations ---- */
 
-/* Add a rotation of x as a step to a queued job that reads x, or whose norm writes x. Return 1 if there is such a
- * job. */
+/* Add a rotation of x to a queued job that reads x, or whose norm writes x. Return 1, or 0 if there is no such job. */
 static int rope_joins(struct cuda *c, float *out, const float *x, const float *table, int32_t heads, int32_t dim,
                       int32_t dims, int neox, int32_t n)
 {
@@ -474,6 +481,7 @@ void cuda_rope(struct backend *be, struct tensor *out, const struct tensor *x, c
 
 /* ---- the cache ---- */
 
+/* Add the write of x to the KV cache to a queued job that computes x. Return 1, or 0 if there is no such job. */
 static int put_joins(struct cuda *c, const float *x, const struct head_job *put, int32_t n, int32_t dim)
 {
 	unsigned *grid;

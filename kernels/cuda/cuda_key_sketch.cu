@@ -9,6 +9,7 @@
 
 enum { SKETCH_THREADS = 512, SKETCH_KEYS = 64, SKETCH_SHARED = 64 << 10 };
 
+/* ld: floats of a key in shared memory; type, whole: as for row_eight(). */
 struct key_sketch_args {
 	uint8_t *sketch;
 	const uint8_t *plane;
@@ -18,6 +19,7 @@ struct key_sketch_args {
 	float step;   /* sketch_step() */
 };
 
+/* Return the sum of x over the four lanes that share a key. */
 static __device__ inline float quad_sum(float x)
 {
 	x = __fadd_rn(x, __shfl_xor_sync(FULL_WARP, x, 2));
@@ -37,8 +39,8 @@ static __device__ inline void mean_of(const struct key_sketch_args &a, float *me
 }
 
 /* Code one key by four threads; thread j has values j, j + 4, ... of the transformed key x. Write the codes to the
- * key's lane of its panel (key_sketch.h), and its scale. there 0: compute but write nothing, because all lanes of a
- * warp must take part in the shuffles. */
+ * key's lane of its panel (key_sketch.h), and its scale to *scale. there 0: there is no key; compute but write nothing,
+ * because all lanes of a warp must take part in the shuffles. */
 static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t *panel, int32_t lane, uint16_t *scale,
                                        const float *x, int32_t j, int there)
 {
@@ -78,6 +80,8 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
+/* A thread block codes the keys slot0 .. slot1 - 1 in one block of SKETCH_BLOCK keys: subtract the mean, transform, round.
+ * A block that fills up gets its own mean; until then it uses that of the block before. */
 static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x); /* [keys][ld] */

@@ -12,7 +12,7 @@ enum { MOVE_THREADS = 512, MOVE_SHARED = 96 << 10, MOVE_BLOCK = 64 };
 
 struct move_plane {
 	uint8_t *plane;
-	const int32_t *move;
+	const int32_t *move; /* [heads][move_cols]: for each move from, to, shift */
 };
 enum { MOVE_PLANES = 56 }; /* maximum number of planes of a launch: the arguments must fit 1 KiB */
 
@@ -34,6 +34,7 @@ struct move_view {
 	int32_t type, n, cap, dim, dims, neox, shifts;
 };
 
+/* Return the work for a KV head of plane number `plane` of the launch. */
 static __device__ inline struct move_view move_view_of(const struct move_args &a, int32_t plane, int32_t head)
 {
 	struct move_view v;
@@ -53,7 +54,7 @@ static __device__ inline struct move_view move_view_of(const struct move_args &a
 }
 
 struct row_move {
-	int32_t from, to, shift;
+	int32_t from, to, shift; /* slots; row of the table of RoPE shifts, -1 = none */
 };
 
 /* Return move i; from = -1 if there is nothing to move, or if a slot is outside of the plane or the shift outside of
@@ -94,7 +95,7 @@ static __device__ inline float two_products(float a, float b, float c, float d)
 	return __fadd_rn(__fmaf_rn(a, b, w), rest);
 }
 
-/* Copy an entry and rotate it, by the lanes of a warp. */
+/* Copy a key and rotate it, by the lanes of a warp. shift: cosine and sine of each pair of dimensions. */
 static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, const uint8_t *from, const float *shift)
 {
 	int32_t lane = (int32_t)threadIdx.x % WARP, half = a.dims / 2;
@@ -132,6 +133,7 @@ static __device__ inline void row_shift(const struct move_view &a, uint8_t *to, 
 	}
 }
 
+/* Copy the entry of move i to entry i of stage, rotated if the move has a shift. */
 static __device__ inline void move_read(const struct move_view &a, int32_t i, uint8_t *stage)
 {
 	struct row_move m = move_of(a, i);
@@ -160,7 +162,7 @@ static __device__ inline void move_write(const struct move_view &a, int32_t i, c
 	row_copy(a.plane + m.to * a.row_bytes, stage + i * a.row_bytes, a.row_bytes);
 }
 
-/* A block moves the entries of one KV head. It reads all of them to shared memory before it writes any. */
+/* A block moves the entries of one KV head of one plane. It reads all of them to shared memory before it writes any. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move_args a)
 {
 	SHARED_DYNAMIC(uint8_t, stage);
@@ -174,6 +176,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_heads(struct move
 		move_write(v, i, stage);
 }
 
+/* For entries that do not fit in shared memory: move_out copies them to a.stage, move_in writes them back. */
 static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_out(struct move_args a)
 {
 	int32_t head = (int32_t)blockIdx.y, i0 = (int32_t)blockIdx.x * MOVE_BLOCK, i1 = min(i0 + MOVE_BLOCK, a.n);
@@ -192,7 +195,7 @@ static __global__ void __launch_bounds__(MOVE_THREADS, 2) move_in(struct move_ar
 		move_write(v, i, a.stage + (int64_t)head * a.n * a.row_bytes);
 }
 
-/* 1 if call `a`, for one plane, can be added to the queued launch b */
+/* 1 if the plane of call `a` can be added to the queued launch b. */
 static int move_joins(const struct move_args *a, const struct move_args *b)
 {
 	if (b->planes >= MOVE_PLANES || a->row_bytes != b->row_bytes || a->move_cols != b->move_cols ||

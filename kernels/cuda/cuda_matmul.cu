@@ -21,6 +21,7 @@ size_t cuda_tile_bytes = (size_t)128 << 20;
 
 /* ---- checks ---- */
 
+/* Set *out to weight t; it must have as many columns as x. Return 0, or -1 with the error set. */
 static int weight_of(struct cuda *c, const struct tensor *t, const struct tensor *x, struct weight_rows *out)
 {
 	if (!t || !t->data || t->cols != x->cols)
@@ -43,7 +44,7 @@ static void run_few(struct cuda *c, struct gemv_args *a, const float *x, int32_t
 	}
 }
 
-/* ---- many ---- */
+/* ---- many tokens ---- */
 
 struct half_x_args {
 	const float *x;
@@ -52,7 +53,7 @@ struct half_x_args {
 	int32_t cols;
 };
 
-/* A block per token. */
+/* Convert x to f16, scaled by a power of two for each token (half_exponent()). One block per token. */
 __global__ void x_to_half(struct half_x_args a)
 {
 	SHARED(unsigned, most, [THREADS / WARP]);
@@ -81,13 +82,14 @@ struct finish_args {
 	/* a: product [n][rows]; up: product with the up weight of a gated feed-forward, or NULL */
 	const float *a, *up;
 	float *out;
-	const float *bias, *up_bias; /* [rows], or NULL */
-	const int32_t *exponent;     /* exponents of the tokens' scales */
-	const struct weight_head *head, *head_up;
+	const float *bias, *up_bias;              /* [rows], or NULL */
+	const int32_t *exponent;                  /* [n] exponents of the tokens' scales */
+	const struct weight_head *head, *head_up; /* scales of the weights; NULL = not scaled */
 	int32_t rows, accumulate;
 	int32_t act; /* enum activation of a gated unit */
 };
 
+/* Undo the scaling of a product, and apply bias, accumulation and the gated unit. */
 __global__ void product_finish(struct finish_args a)
 {
 	int e = -a.exponent[blockIdx.y], e_up = e - (a.head_up ? half_exponent(a.head_up->largest) : 0);
@@ -108,13 +110,14 @@ __global__ void product_finish(struct finish_args a)
 	}
 }
 
-/* The tokens of a call, in f16. */
+/* The tokens of a call, in f16. exponent [n]: their scales. */
 struct many {
 	const uint16_t *x;
 	const int32_t *exponent;
 	int32_t n, cols;
 };
 
+/* Start converting x to f16, and set *k to the result. Return 0, or -1 with the error set. */
 static int many_begin(struct cuda *c, struct many *k, const float *x, int32_t n, int32_t cols)
 {
 	size_t values = ((size_t)n * (size_t)cols * 2 + 255) / 256 * 256;
@@ -137,6 +140,7 @@ static int is_half(const struct weight_rows *w)
 	return w->type == DT_F16 && w->stride == (uint64_t)w->cols * 2;
 }
 
+/* Return how many rows of a weight are converted at a time. */
 static int32_t piece_rows(const struct weight_rows *w)
 {
 	size_t n = cuda_tile_bytes / ((size_t)w->cols * 2);
@@ -145,6 +149,7 @@ static int32_t piece_rows(const struct weight_rows *w)
 	return (int32_t)MIN(n, (size_t)w->rows);
 }
 
+/* Grow the buffer for converted rows. Return 0, or -1 with the error set. */
 static int many_room(struct cuda *c, const struct weight_rows *w)
 {
 	return is_half(w) ? 0 : cuda_buffer_grow(c, &c->tile, (size_t)piece_rows(w) * (size_t)w->cols * 2);
@@ -168,6 +173,7 @@ static void many_times(struct cuda *c, const struct many *k, const struct weight
 	}
 }
 
+/* Start product_finish() for all tokens. */
 static void many_finish(struct cuda *c, const struct many *k, const struct finish_args *a)
 {
 	/* Tokens are the grid's y, which CUDA limits to 65,535. */

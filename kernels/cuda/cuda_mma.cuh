@@ -52,6 +52,7 @@ struct as_bf16 {
 
 #ifdef __CUDACC__
 
+/* Compute one product, C += A B (see above). Called by all lanes of a warp. */
 static __device__ inline void mma16(as_f16, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	asm volatile(
@@ -76,12 +77,13 @@ static __device__ inline void copy16(void *shared, const void *from, int there)
 	             : "memory");
 }
 
+/* End a group: the copies of this thread since the last copies_end(). */
 static __device__ inline void copies_end(void)
 {
 	asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* The copies up to a copies_end() are a group. Wait until all groups of this thread are complete, except the last
- * LEFT. Other threads see the copied bytes after a barrier. */
+/* Wait until all groups of this thread are complete, except the last LEFT. Other threads see the copied bytes after a
+ * barrier. */
 template <int LEFT> static __device__ inline void copies_wait(void)
 {
 	asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
@@ -89,6 +91,7 @@ template <int LEFT> static __device__ inline void copies_wait(void)
 
 #else
 
+/* The product in plain C++: the lanes exchange their operands by host_lanes(). */
 template <class F> static inline void mma16(F, float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
 	uint32_t(*box)[6] = host_lanes(), lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;

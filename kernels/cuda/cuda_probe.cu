@@ -13,8 +13,8 @@
 enum {
 	THREADS = 256,
 	FEW_HEADS = 16, /* maximum number of heads whose median is found in registers */
-	STEPS = 64,
-	OCTAVES = 32,
+	STEPS = 64,     /* bins of an octave, a factor of two of the probability */
+	OCTAVES = 32,   /* smaller probabilities than 2^-32 are not counted */
 	BINS = STEPS * OCTAVES,
 	EACH = BINS / THREADS,
 };
@@ -28,14 +28,15 @@ struct mass_args {
 	float *out;
 	/* own: first column of the call's own tokens; with `from`, the sums of these columns start at 0 */
 	int64_t stride, ld, own;
-	int32_t cols, skip; /* columns with mass; columns before these */
+	int32_t cols, skip; /* number of columns that get mass; number of columns before them */
 	int32_t n;          /* number of tokens; the last token does not see the last `hidden` columns */
 	int32_t hidden;
-	int32_t n_head, heads; /* heads of the model; heads of one reduction */
-	int32_t reduce;
-	float one; /* weight of a single token, if `weight` is NULL */
+	int32_t n_head, heads; /* query heads; heads that are reduced to one number */
+	int32_t reduce;        /* enum reduce */
+	float one;             /* weight of a single token, if `weight` is NULL */
 };
 
+/* Return the probability of a column. */
 static __device__ inline float share_of(float score, float max, float sum)
 {
 	return expf(score - max) / sum;
@@ -54,7 +55,8 @@ static __device__ inline float median_of(float *p, int32_t n)
 	return (p[(n - 1) / 2] + p[n / 2]) / 2;
 }
 
-/* HEADS: maximum number of heads for REDUCE_MEDIAN; 1 for other reductions. */
+/* A thread adds the mass of one column (slot). HEADS: maximum number of heads for REDUCE_MEDIAN; 1 for other
+ * reductions. */
 template <int HEADS> static __global__ __launch_bounds__(THREADS) void probe_mass(struct mass_args a)
 {
 	int32_t col = (int32_t)(blockIdx.x * THREADS + threadIdx.x), head0 = (int32_t)blockIdx.y * a.heads;
@@ -136,8 +138,8 @@ struct spread_args {
 	float share;
 };
 
-/* Return how many columns are needed to reach the share. The bins before b, of higher probabilities, have n columns
- * with the sum `below`. Inside the last bin, the formula is that of the CPU. */
+/* Return how many columns of the highest probabilities sum to `share`. The bins before b hold n of these columns, with
+ * the sum `below`; the sum reaches the share in bin b or later. In this last bin, the formula is that of the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {
@@ -156,6 +158,7 @@ static __device__ inline int32_t columns_holding(const uint32_t *count, const un
 	return more < (double)count[b] ? n + (int32_t)more : n + (int32_t)count[b];
 }
 
+/* Find the spread of one (token, head). The last block to finish adds the total of all blocks to the output. */
 static __global__ __launch_bounds__(THREADS) void probe_spread(struct spread_args a)
 {
 	SHARED(uint32_t, count, [BINS]);

@@ -18,7 +18,8 @@
  *
  *     8 bits    word k of the block's main bytes
  *     4 bits    the low (k < 4) or high (k >= 4) nibbles of main word k & 3
- *     IQ4, MXFP4: the low (k < 4) or high half of main word k & 3: four nibbles, which select four bytes of a table
+ *     IQ4 and MXFP4: the low (k < 4) or high (k >= 4) half of main word k & 3: four nibbles, which select four bytes
+ *               of a table
  *     2 bits    bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of main word k >> 2
  *     extra     1 bit: bit k of every byte; 2 bits: bits 2 (k & 3) and 2 (k & 3) + 1 of every byte of word k >> 2
  *
@@ -46,8 +47,8 @@ struct weight_rows {
 	int32_t rows, cols, type;
 };
 
-/* Set *out to the address and layout of weight t (cuda_weights.cu). Return 0, or -1 with the error set if t is not a
- * weight. */
+/* Set *out to the address and layout of weight t. Return 0, or -1 with the error set if t is no weight.
+ * (cuda_weights.cu) */
 int cuda_weight_rows(struct cuda *, const struct tensor *t, struct weight_rows *out);
 /* Return the device address of t's weight_head, which decides how a conversion to f16 is scaled; NULL = not
  * scaled. */
@@ -140,6 +141,7 @@ template <int T> static __device__ __forceinline__ int quant_extra_word(int bloc
 
 /* ---- scales ---- */
 
+/* Convert the bits of an f16 to a float. */
 static __device__ __forceinline__ float half_bits(uint32_t h)
 {
 	return __half2float(__ushort_as_half((unsigned short)h));
@@ -279,8 +281,7 @@ static __device__ __forceinline__ float weight_float(int type, const uint8_t *ro
 	return type == DT_F16 ? half_bits(h) : __uint_as_float(h << 16);
 }
 
-/* Convert weights 8j .. 8j+7 of row `at`, for any type. A row of floats may end within these eight: n = how many it
- * has; the others become 0. */
+/* Convert weights 8j .. 8j+7 of row `at`, for any type. n: how many of them the row has; the others become 0. */
 static __device__ inline void weight_eight(const weight_rows &w, int64_t at, int j, int n, float v[8])
 {
 	const uint8_t *row = w.p + (size_t)at * w.stride;

@@ -4,6 +4,7 @@
 
 /* ---- short convolutions ---- */
 
+/* See struct short_conv. next: the state after the call. */
 struct conv_args {
 	float *out, *next;
 	const float *in, *w, *state, *bias;
@@ -21,7 +22,7 @@ static __device__ float conv_gated(const struct conv_args &a, int64_t i, int64_t
 	             : a.in[i * 3 * a.cols + c] * a.in[(i * 3 + 2) * a.cols + c];
 }
 
-/* One thread per column and token. One more row of threads, for i = n, writes the next state. */
+/* A thread computes one column of token i; the threads for i = n write the next state. */
 __global__ void short_conv_kernel(struct conv_args a)
 {
 	int64_t c = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i = blockIdx.y;
@@ -63,13 +64,14 @@ void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
 
 /* ---- the gated delta rule ---- */
 
+/* See struct delta_rule. next: the state after the call. */
 struct delta_args {
 	float *out, *next;
 	const float *qkv, *alpha, *beta, *decay, *dt, *state;
 	int32_t n, key_heads, value_heads, key_dim, value_dim, grouped;
 };
 
-/* One thread per column of a value head's state; it loops over all tokens. */
+/* A thread updates one column of a value head's state, token by token. */
 __global__ void delta_rule_kernel(struct delta_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y;
@@ -134,13 +136,14 @@ void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
 
 /* ---- state spaces ---- */
 
+/* See struct state_space. next: the state after the call. */
 struct space_args {
 	float *out, *next;
 	const float *xbc, *step, *decay, *bias, *skip, *state;
 	int32_t n, heads, groups, state_dim, head_dim;
 };
 
-/* One thread per column of a head's state; it loops over all tokens. */
+/* A thread updates one column of a head's state, token by token. */
 __global__ void state_space_kernel(struct space_args a)
 {
 	int32_t c = (int32_t)(blockIdx.x * blockDim.x + threadIdx.x), head = (int32_t)blockIdx.y,

@@ -26,7 +26,7 @@ static __device__ float block_sum(float x, float *part)
 	return warp_sum(lane < (int)blockDim.x / WARP ? part[lane] : 0.0f);
 }
 
-/* A block per row. */
+/* A block norms one row. */
 __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernorm_args a)
 {
 	SHARED(float, part, [WARP]);
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(NORM_THREADS) layernorm_kernel(struct layernor
 		left += d;
 		squares += d * d;
 	}
-	/* the rounding error of the mean */
+	/* left: the rounding error of the mean, which is removed from the variance */
 	left = block_sum(left, part) / (float)a.cols;
 	squares = block_sum(squares, part) / (float)a.cols - left * left;
 	scale = __fdiv_rn(1.0f, __fsqrt_rn(squares + a.eps));
@@ -101,7 +101,7 @@ struct axpby_args {
 	float a, b;
 };
 
-/* Rounded as on the CPU: no fused multiply-add. */
+/* Round as the CPU does: without fused multiply-add. */
 __global__ void axpby_kernel(struct axpby_args a)
 {
 	for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n;

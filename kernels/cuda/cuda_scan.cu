@@ -18,12 +18,12 @@
 enum {
 	SCAN_THREADS = 256,
 	SCAN_WARPS = SCAN_THREADS / WARP,
-	SCAN_HEADS = 8,
-	FINISH_EACH = 4,
+	SCAN_HEADS = 8,  /* query heads that a block computes, at most */
+	FINISH_EACH = 4, /* keys of a thread in the second launch */
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Set scan_launch.zero to 0: counters that later launches use. The first block of each KV head does it. */
+/* Clear scan_launch.zero, counters that later launches use. The first block of each KV head does it. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -31,11 +31,12 @@ static __device__ inline void scan_clear(const struct scan_launch &a)
 			a.zero[(int64_t)blockIdx.y * a.n_zero + i] = 0;
 }
 
-/* A running softmax: the largest raw score, and the sum of exponentials. */
+/* A running softmax: the largest raw score so far, and the sum of exp((score - max) * mult). */
 struct softmax {
 	float max, sum;
 };
 
+/* Merge the softmax of other keys into *a. */
 static __device__ inline void softmax_join(struct softmax *a, float max, float sum, float mult)
 {
 	float top = fmaxf(a->max, max);
@@ -44,6 +45,7 @@ static __device__ inline void softmax_join(struct softmax *a, float max, float s
 	a->max = top;
 }
 
+/* Merge the softmax of the lane at this xor-distance into *a. */
 static __device__ inline void softmax_shuffle(struct softmax *a, int distance, float mult)
 {
 	float max = __shfl_xor_sync(FULL_WARP, a->max, distance), sum = __shfl_xor_sync(FULL_WARP, a->sum, distance);
@@ -106,9 +108,11 @@ static void mma_bytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b
 }
 #endif
 
-/* Quantise a transformed query x to bytes and return mult: scale * x is about mult * hi or, if wide, mult * (256 hi +
- * lo). hi, lo: [groups * 64]. sum [groups][SCAN_HEADS]: the sum of each group of 64 integers, times `most`, the
- * largest code of a key. Called by all lanes of a warp. */
+/* Quantise a transformed query x to integers q, so that scale * x is about mult * q. Return mult. Called by all lanes of a
+ * warp.
+ *     wide     0: q = hi, one byte; 1: q = 256 hi + lo, two bytes
+ *     hi, lo   [groups * 64]; lo only if wide is 1
+ *     sum      [groups][SCAN_HEADS]: the sum of the 64 integers q of a group, times `most`, the largest code of a key */
 static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *lo, int32_t *sum, int32_t dim,
                                            float scale, int wide, int32_t most)
 {
@@ -432,8 +436,8 @@ template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t l
 
 enum { ANY_TYPE = -1 }; /* template argument TYPE for rows that row_eight_of() cannot read: rare and slow */
 
-/* Write the scaled queries to q [HEADS][width]; zeros from column dim on, and for heads >= n_q. Called by all threads
- * of a block. */
+/* Write the scaled queries to q [HEADS][width]; columns from a.dim on and heads from n_q on become 0. Called by all
+ * threads of a block. */
 template <int HEADS>
 static __device__ __forceinline__ void rows_queries(float *q, const struct scan_launch &a, int32_t head0, int32_t n_q,
                                                     int32_t width)
@@ -580,6 +584,7 @@ static scan_fn *scan_fn_of(const struct scan_launch *l, int32_t *heads)
 
 /* ---- the second launch ---- */
 
+/* Compute the output of the scan; a block has FINISH_ROWS keys of a KV head. */
 static __global__ void scan_finish(struct scan_scores s)
 {
 	SHARED_DYNAMIC(float, lse); /* [group] log of the sum of exponentials, [group] factors */

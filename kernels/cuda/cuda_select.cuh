@@ -32,7 +32,8 @@ static inline size_t scratch_cut(size_t *at, size_t n, size_t size)
 
 /* ---- scores before and after softmax ---- */
 
-/* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). */
+/* Results of a scan's first launch, from which the second launch computes the output (cuda_scan.cu). n: keys; group:
+ * query heads of a KV head; tile: keys of a tile. */
 struct scan_scores {
 	const float *score; /* [n_head][ld]: raw scores; multiplied by mult they are the scores */
 	/* [n_head][tiles], for each tile (a range of keys): the largest raw score; the sum of exp((score - max) *
@@ -45,7 +46,8 @@ struct scan_scores {
 	struct cuda_predicate when;
 };
 
-/* Arguments of a scan's first launch. It scans keys of a sketch or of a plane; if `pages` is 1, page bounds. */
+/* Arguments of a scan's first launch. bits: 2, 4 or 8 = it scans a key sketch; 16 = rows of a plane or, if `pages` is 1,
+ * page bounds. zero [n_kv_head][n_zero]: words to clear, or NULL. */
 struct scan_launch {
 	const uint8_t *keys;
 	const float *q;
@@ -165,6 +167,7 @@ static __device__ inline void sketch_hadamard_warp(float *x, int32_t dim)
 
 /* ---- rows of planes ---- */
 
+/* Convert the bits of an f16 to a float. */
 static __device__ inline float half_of(uint32_t bits)
 {
 	return __half2float(__ushort_as_half((unsigned short)bits));

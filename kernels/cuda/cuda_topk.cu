@@ -1,15 +1,16 @@
 /* kernels/cuda/cuda_topk.cu - topk: exactly the k highest of n scores per KV head; scan and topk in one call
  * (cuda_select).
  *
- * Forced slots (struct topk_launch) are selected without a comparison; below, k is the number of the others to
- * select. The scores are counted in bins. The counts tell the bin of the k-th highest score; all slots in higher bins
- * are selected. Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by
- * score before pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result
- * does not depend on the order of threads. Launches:
+ * Forced slots (struct topk_launch) are selected without a comparison; below, k counts only the other slots. The scores
+ * are counted in bins. The counts tell the bin of the k-th highest score, and all slots in higher bins are selected.
+ * Only the slots of this bin are compared further, to find the lowest selected slot: by score, then by score before
+ * pooling, then by slot number, one byte at a time. No two slots are equal in all three, so the result does not depend
+ * on the order of threads. Launches:
  *
  *     up to SMALL slots    1; a block per KV head, with all scores in shared memory
- *     more slots           3: clear, count, take. In `take` every block lists its slots in that bin or higher.
- *                          The last block of a KV head finds the lowest selected slot and writes the selected slots
+ *     more slots           3: clear, count, take. In `take` every block lists its slots in the bin of the k-th
+ *                          highest score or in higher bins. The last block of a KV head finds the lowest selected
+ *                          slot and writes the selected slots
  *     BEST_FIRST           1 more for up to COUNTED slots: every selected slot counts the slots that rank before it.
  *                          For more slots, 2 or more: in the first, blocks sort TILE slots each; each of the others
  *                          merges pairs of sorted runs
@@ -80,6 +81,7 @@ static __device__ __forceinline__ void small_pool(uint32_t *order, const struct 
 	__syncthreads();
 }
 
+/* Select the slots of a KV head in one block. */
 template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) topk_small(struct topk_small_args args)
 {
 	SHARED_DYNAMIC(uint32_t, order); /* [n]; with SCAN then lse and factors of the heads */
@@ -124,14 +126,15 @@ template <int SCAN> static __global__ void __launch_bounds__(SMALL_THREADS, 1) t
 
 /* ---- many slots ---- */
 
+/* Clear the counts of a KV head. */
 static __global__ void topk_clear(struct topk_launch a)
 {
 	for (int32_t i = (int32_t)threadIdx.x; i < COUNTS; i += TAKE_THREADS)
 		a.count[(int64_t)blockIdx.x * COUNTS + i] = 0;
 }
 
-/* Return 1 in all threads of the last of a KV head's `blocks` blocks that calls this, else 0. The last block then
- * sees what the others wrote before their calls. */
+/* Return 1 in the last of a KV head's `blocks` blocks to call this, else 0; *done counts the calls. What the other
+ * blocks wrote before their calls is then visible to the last one. Called by all threads of a block. */
 static __device__ inline int last_block(uint32_t *done, int32_t blocks)
 {
 	SHARED(uint32_t, here, [1]);

@@ -14,8 +14,8 @@ enum {
 	SMALL_THREADS = 1024,
 	TAKE_THREADS = 512,
 	BINS = 4096,
-	CHUNK = 4096,
-	CHUNKS = 1024,  /* CHUNK: slots of one block; CHUNKS: maximum number of blocks for a KV head */
+	CHUNK = 4096,   /* slots of one block (its chunk), unless there are more than CHUNK * CHUNKS slots */
+	CHUNKS = 1024,  /* maximum number of blocks for a KV head */
 	NEAR_POOL = 16, /* largest half width of a pooling window that needs no launch of its own */
 	CLOSE = 2048,   /* maximum number of slots of a bin that are compared in shared memory */
 	EACH = 4,       /* slots that a thread loads at once */
@@ -27,6 +27,8 @@ enum {
 	COUNTS = BINS + STATE,
 };
 
+/* Arguments of the kernels. half: slots on each side of a slot in its pooling window, 0 = no pooling. chunk, chunks:
+ * slots of one block, number of blocks. */
 struct topk_launch {
 	const float *score; /* [n_kv_head][score_cols] */
 	/* [n_kv_head][n]: scores after max-pooling; NULL = scores are pooled when they are read */
@@ -69,6 +71,7 @@ static __device__ inline uint32_t bin_of(uint32_t order)
 	return 256 + min(3327u, (uint32_t)((x + 32.0f) * 104.0f));
 }
 
+/* Return the highest score in the pooling window of slot i. */
 static __device__ inline float pooled_score(const struct topk_launch &a, int32_t head, int32_t i)
 {
 	const float *score = a.score + head * a.score_cols;
@@ -107,6 +110,7 @@ struct ranked {
 	uint64_t high, low;
 };
 
+/* A topk() call. */
 struct topk_job {
 	struct topk_launch a;
 	int32_t *out; /* BEST_FIRST: output, the ordered slots; NULL = a.slots is the output */
@@ -148,7 +152,7 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* FAR 1: other blocks wrote the count, so it must be read from L2, not from L1. */
+/* Return a count. FAR 1: other blocks wrote it, so read it from L2, not from L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
@@ -196,6 +200,7 @@ struct least {
 	int32_t slot;
 };
 
+/* 1 if a slot reaches the threshold and so is selected. */
 static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t slot)
 {
 	uint32_t raw;
@@ -210,8 +215,9 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the threshold that exactly the `need` highest candidates reach. each(f) calls f(order value, slot) for each
- * candidate of this thread. */
+/* Return the threshold that exactly the `need` highest candidates reach. It is found digit by digit, a byte at a time:
+ * the candidates that agree in all digits so far are counted by their next one. each(f) calls f(order value, slot) for
+ * each candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {

@@ -11,8 +11,8 @@ struct topk_pool_args {
 	int32_t n, len, half, step, first;
 };
 
-/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch, `from` has the
- * scores, shifted by `half`. */
+/* Double the window of a running maximum: to[i] = max(from[i], from[i + step]). In the first launch `from` has the
+ * scores themselves, and element i is the score of slot i - half. */
 static __global__ void topk_pool(struct topk_pool_args a)
 {
 	int32_t i = (int32_t)(blockIdx.x * TAKE_THREADS + threadIdx.x);

@@ -1,8 +1,8 @@
 /* kernels/cuda/cuda_topk_sample.cu - a sample of the slots that topk has not selected (cuda_topk.cuh).
  *
  * As on the CPU (cpu/topk.c), a slot is taken with a probability proportional to exp(score). The probabilities are
- * added slot by slot; a slot is taken if it raises the rounded sum. A block per KV head; a thread has a range of
- * neighbouring slots, and a prefix sum over the block gives it the sum at the beginning of its range. */
+ * added slot by slot; a slot is taken if it raises the rounded sum. A block computes one KV head. Each of its threads
+ * has a range of neighbouring slots; a prefix sum over the block tells a thread the sum before its range. */
 #include "kernels/cuda/cuda_topk.cuh"
 
 enum { SAMPLE_THREADS = 1024 };

@@ -253,7 +253,7 @@ static __device__ int block_bytes(int type)
 	}
 }
 
-/* A thread per block of 32. */
+/* Rearrange rows from the layout of the file into planes. A thread rearranges one block of 32 weights. */
 __global__ void weight_repack(struct repack_args a)
 {
 	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
@@ -291,7 +291,7 @@ struct pad_args {
 	int64_t n;
 };
 
-/* Pad rows of floats to a multiple of 16 bytes; two bytes per thread. */
+/* Pad rows of floats to a multiple of 16 bytes. A thread copies two bytes. */
 __global__ void weight_pad(struct pad_args a)
 {
 	int64_t at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, per = (int64_t)a.src_stride / 2;
@@ -478,7 +478,7 @@ struct embed_args {
 	int32_t per_row;
 };
 
-/* Eight values per thread; blockIdx.y = token. */
+/* Write the rows of the tokens (blockIdx.y) as floats. A thread converts eight values. */
 __global__ void embed_rows(struct embed_args a)
 {
 	int j = (int)(blockIdx.x * blockDim.x + threadIdx.x), n;
@@ -533,7 +533,8 @@ struct half_args {
 	int32_t row0;
 };
 
-/* Eight values per thread; neighbouring threads have neighbouring values, so reads and writes are contiguous. */
+/* Convert rows to f16. A thread converts eight values. Neighbouring threads have neighbouring values, so that reads and
+ * writes are contiguous. */
 __global__ void weight_to_half(struct half_args a)
 {
 	uint32_t at = blockIdx.x * blockDim.x + threadIdx.x, row = at / a.per_row;

@@ -115,6 +115,7 @@ static int device_find(struct gpu *g, struct gpu_info *info, char err[160])
 	return 0;
 }
 
+/* Create the streams, events and buffers. Return 0, or -1 with the error set. */
 static int device_start(struct gpu *g)
 {
 	struct cudaFuncAttributes a;
@@ -288,6 +289,7 @@ const void *gpu_stage(struct gpu *g, const void *src, size_t n)
 	return g->stage_device + at;
 }
 
+/* Write n bytes through the staging region, by a kernel. */
 static void write_small(struct gpu *g, void *dst, const void *src, size_t n)
 {
 	struct write_args a;
@@ -327,6 +329,7 @@ void gpu_write(struct gpu *g, void *dst, const void *src, size_t n)
 	}
 }
 
+/* Start copying n bytes from the device to pinned buffer i. Return 0, or -1 with the error set. */
 static int read_start(struct gpu *g, int i, const char *src, size_t n)
 {
 	if (gpu_check(g, cudaMemcpyAsync(g->pinned[i], src, n, cudaMemcpyDefault, g->stream), "a copy from the GPU") <
@@ -352,7 +355,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 			memcpy((char *)dst + at, g->pinned[i], m);
 		}
 	if (n && !g->failed)
-		gpu_step_over(g); /* the last part arrived, so all earlier work is done */
+		gpu_step_over(g); /* The last part has arrived, so the stream is idle. */
 	else
 		gpu_wait(g);
 }
@@ -370,8 +373,8 @@ static int blas_ok(struct gpu *g, cublasStatus_t s, const char *what)
 	return 0;
 }
 
-/* Open cuBLAS. A fixed workspace gives the same bits every time; reduced-precision reductions are off, so sums are
- * in f32. */
+/* Open cuBLAS. A workspace of its own makes it compute the same bits every time. Sums are in f32, because
+ * reduced-precision reductions are off. Return 0, or -1 with the error set. */
 static int blas_start(struct gpu *g)
 {
 	if (g->blas)
@@ -398,7 +401,7 @@ static int blas_start(struct gpu *g)
 	return 0;
 }
 
-/* cuBLAS is column-major, so it computes out^T = (w^T)^T x^T. */
+/* cuBLAS is column-major and takes the row-major matrices for their transposes: it computes out^T = w x^T. */
 void gpu_gemm(struct gpu *g, float *out, int ld_out, const void *w, const void *x, int m, int n, int k)
 {
 	const float one = 1, zero = 0;

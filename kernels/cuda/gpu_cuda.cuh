@@ -22,32 +22,32 @@ struct gpu {
 	int device;
 	char name[80];
 	int major, minor;
-	cudaStream_t stream, beside;
+	cudaStream_t stream, beside; /* the first stream and the second (gpu_enqueue_beside()) */
 	/* events: the second stream waits for `forked`, the first stream for `joined` */
 	cudaEvent_t forked, joined;
-	int forks;           /* launches in the second stream since the last gpu_join() */
-	cublasHandle_t blas; /* NULL until the first product */
-	void *workspace;
-	unsigned char *stage, *stage_device;
+	int forks;                           /* launches in the second stream since the last gpu_join() */
+	cublasHandle_t blas;                 /* NULL until the first product */
+	void *workspace;                     /* of cuBLAS; NULL until the first product */
+	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
 	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
 	size_t n_stage, sent;
-	unsigned char *pinned[2];
-	cudaEvent_t pinned_done[2];
+	unsigned char *pinned[2];   /* buffers for large transfers */
+	cudaEvent_t pinned_done[2]; /* each buffer's last transfer has ended */
 	/* queue: launches of the first stream; queue_beside: launches of the second stream, submitted at the same
 	 * time */
 	struct gpu_step queue, queue_beside;
-	struct pinned *pinned_memory;
+	struct pinned *pinned_memory; /* list of gpu_alloc_host() */
 	struct gpu_graphs graphs;
 	int direct; /* 1: until the step ends, launches are not queued but go to the device at once */
-	int busy;   /* 1: the stream may have work */
-	/* dynamic shared memory that each kernel was allowed so far (cudaFuncSetAttribute()) */
+	int busy;   /* 1: the first stream may have work */
+	/* [n_kernels] bytes of dynamic shared memory that each kernel may use so far (cudaFuncSetAttribute()) */
 	struct {
 		const void *fn;
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
 	int failed, dead; /* failed 1: an error is not yet reported; dead 1: the device cannot continue */
-	char fail[160];
+	char fail[160];   /* the sentence of that error */
 };
 
 /* ---- launches (gpu_cuda_launch.cu) ---- */
@@ -63,6 +63,7 @@ void gpu_replay_drop(void *);
 
 /* ---- errors ---- */
 
+/* Record an error as a sentence, unless an earlier one is not yet reported. */
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static inline void gpu_fail(struct gpu *g, const char *fmt, ...)
 {

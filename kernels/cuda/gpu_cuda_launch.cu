@@ -10,10 +10,11 @@
 
 #include "kernels/cuda/gpu_cuda.cuh"
 
-/* ---- one by one ---- */
+/* ---- single launches ---- */
 
-/* Allow a kernel its dynamic shared memory, once. CUDA demands this if static and dynamic memory together exceed 48
- * KiB. The static size is not known here, so it is done for every kernel with dynamic memory. */
+/* Allow a kernel its dynamic shared memory. CUDA demands this if static and dynamic memory together exceed 48 KiB. The
+ * static size is not known here, so do it for every kernel with dynamic memory, but only once for each size. Return 0,
+ * or -1 with the error set. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
 	int i;
@@ -51,13 +52,13 @@ static void launch_plain(struct gpu *g, const struct gpu_launch *l, const void *
 	}
 }
 
-/* ---- as a graph ---- */
+/* ---- graphs ---- */
 
-/* The CUDA graph of a step. */
+/* The CUDA graph of a part of a step. */
 struct replay {
 	cudaGraph_t graph;
 	cudaGraphExec_t exec;
-	cudaGraphNode_t *node;
+	cudaGraphNode_t *node; /* a node for each launch */
 };
 
 void gpu_replay_drop(void *p)
@@ -72,6 +73,7 @@ void gpu_replay_drop(void *p)
 	free(r);
 }
 
+/* Return launch i as parameters of a graph node. param: memory for p.kernelParams. */
 static struct cudaKernelNodeParams node_params(const struct gpu_step *s, int i, void *param[1])
 {
 	const struct gpu_launch *l = &s->node[i].launch;
@@ -206,7 +208,7 @@ void gpu_step_over(struct gpu *g)
 	g->direct = g->busy = 0;
 }
 
-/* If `busy` is 0, do not call CUDA: an earlier read has already waited. */
+/* If g->busy is 0, the stream is idle, because gpu_read() has waited: do not call CUDA again. */
 void gpu_wait(struct gpu *g)
 {
 	gpu_submit(g);
@@ -232,8 +234,8 @@ void gpu_enqueue(struct gpu *g, const struct gpu_launch *l, const void *args, si
 		gpu_fail(g, "out of memory for what is to be launched");
 }
 
-/* Only queue the launch: to submit it now would split the current part of the step (gpu_queue.h). It is submitted
- * with that part. */
+/* Queue the launch; it is submitted together with the current part of the step. Submitting it at once would end that
+ * part early (gpu_queue.h). */
 void gpu_enqueue_beside(struct gpu *g, const struct gpu_launch *l, const void *args, size_t n,
                         const void *const *writes, int n_writes)
 {

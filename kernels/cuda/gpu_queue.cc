@@ -71,7 +71,7 @@ int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from)
 		return -1;
 	if (from->n)
 		memcpy(to->node, from->node, (size_t)from->n * sizeof *to->node);
-	/* one by one: the bytes between the arguments are uninitialised */
+	/* Copy the arguments singly, because the padding between them is uninitialised. */
 	for (int i = 0; i < from->n; i++)
 		memcpy(to->arg + from->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 	to->n = from->n;
@@ -138,7 +138,8 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i)
 	memcpy(to->arg + to->node[i].at, from->arg + from->node[i].at, from->node[i].size);
 }
 
-/* l->name is the compiler's text of a function template: "... [with A = rope_args]". */
+/* Cut the name of the argument type out of l->name, the compiler's signature of cuda_args_name(): "... [with A =
+ * rope_args]". */
 void gpu_launch_name(const struct gpu_launch *l, char *out, size_t cap)
 {
 	const char *p = l->name ? l->name : "?", *q = strstr(p, "A = ");

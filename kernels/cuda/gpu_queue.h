@@ -32,7 +32,7 @@ struct gpu_node {
 struct gpu_step {
 	struct gpu_node *node;
 	int n, cap;
-	int part;           /* number of this part within the step */
+	int part;           /* index of this part within the step */
 	unsigned char *arg; /* arguments of all nodes */
 	size_t n_arg, cap_arg;
 };
@@ -43,10 +43,11 @@ int gpu_part_most(int i);
 int gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
 /* gpu_last() for a step. */
 void *gpu_step_last(struct gpu_step *, const void *fn, size_t n, unsigned **grid_x);
+/* Copy the launches and their arguments. Return 0, or -1 without memory. */
 int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
 void gpu_step_clear(struct gpu_step *);
 void gpu_step_free(struct gpu_step *);
-uint64_t gpu_step_hash(const struct gpu_step *);
+uint64_t gpu_step_hash(const struct gpu_step *); /* of the topology */
 /* 1 if both have the same topology and the same part number. */
 int gpu_step_same(const struct gpu_step *, const struct gpu_step *);
 /* 1 if node i has different arguments in the two steps, which have the same topology */
@@ -57,7 +58,9 @@ void gpu_step_take(struct gpu_step *to, const struct gpu_step *from, int i);
 /* Write the name of a launch for messages: "rope_args". */
 void gpu_launch_name(const struct gpu_launch *, char *out, size_t cap);
 
-enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 }; /* table sizes; minimum launches of a graph */
+/* GPU_GRAPHS, GPU_SEEN: sizes of the tables of graphs and of topologies without a graph. GPU_GRAPH_LEAST: a part with
+ * fewer launches gets no graph. */
+enum { GPU_GRAPHS = 64, GPU_SEEN = 128, GPU_GRAPH_LEAST = 4 };
 enum gpu_way { GPU_PLAIN, GPU_BUILD, GPU_REPLAY };
 struct gpu_graph {
 	struct gpu_step step; /* launches, with the arguments of the last run */
@@ -67,9 +70,9 @@ struct gpu_graph {
 	void *exec; /* the CUDA graph; NULL = not built yet */
 };
 struct gpu_graphs {
-	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN];
-	uint64_t clock;
-	void (*drop)(void *exec);
+	struct gpu_graph graph[GPU_GRAPHS], seen[GPU_SEEN]; /* seen: topologies without a graph */
+	uint64_t clock;                                     /* number of gpu_graphs_find() calls that used an entry */
+	void (*drop)(void *exec);                           /* frees a CUDA graph */
 };
 /* Decide how to run a step:
  * - GPU_PLAIN: as single launches.
@@ -77,7 +80,7 @@ struct gpu_graphs {
  * - GPU_REPLAY: run the graph of *out. out->step has the arguments of its last run; update those that changed by
  *   gpu_step_take(). */
 enum gpu_way gpu_graphs_find(struct gpu_graphs *, const struct gpu_step *, struct gpu_graph **out);
-void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *);
+void gpu_graphs_forget(struct gpu_graphs *, struct gpu_graph *); /* empty the entry */
 void gpu_graphs_free(struct gpu_graphs *);
 
 #endif
