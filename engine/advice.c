@@ -30,7 +30,7 @@ static const struct family_advice families[] = {
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
-	/* generation_config.json of Qwen2.5-7B-Instruct and its sizes. */
+	/* generation_config.json of Qwen2.5-7B-Instruct and of the other sizes. */
 	{ "Qwen2.5", "qwen2", "qwen25", ANY, 0.7f, 20, 0.8f, SILENT },
 	/* Model cards of Qwen3-8B, Qwen3-30B-A3B-Instruct-2507 and -Thinking-2507, best practices. */
 	{ "Qwen3", "qwen3", NULL, 1, 0.6f, 20, 0.95f, 0 },

@@ -72,12 +72,15 @@ struct engine_info {
 	uint64_t weight_bytes, n_params;
 	uint64_t bytes_per_token; /* weight bytes read to decode one token */
 	int32_t n_layer, n_embd, n_ff, n_head, n_kv_head, head_dim, n_vocab, ctx_train;
-	int32_t n_expert, n_expert_used;               /* experts of a layer, and used per token; 0 = dense */
-	int32_t n_kv_head_windowed, head_dim_windowed; /* KV heads of the layers with a window, and their size */
-	int32_t n_borrowed;                            /* layers that read the KV entries of earlier layers */
-	int32_t window, n_windowed;                    /* sliding window in tokens, and the layers that have it */
-	int32_t n_recurrent;                           /* layers with a recurrent state instead of a KV cache */
-	uint64_t state_bytes;                          /* bytes of all these states */
+	int32_t n_expert, n_expert_used; /* experts in a layer; experts used per token; 0 = dense */
+	/* number and size of the KV heads in layers with a sliding window */
+	int32_t n_kv_head_windowed, head_dim_windowed;
+	int32_t n_borrowed; /* number of layers that read the KV entries of earlier layers */
+	/* length of the sliding window in tokens; number of layers with one */
+	int32_t window, n_windowed;
+	/* number of layers with a recurrent state instead of a KV cache */
+	int32_t n_recurrent;
+	uint64_t state_bytes; /* bytes of all these states */
 	double rope_base;
 	const char *rope_scaling; /* "none", "linear", "yarn", "llama3", "longrope" */
 	int tied_output, qkv_bias, qk_norm;
@@ -182,9 +185,9 @@ enum render_flags {
 	REPLY_THOUGHT = 8     /* ask for an answer with reasoning, if the template supports that */
 };
 /* Render the messages with the chat template, and tokenize the result. Without a template the texts are joined. Only
- * text of the template itself can become special tokens: "<|im_end|>" in a message stays plain text. before: an
- * earlier rendering or NULL; tokens of equal parts are copied from it. *out is overwritten and may be *before. On
- * error *out is unchanged. */
+ * text of the template itself can become special tokens: "<|im_end|>" in a message stays plain text. before: an earlier
+ * rendering or NULL; its tokens are copied where the text is the same. *out is overwritten and may be *before. On error
+ * *out is unchanged. */
 int engine_render(const struct engine *, const struct chat_msg *, size_t n, unsigned flags,
                   const struct rendered *before, struct rendered *out, struct err *);
 void rendered_free(struct rendered *);

@@ -14,7 +14,7 @@ enum pooling { POOL_NONE, POOL_MEAN, POOL_FIRST, POOL_LAST, POOL_RANK }; /* valu
 /* What distinguishes a family of encoders. */
 struct encoder_family {
 	const char *name; /* general.architecture, and the beginning of the file's keys */
-	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how a token knows its position */
+	enum { PLACE_LEARNED, PLACE_ROPE, PLACE_ALIBI } place; /* how the position of a token is encoded */
 	int gated;           /* 1: the feed-forward is down(act(gate) * up); gate and up have no biases */
 	enum activation act; /* activation of the gate */
 	int biases;          /* 1: q, k, v, out and down have biases */

@@ -100,7 +100,7 @@ static int load_keys(struct encoder *e, struct err *err)
 		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
 		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
 		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
-	/* The converter leaves out the pooling of rerankers. */
+	/* The converter writes no pooling_type for rerankers; they have this tensor. */
 	if (gguf_tensor_find(g, "cls.output.weight"))
 		pooling = POOL_RANK;
 	if (pooling == POOL_NONE)
@@ -381,7 +381,8 @@ static float *load_host(struct loader *l, const char *name, int32_t rows, int32_
 	return v;
 }
 
-/* Load the head of a reranker. Files without cls.weight are refused: the converter has left out a layer of theirs. */
+/* Load the head of a reranker. A file without cls.weight is refused: the converter has dropped a layer that the score
+ * needs. */
 static void load_ranker(struct loader *l)
 {
 	struct encoder_ranker *r = &l->e->ranker;

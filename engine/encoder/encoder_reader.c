@@ -21,7 +21,7 @@
 enum {
 	QUESTION_MOST = 48, /* tokens of a question that are read */
 	PAIR_MOST = 230,    /* tokens of a pair that are read, special tokens included; as in training */
-	PAIR_LEAST = 32,    /* an encoder must read texts of at least this length to be a reader */
+	PAIR_LEAST = 32,    /* an encoder that reads fewer tokens than this cannot read pairs */
 	SEPARATORS = 4,     /* special tokens of a pair */
 	ANSWER_MOST = 30,   /* tokens of the longest answer */
 	RANK_MOST = 256,
