@@ -243,7 +243,8 @@ void kv_ahead_step(struct kv_store *, int32_t generates);
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
-/* Request pages from disk before a layer attends to these parts (ranges or lists of slots). */
+/* Request pages from disk that this layer or the next one will read (kv_ahead.c). Call it before the layer attends to
+ * these parts (ranges or lists of slots). */
 void kv_ahead_ask(const struct kv_store *, int32_t layer, const struct attn_part *, int32_t n_part);
 /* Ask the system to read the file pages of these slots of a head before they are needed. */
 void kv_ahead_rows(const struct kv_store *, int32_t layer, int32_t head, const int32_t *slot, int32_t n);

@@ -52,8 +52,8 @@ void windows_parts(struct cache *c, const struct step *st, int32_t layer, const 
 	out->skip = out->part[0].n_slots;
 }
 
-/* Also saves the WINDOW_LEAST tokens before the windows. A rollback may drop tokens that wait to be inserted into
- * the rings (retain_cascade.c) and then needs older windows. */
+/* The WINDOW_LEAST tokens before the windows are saved, too: a rollback that drops tokens which wait to be inserted
+ * into the rings (retain_cascade.c) needs these older windows. */
 void windows_archive(struct cache *c, struct serializer *a, int32_t n)
 {
 	struct kv_store *kv = &c->kv;

@@ -108,7 +108,8 @@ void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
  * numbers its entries in the order in which it fills slots, and its keys are rotated by these numbers. So the
  * position is the next number in the ring, plus the number of tokens in all newer rings. */
 int64_t rings_query(const struct rings *, int32_t i);
-/* Return how many tokens the sinks and rings hold. This is also the next token's position within the cache. */
+/* Return how many tokens the sinks and rings hold. A token that is computed after them has this position within the
+ * cache, if no other tokens are staged. */
 int32_t rings_rank(const struct rings *);
 
 /* Find the slots whose attention mass rings_insert() of n tokens will compare. Write at most `most` of them to

@@ -37,8 +37,8 @@ struct refresh {
 	struct tensor q;     /* f32 [1][n_head * head_dim]: one token's query */
 	struct tensor first; /* f32 [1][n_kv_head * head_dim]: for each KV head the query of its first query head */
 	struct picks picks;
-	/* f32 [n_layer][head_dim]: query, averaged over the heads, that selected the set picks.slot[layer][0] or
-	 * [1] */
+	/* f32 [n_layer][head_dim]. Row l of mean[i]: the query, averaged over the heads, that selected the set
+	 * picks.slot[l][i]. */
 	struct tensor mean[2];
 	struct tensor turned; /* i32 [1][n_layer]: flag: 1 = the layer selects anew */
 	struct tensor cosine; /* f32 [1][n_layer]: cosine of the last comparison */

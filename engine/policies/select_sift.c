@@ -45,7 +45,7 @@ struct sift {
 	int32_t start;            /* length of the sequence at the end of the last prefill */
 	struct tensor spread_sum; /* f32 [1][n_layer]: sums of `spread` over observed tokens and heads */
 	struct attn_probe probe;
-	float *weight; /* [weight_cap] 1 for observed tokens of a step, else 0 */
+	float *weight; /* [weight_cap] 1 for tokens of the step whose attention is observed, else 0 */
 	int32_t weight_cap;
 	double *spread; /* [n_layer] how many entries together get SPREAD_SHARE (95 %) of the probability */
 	int has_spread;
