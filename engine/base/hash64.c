@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Return the 128-bit product of a and b, its halves XORed. */
+/* Return the XOR of the two halves of the 128-bit product of a and b. */
 static inline uint64_t multiply_fold(uint64_t a, uint64_t b)
 {
 	__extension__ typedef unsigned __int128 wide;

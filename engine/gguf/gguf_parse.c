@@ -27,8 +27,8 @@
 #define MAX_STRING        (16u << 20)
 #define MAX_ARRAY         (64u << 20)
 #define MAX_ALIGNMENT     65536u
-#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* lengths, type, a one-byte key, a one-byte value */
-#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* length, a one-byte name, n_dims, one dimension, type, offset */
+#define MIN_KV_RECORD     (8 + 1 + 4 + 1)         /* key length, a one-byte key, type, a one-byte value */
+#define MIN_TENSOR_RECORD (8 + 1 + 4 + 8 + 4 + 8) /* name length, a one-byte name, n_dims, ne[0], type, offset */
 
 struct parse {
 	struct gguf *g;

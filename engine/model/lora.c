@@ -63,7 +63,7 @@ static int load_values(struct adapter *a, struct tensor *out, float *v)
 	return 0;
 }
 
-/* Load rows row0..row0 + rows of t, multiplied by `factor`, into out, as f32. */
+/* Load `rows` rows of t, from row0 on and multiplied by `factor`, into out, as f32. */
 static int load_rows(struct adapter *a, struct tensor *out, const struct gguf_tensor *t, int32_t row0, int32_t rows,
                      double factor)
 {

@@ -331,8 +331,8 @@ static int depends_on(const struct chat_template *t, const struct chat_msg *m, s
 	return differ;
 }
 
-/* Find out which roles need their content as a list of parts, and set in_parts. Some templates of multimodal models
- * show only such lists and omit plain text. A role gets a list if its text appears only then. */
+/* Set in_parts for each role whose text the template shows only in a list of parts, as some templates of multimodal
+ * models do. Set loses_question if the template shows a question's text in neither form. */
 static void choose_parts(struct chat_template *t)
 {
 	static const struct {

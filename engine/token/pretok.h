@@ -27,7 +27,7 @@ struct pretok {
 	int add_bos;     /* default if the file lacks tokenizer.ggml.add_bos_token */
 };
 
-/* Return the pre-tokenizer that tokenizer.ggml.pre calls `name`, or NULL if it is unknown. */
+/* Return the pre-tokenizer that tokenizer.ggml.pre calls name[0..n), or NULL if no pre-tokenizer has this name. */
 const struct pretok *pretok_find(const char *name, size_t n);
 /* Return the names of all pre-tokenizers, NULL-terminated. */
 const char *const *pretok_names(void);

@@ -47,7 +47,7 @@ static const struct special *special_at(const struct vocab *v, const char *text,
 	int32_t lo = v->special_from[c], hi = v->special_from[c + 1];
 	const struct special *best = NULL;
 
-	/* The first n bytes of special[lo..hi) are those of the text. */
+	/* special[lo..hi) are the special tokens that begin with the n bytes of the text from pos on. */
 	for (size_t n = 1; lo < hi; n++) {
 		int32_t a, b;
 		if (v->special[lo].n == n) {

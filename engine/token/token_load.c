@@ -184,7 +184,7 @@ static int load_scores(struct loader *l)
 			return array_err(l, a, "the score of token %d is infinite", i);
 		if (v->score)
 			v->score[i] = f;
-		f += 0.0f; /* -0 becomes 0, which must have an equal rank */
+		f += 0.0f; /* -0 becomes 0, so that both have the same rank */
 		memcpy(&bits, &f, 4);
 		/* Map the bits of the score to an unsigned number: a higher score gives a higher number. Its
 		 * complement is the rank: the highest score gets the lowest rank. */

@@ -54,11 +54,12 @@ struct special {
 	int user;
 };
 
-/* Prefix tree of the texts of all normal tokens (token_trie.c). Node 0 is the root. */
+/* Prefix tree of the texts of all normal tokens (token_trie.c). A node stands for the bytes on the way from the root,
+ * node 0, to it. */
 struct trie {
 	uint32_t *kid;  /* [n + 1]: node i's children are nodes kid[i]..kid[i + 1] - 1, sorted by label */
-	int32_t *id;    /* [n]: the first token with exactly this text; -1 = none */
-	uint8_t *label; /* [n]: the last byte of the text */
+	int32_t *id;    /* [n]: the first token whose text is the node's bytes; -1 = none */
+	uint8_t *label; /* [n]: the last of the node's bytes */
 };
 
 /* SentencePiece's table of replacements (charsmap.c). */
@@ -107,9 +108,10 @@ struct vocab {
 	double unknown_score;     /* Unigram: score of a character without a token */
 	struct charsmap charsmap; /* Unigram */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
-	uint32_t word_node;       /* WordPiece: the trie's node of U+2581, with which words begin; 0 = none */
-	int lowercase;            /* WordPiece: 1 = lower-case the text */
-	int strip_accents;        /* WordPiece: 1 = remove accents */
+	/* WordPiece: trie node of U+2581, below which the tokens are that begin a word; 0 = none */
+	uint32_t word_node;
+	int lowercase;     /* WordPiece: 1 = lower-case the text */
+	int strip_accents; /* WordPiece: 1 = remove accents */
 
 	/* Only if merges = 1. */
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
@@ -192,8 +194,8 @@ int char_byte(int32_t cp);
  * from..to of the run. from = -1: the first token begins with a space that is not in the text. */
 void note_ends(struct encoder *, size_t out_at, ptrdiff_t from, size_t to);
 
-/* Append to e->ends, if not NULL, the same offset for each token from index out_at on: in the original text, the end of
- * the character from which byte run_at - 1 of e->run came. */
+/* Append to e->ends, if not NULL, one and the same offset for each token from index out_at on: in the original text,
+ * the end of the character from which byte run_at - 1 of e->run came. */
 void run_note_ends(struct encoder *, size_t out_at, size_t run_at);
 
 /* ---- one function for each kind of tokenizer: token_spm.c, token_bpe.c, token_unigram.c, token_wordpiece.c ---- */
@@ -245,11 +247,12 @@ int run_grow(struct encoder *, size_t n);
 /* 1 if the vocabulary has an unknown token. For byte-level BPE it must be of type TOKEN_UNKNOWN: plain text must not
  * produce a control token. */
 int has_unknown(const struct vocab *);
-/* Append the unknown token, for a byte without a token. If has_unknown() is 0, return -1 with an error.
+/* Append the unknown token, for a byte without a token. If has_unknown() is 0, return -1 with an error, or drop the
+ * byte and return 0.
  *
- * Exception: some byte-level vocabularies lack rare bytes and name a control token as the unknown one. SmolLM2's lacks
- * 21 control codes and rare UTF-8 bytes. Then the byte is dropped, as the model's own software does, unless it is
- * printable ASCII. */
+ * The byte is dropped only for byte-level BPE, and only if it is not printable ASCII. Some of these vocabularies lack
+ * rare bytes (SmolLM2's lacks 21 control codes and rare UTF-8 bytes) and name a control token as the unknown one. The
+ * model's own software drops such bytes, too. */
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up

@@ -15,8 +15,8 @@ enum char_class {
 	CH_OTHER = 64,   /* punctuation, symbols, controls, unassigned */
 };
 
-/* [n_unicode_run], generated: ranges of code points of one class, ascending. An element is the first code point of a
- * range << 8 | enum char_class. */
+/* [n_unicode_run], generated: ranges of code points of one class, ascending. An element is (first code point << 8) |
+ * enum char_class. */
 extern const uint32_t unicode_run[];
 extern const uint32_t n_unicode_run;
 

@@ -12,8 +12,8 @@ enum bert_class {
 	BERT_PUNCT,     /* a word by itself */
 };
 
-/* [n_bert_class_run], generated: ranges of code points of one class, ascending. An element is the first code point of a
- * range << 8 | enum bert_class. */
+/* [n_bert_class_run], generated: ranges of code points of one class, ascending. An element is (first code point << 8) |
+ * enum bert_class. */
 extern const uint32_t bert_class_run[];
 extern const uint32_t n_bert_class_run;
 
