@@ -22,7 +22,7 @@ enum {
 	/* bytes; a blank ends a Thai sentence of at least this length. In a shorter sentence it may separate
 	 * phrases. */
 	THAI_LEAST = 90,
-	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(): some milliseconds */
+	WATCH_BYTES = 1 << 20, /* bytes between two calls of watch(); cutting them takes some milliseconds */
 };
 
 struct cutter {
@@ -122,8 +122,7 @@ static int is_item_number(const char *p, size_t begin, size_t dot)
 	return i < dot && dot - i <= 3 && i == begin;
 }
 
-/* 1 if the sentence that starts at `begin` ends at `at`. The bytes at..next are blank; the text goes on at next <
- * end. */
+/* 1 if the sentence p[begin..at) ends at `at`. Blanks follow, up to byte `next`; the text ends at byte `end`. */
 static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, size_t end)
 {
 	size_t from = at, i = at;

@@ -209,7 +209,7 @@ enum op {
 	E_COMPARE, /* a: first operand; kid[i]: the next, compared by relation[i] with the one before it */
 	E_ADD,     /* kid: operands */
 	E_SUB,     /* kid: operands */
-	E_MUL,     /* a, b: operands, here and up to E_POW */
+	E_MUL,     /* a, b: operands; the same for E_DIV to E_POW */
 	E_DIV,
 	E_FLOOR,
 	E_MOD,

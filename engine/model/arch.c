@@ -254,7 +254,7 @@ static int lfm2moe_specs(struct hparams *hp, struct key_reader *r)
 	return 0;
 }
 
-/* Qwen3.5: every fourth layer has gated attention; the other layers have the gated delta rule. */
+/* Qwen3.5: one in `every` layers has gated attention; the other layers have the gated delta rule. */
 static int qwen35_specs(struct hparams *hp, struct key_reader *r)
 {
 	struct attn_spec a = { .kind = ATTN_DELTA };

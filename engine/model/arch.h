@@ -159,9 +159,9 @@ struct arch {
 	const char *out_norm;        /* name of the last norm's tensor; NULL = output_norm.weight */
 	int states;                  /* 1 = layers with 0 KV heads (attention.head_count_kv) have a recurrent state */
 	int differ;                  /* 1 = layers may differ in their number of KV heads and feed-forward width */
-	/* Change the plain specs hp->spec[0..n_layer) and the model's factors to the family's. It may read keys of
-	 * the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers are
-	 * plain. */
+	/* A function that changes the plain specs hp->spec[0..n_layer) and the model's factors to the family's. It may
+	 * read keys of the file and add RoPE tables. It returns 0, or -1 with the reader's error set. NULL = all layers
+	 * are plain. */
 	int (*specs)(struct hparams *, struct key_reader *);
 };
 extern const struct arch archs[]; /* the last row has name = NULL */
@@ -180,7 +180,7 @@ const char *layer_specs_lacked(const struct hparams *, unsigned lacks);
 void layer_specs_identity(const struct hparams *, struct str *out);
 
 const struct layer_spec *model_layer_spec(const struct hparams *, int32_t layer);
-/* 1 if the layer has a KV cache, 0 if it has a recurrent state. */
+/* 1 if the layer computes attention, 0 if it has a recurrent state instead. */
 int layer_attends(const struct hparams *, int32_t layer);
 /* Return the columns of the layer's short convolution; 0 if it has none. */
 int32_t layer_conv(const struct hparams *, int32_t layer);

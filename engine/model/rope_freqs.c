@@ -6,10 +6,10 @@
 
 #include "engine/model/hparams.h"
 
-/* Limits of a scaling factor; a file with another one is refused. */
+/* Limits of a scaling factor; a file with a factor outside of them is refused. */
 #define FACTOR_MIN   1e-3
 #define FACTOR_MAX   1e6
-/* If a frequency is divided by more than this, the pair is not rotated at all. Gemma 4's files have 1e30. */
+/* A pair whose frequency is divided by at least this is not rotated at all. Gemma 4's files have 1e30. */
 #define FACTOR_STILL 9e29
 
 /* Scale by YaRN (Peng et al. 2023, arXiv 2309.00071). Pairs that rotate at least yarn_beta_fast times within the

@@ -33,9 +33,9 @@ int chat_flag_matters(const struct chat_template *, unsigned flag);
 /* 1 if answers have channels, which are gpt-oss's sections of an answer. The text before an answer then ends with the
  * mark of the final channel if REPLY_NO_THOUGHT is set. */
 int chat_channels(const struct chat_template *);
-/* 0 if the rendered text does not depend on the question. */
+/* 1 if the rendered text depends on the question, or if the template refuses a single question. */
 int chat_shows_question(const struct chat_template *);
-/* 0 if the template refuses or omits a system message. */
+/* 1 if the template renders system messages; 0 if it refuses or omits them. */
 int chat_takes_system(const struct chat_template *);
 /* 1 if questions and answers must alternate: the template refuses two successive questions, or omits one of them. */
 int chat_wants_turns(const struct chat_template *);

@@ -73,7 +73,7 @@ enum vocab_kind {
 	KIND_BPE,       /* byte-level BPE */
 	KIND_SPM,       /* SentencePiece BPE */
 	KIND_UNIGRAM,   /* SentencePiece Unigram */
-	KIND_WORDPIECE, /* BERT's */
+	KIND_WORDPIECE, /* WordPiece (BERT) */
 };
 
 struct vocab {
@@ -256,9 +256,9 @@ int has_unknown(const struct vocab *);
 int encode_unknown(struct encoder *, unsigned char byte);
 
 /* A cache of encoded words, because words repeat. seen_start() empties it for a run of n bytes. seen_again() looks up
- * the word base[at..at + len). If it is cached, append its ids and return 1. Otherwise return 0 and set *slot to the
- * cache entry for the word (NULL: do not cache it). The caller then encodes the word, and seen_keep() fills the
- * entry. */
+ * the word base[at..at + len). If the word is cached, seen_again() appends its ids and returns 1. Otherwise it returns
+ * 0 and sets *slot to the cache entry for the word (NULL: do not cache it); the caller encodes the word, and
+ * seen_keep() fills the entry. */
 void seen_start(struct encoder *, size_t n);
 int seen_again(struct encoder *, const char *base, size_t at, size_t len, struct word_seen **slot);
 void seen_keep(struct encoder *, struct word_seen *slot, size_t at, size_t len, size_t out_at);

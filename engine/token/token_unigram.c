@@ -86,7 +86,7 @@ static int normalise(struct encoder *e, const char *s, size_t n, int begins, siz
 
 /* ---- the best cut ---- */
 
-/* Replace *c by a cut whose last token begins at `from`, if its sum is higher. */
+/* Replace *c by a cut whose last token is `id` and begins at `from`, if *c has a lower sum or no cut at all. */
 static void relax(struct cut *c, double sum, size_t from, int32_t id)
 {
 	if (c->from == NO_CUT || sum > c->sum)
