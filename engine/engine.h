@@ -368,7 +368,7 @@ struct sampling_choice {
 	unsigned char from[SAMPLING_SETTINGS]; /* enum sampling_source */
 	const char *family;                    /* family whose makers gave the advice, or NULL */
 };
-/* Get the sampler settings for this model. reasons = 1: those for answers with reasoning, for which some makers
+/* Get the sampler settings for this model. reasons = 1: the settings for answers with reasoning, for which some makers
  * advise other values. */
 void engine_sampling(const struct engine *, int reasons, struct sampling_choice *out);
 /* Copy one setting. */

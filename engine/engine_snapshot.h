@@ -36,8 +36,7 @@ void timeline_begun(struct timeline *, const char *by, size_t n_by, int32_t n);
 /* Return the bytes of one token's fixed entries (KV entries that have not moved) in all layers and KV heads; windows
  * = 0: without layers with a sliding window. */
 uint64_t timeline_token_bytes(const struct timeline *, int windows);
-/* Return how many tokens timeline_entries_save() can save: it can save the fixed entries of tokens 0 .. n - 1, if n is
- * returned. */
+/* Return n such that the fixed entries of tokens 0 .. n - 1 can be saved by timeline_entries_save(). */
 int32_t timeline_entries_ready(struct timeline *);
 /* How a token was computed. Equal tokens with different marks have different entries. All marks are 0 if entries
  * depend on the tokens alone: if the policy reads everything, and the backend computes prompts with the same rounding

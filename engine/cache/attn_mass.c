@@ -107,8 +107,8 @@ static void matrix_transpose(float *out, const float *in, int32_t rows, int32_t 
 				out[(size_t)c * (size_t)rows + (size_t)r] = in[(size_t)r * (size_t)cols + (size_t)c];
 }
 
-/* 1 if the backend has failed or the running call is being cancelled. The backend's last reads and writes then had no
- * effect. */
+/* 1 if the backend has failed or the running call is being cancelled. The backend's last reads and writes may then have
+ * had no effect. */
 static int backend_stopped(const struct backend *be)
 {
 	return be->failed || (be->cancel && *be->cancel);
@@ -187,8 +187,7 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* The backend's sums are out of date until the commit, because write_all() writes nothing if the step
-		 * is cancelled. So plane_stale stays set. */
+		/* Leave plane_stale set until the commit: if the step is cancelled, write_all() writes nothing. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);

@@ -97,8 +97,8 @@ struct rings_shape cascade_shape(const struct cache *c, int64_t pinned)
 		struct rings_shape largest = fill_shape(c, 0);
 
 		s = fill_shape(c, pinned);
-		/* The rings were allocated for `largest`, the shape without pinned tokens. Rounding w (slots per
-		 * ring) up can exceed it: then round w down. */
+		/* The rings were allocated for `largest`, the shape without pinned tokens. If they would exceed it
+		 * because w (slots per ring) was rounded up, round w down. */
 		if (s.n * s.w > largest.n * largest.w)
 			s.w = (fill_hold(c) - s.sinks) / s.n;
 		return s;

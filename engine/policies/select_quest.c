@@ -53,8 +53,8 @@ static int32_t pages_of(const struct quest_params *par, int32_t slots)
 	return slots / par->page + (slots % par->page != 0);
 }
 
-/* bound=soft: return how many last pages it takes to include the newest SOFT_RECENT slots, if the last page has one
- * slot. */
+/* bound=soft: return how many of the last pages are always read. They contain the newest SOFT_RECENT slots even if the
+ * last page has only one slot. */
 static int32_t soft_last(const struct quest_params *par)
 {
 	return 1 + pages_of(par, SOFT_RECENT - 1);
