@@ -4,7 +4,7 @@
  *
  * Its input is an "image" of one KV head. A row is one of the last tokens (setting `rows`), the oldest first.
  * A column is a block of KV entries. A pixel is the largest probability that the token gave to an entry of the block.
- * Outside of the image are zeros.
+ * Pixels outside of the image count as 0.
  *
  * The layers are a 3 x 3 convolution from 1 to 16 channels with ReLU, a 3 x 3 convolution from 16 to 32 channels with
  * ReLU, and the mean over the rows with a linear map from 32 channels to 1; 4,833 weights in all. The output is one
