@@ -45,27 +45,29 @@ struct recovered_ages {
 };
 /* Get the sums by age of watched policy i; -1: no such i, or it selects anew for each token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
+/* The same policies by layer, to see how often a layer selects anew. */
 struct recovered_layer {
 	int64_t tokens;   /* generated tokens for which the layer had a selection */
 	int64_t selected; /* generated tokens for which the layer selected anew */
 };
+/* Get the sums of a layer for watched policy i; -1: no such i or layer, or the policy selects anew for each token. */
 int timeline_recovery_layer(const struct timeline *, int i, int32_t layer, struct recovered_layer *out);
-/* Get how similar the queries of consecutive generated tokens are in a layer: cosine[h] is a sum over pairs of
- * tokens, of the cosine between the unrotated queries of query head h. Return the number of pairs; 0 = none yet, or
- * the layer has a sliding window; -1 = nothing is watched, or no such layer. */
+/* Measure how similar the queries of consecutive generated tokens are in a layer. Set cosine[h], for each query head h,
+ * to the sum over pairs of tokens of the cosine between their unrotated queries. Return the number of pairs; 0 = none
+ * yet, or the layer has a sliding window; -1 = nothing is watched, or no such layer. */
 int64_t timeline_query_cosine(const struct timeline *, int32_t layer, double *cosine);
 
 /* ---- training the network of the cache policy `predict` (policies/predictor.h, predictor_train.c) ---- */
 
 /* Begin to record attention (observe_rows.c): one row of probabilities for each of the `last` tokens of a prefill and
  * for each generated token, `most` rows at most, with a column for each block of `block` KV entries. The timeline
- * must have the policy `full`. Recording ends when the timeline is closed or its policy changes. Results do not
- * change. */
+ * must have the policy `full`. Recording ends when the timeline is closed or its policy changes. It does not change
+ * what the timeline computes. */
 int timeline_rows_begin(struct timeline *, int32_t block, int32_t last, int32_t most, struct err *);
 
 struct predictor_settings {
 	int32_t block, rows; /* KV entries per block, tokens of the history; both are settings of `predict` */
-	int32_t dense;       /* `predict` reads everything in this many first layers; they give no examples */
+	int32_t dense;       /* number of first layers in which `predict` reads everything; they give no examples */
 	int32_t crops;       /* number of examples to train on */
 	int32_t epochs;      /* passes over the examples */
 	uint64_t seed;
@@ -78,18 +80,19 @@ void predictor_trainer_close(struct predictor_trainer *);
 /* Take up to n examples from the rows recorded in a timeline, to train on or (held_out = 1) to test with. Return how
  * many were taken. */
 int32_t predictor_trainer_add(struct predictor_trainer *, const struct timeline *, int32_t n, int held_out);
-/* Test of a prediction: the tenth of the blocks with the largest predicted values is selected. Results are relative
- * to the attention that the best tenth gets; `best` is that attention as a share of all. */
+/* Results of tests in which the tenth of the blocks with the largest predicted values is selected. `best`: the share of
+ * attention on the tenth of the blocks that gets most. The other members: attention on the selected blocks, as a share
+ * of `best`. */
 struct predictor_found {
-	double net;   /* blocks selected by the network */
-	double last;  /* by the previous token's row */
-	double mean;  /* by the mean of all rows of the history */
-	double mixed; /* by 0.3 * last + 0.7 * mean */
-	double best;  /* by the true row */
+	double net;   /* predicted by the network */
+	double last;  /* predicted by the previous token's row */
+	double mean;  /* predicted by the mean of all rows of the history */
+	double mixed; /* predicted by 0.3 * last + 0.7 * mean */
+	double best;  /* the token's own row */
 };
 struct predictor_epoch {
-	/* relative squared error (divided by the example's mean square), averaged over the examples; 0 = before the
-	 * first epoch */
+	/* mean over the examples of the squared error divided by the example's mean square; 0 = before the first
+	 * epoch */
 	double loss;
 	struct predictor_found found; /* results on the held-out examples */
 	int best;                     /* 1: best net result so far */
@@ -104,8 +107,8 @@ int predictor_trainer_save(struct predictor_trainer *, struct str *path, struct 
 
 /* ---- training a model (train.h) ---- */
 
-/* Which earlier entries each token of a training window attends to. k = 0: all. Else as generated tokens do under the
- * cache policy `recycled` with these settings (train_attention.c). */
+/* The earlier entries that each token of a training window attends to. k = 0: all of them. k > 0: those that generated
+ * tokens would read under the cache policy `recycled` with these settings (train_attention.c). */
 struct train_mask {
 	int32_t k, prefill, stride, pool;
 };
@@ -113,9 +116,9 @@ struct train_mask {
 int train_mask_parse(const char *text, struct train_mask *out, struct err *);
 
 struct train_settings {
-	int32_t context;       /* tokens of a window, one training sequence */
+	int32_t context;       /* tokens of a window, a training sequence */
 	int32_t batch;         /* windows of a step */
-	int32_t fixed;         /* first tokens of a window that are a constant prefix: no loss, no gradient */
+	int32_t fixed;         /* number of first tokens of a window without loss and gradient: a constant prefix */
 	int32_t steps, warmup; /* the learning rate rises over `warmup` steps, then falls along a cosine to a tenth */
 	double rate;           /* AdamW's learning rate */
 	double clip;           /* the gradient of a step is clipped to this norm; 0 = not clipped */
@@ -127,10 +130,10 @@ struct train_settings {
 	int threads;
 };
 struct train_report {
-	int32_t step;
-	double loss; /* mean of -ln p */
-	double rate;
-	double norm; /* norm of the gradient before clipping */
+	int32_t step; /* from 1 */
+	double loss;  /* mean of -ln p */
+	double rate;  /* learning rate of the step */
+	double norm;  /* norm of the gradient before clipping */
 };
 struct trainer;
 /* Open a trainer. The engine must be opened with inspect_only. ERR_MODEL: the model's layers have parts that training
@@ -142,8 +145,8 @@ void trainer_close(struct trainer *);
  * before each window: if it returns nonzero, the call ends with ERR_CANCELLED, and no step is made. */
 int trainer_step(struct trainer *, const int32_t *id, size_t n, int (*stopped)(void), struct train_report *,
                  struct err *);
-/* Set *out to the sum of -ln p over the tokens of the window id[0 .. context] after the constant prefix, under this
- * mask. */
+/* Set *out to the loss of one window under this mask: the sum of -ln p of the tokens after the constant prefix. id has
+ * context + 1 tokens, because the last one is predicted, too. */
 int trainer_loss(struct trainer *, const int32_t *id, const struct train_mask *, double *out, struct err *);
 /* Return the number of steps made. */
 int32_t trainer_at(const struct trainer *);
@@ -156,7 +159,7 @@ int trainer_load(struct trainer *, const char *path, struct err *);
 /* Write the result as a GGUF file: the adapter in llama.cpp's format, or the whole model. Matrices are F16 if `half`,
  * else F32. */
 int trainer_write(const struct trainer *, const char *path, int half, struct err *);
-/* Check that the file can be written. Called before hours of training. */
+/* Check that the file can be written, before hours of training. */
 int trainer_can_write(const char *path, struct err *);
 
 #endif

@@ -1,12 +1,13 @@
-/* engine/lab/observe_recovery.c - measures how much of full attention selection policies would keep ("recover").
+/* engine/lab/observe_recovery.c - measures which share of full attention is on the KV entries that selection policies
+ * would read ("recovery").
  *
  * The sequence is computed with full attention. For each decoded token every watched selector also selects, and the
- * probability that full attention gives to the selected entries is summed, as a mean over query heads, layers and
- * tokens. For comparison the same is done for equally many entries chosen in other ways: the most probable ones per
- * KV head; the first and the newest; two guesses from earlier tokens.
+ * probability that full attention gives to the selected entries is summed, as a mean over query heads and layers. For
+ * comparison the same is measured for equally many entries chosen in other ways: the most probable ones per KV head; the
+ * first and the newest; two guesses from earlier tokens (struct recovered).
  *
- * Some selectors (h2o) observe attention as they would select it. For these the tokens attend once more, and the
- * result is discarded. */
+ * Some selectors (h2o) need the attention of tokens that read only the selected entries. For these, the tokens attend
+ * once more in this way, and the result is discarded. */
 #include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
 #include "engine/lab/lab.h"
@@ -18,14 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REFERENCE_SINKS = 4 };
+enum { REFERENCE_SINKS = 4 }; /* first entries that `recent` selects */
 
+/* A policy that is watched. */
 struct watched {
 	struct policy policy;
 	struct selector sel;
 	struct recovered sum, call; /* sum over all committed steps; values of the running step */
-	/* for policies that reuse one selection for several tokens: */
-	struct recovered_ages ages;
+	struct recovered_ages ages; /* for policies that reuse one selection for several tokens */
 	struct watched_layer {
 		struct recovered_layer sum;
 		int32_t age; /* tokens since the last selection */
@@ -43,25 +44,24 @@ struct observe_recovery {
 	struct tensor score;
 	struct tensor best; /* i32 [n_kv_head][ctx]: slots with the largest scores */
 	float *p;           /* [n_kv_head][ctx] probabilities of `score`, on the host */
-	/* Attention probabilities of decoded tokens, for guesses about the next token: [n_layer][n_kv_head][ctx]. */
-	/* probabilities in this step; in the previous step; sum over the steps since the last prefill */
+	/* [n_layer][n_kv_head][ctx] attention probabilities of decoded tokens, for guesses about the next token: in
+	 * this step; in the previous step; summed over the steps since the last prefill */
 	float *now, *last, *sum;
 	int64_t before;      /* number of decoded tokens in `sum` */
 	struct tensor guess; /* f32 [n_kv_head][ctx]: scores of a guess */
+	/* probability on the n entries that w->last, or w->sum, ranks highest in the running layer; n 0 = not computed
+	 * yet */
 	struct {
 		int32_t n;
 		double last, mean;
-		/* probability on the n entries that `last` and `sum` rank highest in this layer; n = 0: not computed
-		 * yet */
 	} guessed;
-	int32_t *slots; /* [ctx] list of slots of one head, on the host */
-	float *bias;    /* [ctx] bias of a list's entries */
-	/* Unrotated queries of the running step and of the previous token. */
-	float *query, *query_before; /* [n_layer][n_head * head_dim] */
+	int32_t *slots;              /* [ctx] list of slots of one head, on the host */
+	float *bias;                 /* [ctx] bias of a list's entries */
+	float *query, *query_before; /* [n_layer][n_head * head_dim] unrotated queries of this and the previous token */
 	/* [n_layer][n_head] cosine between the queries of consecutive tokens, summed over `pairs` pairs */
 	double *cosine;
 	int64_t pairs;
-	struct watched *one; /* [n] watched selectors */
+	struct watched *one; /* [n] watched policies */
 	int n;
 };
 
@@ -98,6 +98,7 @@ static void exact_probabilities(struct observe_recovery *w, const struct tensor 
 	}
 }
 
+/* Return the probability on slots from .. to - 1. */
 static double mass_between(const float *p, int32_t from, int32_t to)
 {
 	double sum = 0;
@@ -107,8 +108,8 @@ static double mass_between(const float *p, int32_t from, int32_t to)
 	return sum;
 }
 
-/* Return the probability on the first n slots of a list. bias: the entries' bias, or NULL. A sample that has fewer
- * than n entries is padded with slots of bias SAMPLE_NONE, which are skipped. */
+/* Return the probability on the first n slots of a KV head's list. bias: biases of the listed entries, or NULL. Entries
+ * with the bias SAMPLE_NONE are padding of a sample, and are skipped. */
 static double mass_listed(struct observe_recovery *w, const struct tensor *list, const struct tensor *bias,
                           int32_t head, int32_t n)
 {
@@ -124,8 +125,8 @@ static double mass_listed(struct observe_recovery *w, const struct tensor *list,
 	return sum;
 }
 
-/* Return the probability on the n entries with the largest values in `from`. The token's own entry is always one of
- * them. */
+/* Return the probability on the n entries of each KV head with the largest values in `from`, summed over the KV heads.
+ * The token's own entry is always one of them. */
 static double mass_guessed(struct observe_recovery *w, const float *from, int32_t n, int32_t n_slots)
 {
 	double sum = 0;
@@ -147,8 +148,8 @@ static double mass_guessed(struct observe_recovery *w, const float *from, int32_
 	return sum;
 }
 
-/* Add the probability on the entries of both guesses: by the previous token, and by the mean of all earlier ones. The
- * result is stored for other policies that read equally many entries. */
+/* Add the probability on n entries that two guesses select: by the previous token, and by the mean of all tokens since
+ * the prefill. Keep both results in w->guessed, for policies that read equally many entries. */
 static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_t layer, int32_t n, int32_t n_slots)
 {
 	double unit = 1.0 / ((double)w->c->hp->n_kv_head * layers_unwindowed(w->c->hp));
@@ -170,6 +171,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
+/* Add one layer's probability on the entries of these parts, which the policy selects, and on those that it is compared
+ * with. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -242,7 +245,7 @@ static void observe_read(struct observe_recovery *w, const struct attention *a)
 	}
 }
 
-/* Keep this token's probabilities, for guesses about the next token. Unused slots get 0. */
+/* Copy this token's probabilities to w->now, for guesses about the next token. Unused slots get 0. */
 static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_t n_slots)
 {
 	size_t row = (size_t)w->c->ctx, heads = (size_t)w->c->hp->n_kv_head;
@@ -256,6 +259,7 @@ static void keep_probabilities(struct observe_recovery *w, int32_t layer, int32_
 	w->guessed.n = 0;
 }
 
+/* Copy this token's unrotated queries to w->query. */
 static void keep_query(struct observe_recovery *w, const struct attention *a)
 {
 	size_t width = (size_t)w->c->hp->n_head * (size_t)w->c->hp->head_dim;
@@ -263,6 +267,7 @@ static void keep_query(struct observe_recovery *w, const struct attention *a)
 	w->c->be->ops->read(w->c->be, a->x->q, 0, w->query + (size_t)a->layer * width, width * sizeof *w->query);
 }
 
+/* Measure what each policy would read for this decoded token in one layer. */
 static void observe_generated(struct observe_recovery *w, const struct attention *a)
 {
 	struct attn_part part[SELECT_PARTS];
@@ -303,6 +308,8 @@ static void recovery_attended(struct observer *o, const struct attention *a)
 			w->one[i].sel.ops->seen(&w->one[i].sel, a->st, a->layer, a->r->q, a->x->q, a->r->n_slots);
 }
 
+/* After a decode step, make its probabilities those of the previous token, and add them to the sums. A prefill begins
+ * new sums. */
 static void remember_probabilities(struct observe_recovery *w, int generated)
 {
 	size_t n = (size_t)w->c->hp->n_layer * (size_t)w->c->hp->n_kv_head * (size_t)w->c->ctx;
@@ -346,7 +353,7 @@ static void compare_queries(struct observe_recovery *w, int generated)
 	}
 }
 
-/* Count each layer by the age of the selection that it used. Call it when the step is committed. */
+/* When a step is committed, add each layer's probability to the sum for the age of the selection that it used. */
 static void count_ages(struct observe_recovery *w, struct watched *one, int generated)
 {
 	for (int32_t i = 0; one->sel.ops->status && i < w->c->hp->n_layer; i++) {
@@ -401,7 +408,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 
 		least = MIN(m, least);
 	}
-	/* All selectors must go back to the same length. */
+	/* A selector may have to go back further than to n tokens. Then all go back as far. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;
@@ -409,6 +416,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 
 static const struct observer_ops recovery_ops = { recovery_attended, recovery_commit, recovery_rewind };
 
+/* Open the selector of a policy to be watched. */
 static int selector_watch(struct observe_recovery *w, const struct policy *p, struct err *err)
 {
 	struct watched *one = &w->one[w->n];
@@ -469,6 +477,7 @@ static uint64_t recovery_bytes(const struct cache *c, const struct policy *watch
 	return sum;
 }
 
+/* Check that watching fits in memory; ERR_FIT if not. */
 static int fit_check(const struct cache *c, const struct policy *watch, int n, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(c->be);
@@ -499,8 +508,8 @@ static struct observer *recovery_open(struct cache *c, const struct policy *watc
 	w->query = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query);
 	w->query_before = xcalloc(queries * (size_t)c->hp->head_dim, sizeof *w->query_before);
 	w->cosine = xcalloc(queries, sizeof *w->cosine);
-	/* Allocate c->q if it is missing: the cache then rotates queries into it, and the observer gets the unrotated
-	 * ones. */
+	/* Allocate c->q if it is missing. With it, the cache rotates queries into c->q, and the observer still finds
+	 * the unrotated queries. */
 	failed = (!c->q.data && cache_alloc(c, &c->q, DT_F32, c->chunk, widest_queries(c->hp), err)) ||
 	         cache_alloc(c, &w->out, DT_F32, c->chunk, (int64_t)c->hp->n_head * c->hp->head_dim, err) ||
 	         cache_alloc(c, &w->score, DT_F32, heads, c->ctx, err) ||
@@ -541,7 +550,7 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 	timeline_lab_close(tl);
 	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
 	tl->lab_close = recovery_close;
-	tl->e->be->ops->sync(tl->e->be); /* clears a failure, which is in err */
+	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure: err already tells it */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

@@ -2,8 +2,9 @@
  * tokens of a prefill and for every decoded token, in each KV head of the layers without a sliding window. A column
  * is a block of KV entries.
  *
- * `top` is the largest probability over the block's entries and over the query heads that share the KV head: the
- * input of the network. `mass` is the share of attention on the block, mean over these query heads. */
+ * Each row is recorded in two forms. `top`, the input of the network: the largest probability over the block's entries
+ * and over the query heads that share the KV head. `mass`: the share of attention on the block, mean over these query
+ * heads. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,12 @@ struct observe_rows {
 	struct cache *c;
 	int32_t block, last, most; /* entries per block; number of last prefill tokens to record; most rows */
 	int32_t cols, heads;       /* blocks; KV heads of all recorded layers together */
+	/* score: f32 [n_kv_head][ctx] log probabilities of a token; query: f32 [1][n_head * head_dim] its queries */
 	struct tensor score, query;
 	float *p;          /* [ctx] scores of one head, on the host */
 	float *top, *mass; /* [most][heads][cols] rows */
 	int32_t n, read;   /* recorded rows; number of first rows that are from a prefill */
-	int32_t first;     /* slots that row 0 attends to; one more for each later row */
+	int32_t first;     /* slots that row 0 attends to; row i attends to i more */
 	int32_t step;      /* rows that the running step adds */
 };
 
@@ -38,12 +40,14 @@ static int32_t place_of(const struct observe_rows *o, int32_t layer)
 	return place;
 }
 
+/* Return row i of a KV head, numbered over all recorded layers, in `rows` (top or mass). */
 static float *row_at(const struct observe_rows *o, float *rows, int32_t i, int32_t head)
 {
 	return rows + ((size_t)i * (size_t)o->heads + (size_t)head) * (size_t)o->cols;
 }
 
-/* Fill row i of one layer with the attention of query q_row to the first n_slots slots. */
+/* Fill row i of the KV heads of one layer with the attention of token q_row of the step to the first n_slots slots:
+ * `top` for REDUCE_MAX, `mass` for REDUCE_MEAN. */
 static void row_keep(struct observe_rows *o, const struct attention *a, int32_t q_row, int32_t n_slots, int32_t i,
                      enum reduce reduce)
 {
@@ -171,7 +175,7 @@ int timeline_rows_begin(struct timeline *tl, int32_t block, int32_t last, int32_
 	timeline_lab_close(tl);
 	tl->lab = rows_open(&tl->cache, block, last, most, err);
 	tl->lab_close = rows_close;
-	tl->e->be->ops->sync(tl->e->be); /* clears a failure, which is in err */
+	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure: err already tells it */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

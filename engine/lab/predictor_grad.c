@@ -54,7 +54,7 @@ static void relu(float *x, int32_t n)
 		x[i] = MAX(x[i], 0);
 }
 
-/* Run the forward pass, which sets a, inner, outer and out. */
+/* Run the forward pass of the image x [rows][cols]; set s->a, inner, outer and out. */
 static void network_forward(const struct predictor *p, struct backend *be, struct predictor_scratch *s, const float *x,
                             int32_t rows, int32_t cols)
 {
@@ -104,8 +104,8 @@ static void network_forward(const struct predictor *p, struct backend *be, struc
 		s->out[i] = p->b3[0] + s->out[i] / (float)rows;
 }
 
-/* Overwrite outer with the gradient with respect to the second convolution's outputs before the ReLU. g[i]: gradient
- * with respect to the prediction of column i, divided by the number of rows. */
+/* Overwrite s->outer with the gradient with respect to the second convolution's outputs before the ReLU, and add the
+ * gradients of w3 and b2. g[i]: gradient with respect to the prediction of column i, divided by the number of rows. */
 static void back_outer(const struct predictor *p, struct predictor_scratch *s, int32_t rows, int32_t cols,
                        const float *g, struct predictor *grad)
 {

@@ -5,13 +5,16 @@
 
 #include "engine/policies/predictor.h"
 
-/* Buffers for the gradient of one image, and reordered weights for the backward pass. */
+/* Buffers for the gradient of one image (rows: tokens, columns: blocks), and weights reordered for the backward
+ * pass. */
 struct predictor_scratch {
-	int32_t rows, cols;       /* the largest image */
-	float *a, *inner, *outer; /* [rows + 2][cols + 2][1, 16 or 32 channels], with a border of zeros */
-	float *row;               /* [cols + 2][16] */
-	float *back;              /* [dy][dx][32][16]: w2 transposed, for the backward pass */
-	float *out;               /* [cols] */
+	int32_t rows, cols; /* the largest image */
+	/* [rows + 2][cols + 2][channels], with a border of zeros: the image, 1 channel; outputs of the first
+	 * convolution, 16; of the second, 32 */
+	float *a, *inner, *outer;
+	float *row;  /* [cols + 2][16] gradient with respect to a row of `inner` */
+	float *back; /* [dy][dx][32][16]: w2 transposed, for the backward pass */
+	float *out;  /* [cols] predictions */
 };
 int predictor_scratch_init(struct predictor_scratch *, int32_t rows, int32_t cols, struct err *);
 void predictor_scratch_free(struct predictor_scratch *);

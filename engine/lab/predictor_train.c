@@ -1,8 +1,8 @@
 /* engine/lab/predictor_train.c - trains the predictor network (policies/predictor.h) on a model's own attention.
  *
- * The input of an example is a part of the attention in one KV head: a row for each of some consecutive tokens, a
- * column for each of some blocks of KV entries. The target is the row of the next generated token, the loss the
- * squared error. At an edge where the part was cut out, two columns do not count, because they lack neighbours.
+ * The input of an example is cut out of the attention in one KV head: a row for each of some consecutive tokens, a
+ * column for each of some consecutive blocks of KV entries. The target is the row of the next generated token, the loss
+ * the squared error. At a cut edge the two outermost columns do not count, because they lack neighbours.
  *
  * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
  * tested on held-out examples; the best network is kept. */
@@ -19,19 +19,22 @@ enum {
 	COLS = 64,       /* columns of an example to train on */
 	COLS_HELD = 256, /* columns of a held-out example */
 	BATCH = 16,
-	/* a batch is summed in this many parts, in a fixed order, so results do not depend on the number of
-	 * threads */
+	/* The gradient of a batch is summed in this many parts, in a fixed order, so that results do not depend on
+	 * the number of threads. */
 	PARTS = 8,
-	/* number of first and of last entries of a sequence that examples leave out, because `predict` always reads
-	 * them */
+	/* Examples leave out this many first and this many last entries of a sequence, because `predict` always reads
+	 * them. */
 	FORCED = 64,
 };
 
+/* Examples. x [most][rows * cols]: inputs. [most][cols]: target, rows of `top`; mass, rows of `mass`; weight, factors of
+ * the columns' squared errors. */
 struct examples {
 	int32_t n, most, cols;
-	float *x, *target, *mass, *weight; /* [most][rows * cols], [most][cols] three times */
+	float *x, *target, *mass, *weight;
 };
 
+/* A part of a batch: its gradient and its loss. */
 struct part {
 	struct predictor_scratch scratch;
 	struct predictor grad;
@@ -43,12 +46,12 @@ struct predictor_trainer {
 	struct predictor_settings s;
 	struct predictor_key key;
 	struct examples train, held;
-	struct predictor net, best;
+	struct predictor net, best;                       /* the running network; the best one after an epoch */
 	float m[PREDICTOR_WEIGHTS], v[PREDICTOR_WEIGHTS]; /* Adam's moments */
 	double unit;                                      /* root mean square of the targets; 0: not computed yet */
 	int32_t epoch, steps;
-	double best_found;
-	int32_t *order; /* [train.n] */
+	double best_found; /* predictor_found.net of `best` */
+	int32_t *order;    /* [train.n] examples in random order */
 	struct part part[PARTS];
 	int32_t batch0, batch_n; /* the running batch: order[batch0 .. batch0 + batch_n) */
 	uint64_t rng;
@@ -157,8 +160,8 @@ void predictor_trainer_close(struct predictor_trainer *t)
 
 /* ---- examples ---- */
 
-/* Copy one example from the observed attention of a KV head. Its target is row `row`, its input the rows before
- * it. */
+/* Copy one example from the recorded attention of a KV head, at a random place of its columns. Its target is row `row`,
+ * its input the rows before it. */
 static void example_take(struct predictor_trainer *t, struct examples *ex, const struct observe_rows *o,
                          const struct rows_shape *sh, int32_t row, int32_t head)
 {
@@ -187,11 +190,11 @@ int32_t predictor_trainer_add(struct predictor_trainer *t, const struct timeline
 	if (!kept)
 		return 0;
 	observe_rows_shape(kept, &sh);
-	/* least: the first row that has at least 4 columns besides those that are always read */
+	/* least: the first generated row that has at least 4 columns besides those that are always read */
 	least = (2 * FORCED + sh.block * 4) - sh.first;
 	least = MAX(least, sh.read);
 	heads = sh.heads - t->s.dense * sh.per_layer;
-	heads = heads > 0 ? heads : sh.heads; /* `predict` reads everything in all layers: take examples from all */
+	heads = heads > 0 ? heads : sh.heads; /* if `predict` reads everything in all layers, take any layer */
 	for (int32_t i = 0; i < n && ex->n < ex->most && least < sh.rows; i++)
 		example_take(t, ex, kept, &sh, least + random_below(t, sh.rows - least),
 		             sh.heads - heads + random_below(t, heads));
@@ -206,9 +209,9 @@ static void scale(float *x, size_t n, double by)
 		x[i] = (float)((double)x[i] * by);
 }
 
-/* Divide the examples to train on by their root mean square, because biases as small as attention probabilities train
- * slowly. Weight each example by the inverse of its mean square: otherwise training would serve only heads with sharp
- * attention, whose blocks are found anyway. */
+/* Divide the examples to train on by the root mean square of their targets: biases as small as attention probabilities
+ * would train slowly. Weight each example by the inverse of its mean square: otherwise training would serve only heads
+ * with sharp attention, whose blocks are found anyway. */
 static void unit_set(struct predictor_trainer *t)
 {
 	size_t n = (size_t)t->train.n * COLS;
@@ -238,6 +241,7 @@ static void unit_undo(const struct predictor_trainer *t, struct predictor *p)
 	scale(p->b3, 1, t->unit);
 }
 
+/* Compute the gradient of one part of the batch. */
 static void part_run(void *arg, int task)
 {
 	struct predictor_trainer *t = arg;
@@ -255,6 +259,7 @@ static void part_run(void *arg, int task)
 	}
 }
 
+/* Update the network by the gradient of the batch. */
 static void adam(struct predictor_trainer *t, double rate)
 {
 	float *w = (float *)&t->net;
@@ -303,6 +308,7 @@ static double found(const float *score, const float *mass, int32_t n, int32_t k)
 	return sum;
 }
 
+/* Tests of a network. one: results, one for each held-out example; r: a buffer for attn_image_init(). */
 struct testing {
 	const struct predictor_trainer *t;
 	const struct predictor *net;
@@ -310,6 +316,7 @@ struct testing {
 	float *r;
 };
 
+/* Test the network on one held-out example. */
 static void test_one(void *arg, int task)
 {
 	struct testing *w = arg;
@@ -322,7 +329,7 @@ static void test_one(void *arg, int task)
 	int32_t n = COLS_HELD, k;
 
 	while (n > 1 && ex->weight[at + (size_t)n - 1] == 0 && mass[n - 1] == 0 && ex->weight[at + (size_t)n - 2] == 0)
-		n--; /* skip unused columns at the end */
+		n--; /* skip unused columns at the end: the example may be narrower than COLS_HELD */
 	k = n / 10 > 1 ? n / 10 : 1;
 	attn_image_init(&m, ex->x + at * (size_t)t->s.rows, w->r + (size_t)task * size, t->s.rows, COLS_HELD);
 	predictor_run(w->net, t->e->be, &m, 0, n, out);

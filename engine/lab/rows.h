@@ -14,12 +14,12 @@ struct rows_shape {
 	int32_t read;      /* number of first rows that are from a prefill */
 	int32_t heads;     /* KV heads of all recorded layers, in the order of the layers */
 	int32_t per_layer; /* KV heads of one layer */
-	int32_t first;     /* number of KV entries that row 0 attends to; one more for each later row */
+	int32_t first;     /* KV entries that row 0 attends to; row i attends to i more */
 };
 void observe_rows_shape(const struct observe_rows *, struct rows_shape *);
-/* Return a row: the largest probability in each block. */
+/* Return a row of the KV head: the largest probability in each block. */
 const float *observe_rows_top(const struct observe_rows *, int32_t row, int32_t head);
-/* Return a row: the sum of the probabilities in each block. Not recorded for rows of a prefill. */
+/* Return a row of the KV head: the sum of the probabilities in each block. Not recorded for rows of a prefill. */
 const float *observe_rows_mass(const struct observe_rows *, int32_t row, int32_t head);
 
 #endif

@@ -1,7 +1,7 @@
 /* engine/lab/train.c - training steps: windows of a text, the mean gradient of their loss, AdamW.
  *
- * AdamW (Loshchilov and Hutter 2019) with moments 0.9 and 0.999, without weight decay. Where a window begins in the
- * text depends only on the seed and the window's number, so training can continue at any step. */
+ * AdamW (Loshchilov and Hutter 2019) decays the moments by 0.9 and 0.999; there is no weight decay. Where a window
+ * begins in the text depends only on the seed and the window's number, so training can continue at any step. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 
 /* ---- the mask's text ---- */
 
-/* Parse a positive number, and move *at behind it; -1 = there is none. */
+/* Parse a number from 1 to CONTEXT_MOST, and move *at behind it. Return -1 if there is none. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -129,7 +129,7 @@ int32_t trainer_at(const struct trainer *t)
 
 /* ---- windows ---- */
 
-/* Allocate memory for what a mask selects. The mask of a test may differ from that of training. */
+/* Allocate t->sets for this mask. The mask of a test may differ from that of training. */
 static int sets_reserve(struct trainer *t, const struct train_mask *m, struct err *err)
 {
 	size_t n = (size_t)train_mask_sets(m, t->s.context) * (size_t)t->n_kv_head * (size_t)m->k;
@@ -139,7 +139,7 @@ static int sets_reserve(struct trainer *t, const struct train_mask *m, struct er
 	return n && !(t->sets = try_alloc(n, sizeof *t->sets, "training", err)) ? -1 : 0;
 }
 
-/* Return the beginning of window i of this step in the text id[0 .. n). */
+/* Return the beginning of window i of this step, a random place in the text id[0 .. n). */
 static const int32_t *window_at(const struct trainer *t, const int32_t *id, size_t n, int32_t i)
 {
 	uint64_t nth = (uint64_t)t->step * (uint64_t)t->s.batch + (uint64_t)i, seed = t->s.seed,
@@ -160,11 +160,12 @@ static int ids_check(const struct trainer *t, const int32_t *id, size_t n, struc
 
 /* ---- AdamW ---- */
 
+/* An operation on one parameter; task i processes values i * TASK_FLOATS and following. */
 struct update {
 	struct trainer *t;
 	struct train_param *p;
 	double rate;
-	double cut;        /* the gradient is clipped by this factor */
+	double cut;        /* factor that clips the gradient; 1 = not clipped */
 	double fix1, fix2; /* bias corrections of the moments */
 	double *part;      /* [tasks] each task's sum of squares */
 };
@@ -208,6 +209,7 @@ static void adam_part(void *arg, int task)
 	}
 }
 
+/* Return the norm of the whole gradient. */
 static double gradient_norm(struct trainer *t)
 {
 	double sum = 0;
@@ -225,6 +227,7 @@ static double gradient_norm(struct trainer *t)
 	return sqrt(sum);
 }
 
+/* Return the learning rate of a step (train_settings.warmup). */
 static double rate_at(const struct train_settings *s, int32_t step)
 {
 	double done;
@@ -235,6 +238,7 @@ static double rate_at(const struct train_settings *s, int32_t step)
 	return s->rate * (0.1 + 0.9 * (0.5 + 0.5 * cos(3.14159265358979 * done)));
 }
 
+/* Update all parameters. norm: of the gradient before clipping. */
 static void update(struct trainer *t, double rate, double norm)
 {
 	struct update u = { .t = t,

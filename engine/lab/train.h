@@ -55,10 +55,11 @@ struct trainer {
 	struct train_param embd, out_norm; /* [n_vocab][n_embd], [n_embd] */
 	struct train_matrix out;           /* output matrix; w.w NULL = use the embedding matrix */
 	struct train_layer *layer;
-	/* x, x_normed: [n][n_embd] output of the last layer, before and after the norm; x_inv: [n] 1 / root mean
-	 * square of x; logits: [LOGIT_ROWS][n_vocab] */
+	/* x, x_normed: [context][n_embd] output of the last layer, before and after the norm; x_inv: [context] 1 /
+	 * root mean square of x; logits: [LOGIT_ROWS][n_vocab] */
 	float *x, *x_normed, *x_inv, *logits;
-	/* gradients with respect to activations, of the rows after the constant prefix */
+	/* gradients with respect to the activations of the same names, of the rows after the constant prefix; dnorm:
+	 * outputs of norms; dlow: train_acts.low */
 	float *dx, *dnorm, *dq, *dk, *dv, *dattn, *dprob, *dgate, *dup, *dlow, *dh;
 	/* selections of the mask (struct train_mask): [train_mask_sets()][n_kv_head][k], best entry first */
 	int32_t *sets;
@@ -86,11 +87,12 @@ int trainer_logits(struct trainer *, const int32_t *id, const struct train_mask 
 
 /* Run the forward pass of id[0 .. n) under the mask. x_normed gets the hidden states after the last norm. */
 void train_forward(struct trainer *, const int32_t *id, int32_t n, const struct train_mask *);
-/* Return the sum of -ln p(next[i]) over rows from .. n of the last forward pass. weight > 0: also add `weight` times
- * its gradient to the g of all trained parameters. Rows before `from` are constants, without gradient. */
+/* Return the sum of -ln p(next[i]) over rows from .. n - 1 of the last forward pass, that of id. weight > 0: also add
+ * `weight` times its gradient to the g of all trained parameters. Rows before `from` are constants, without gradient. */
 double train_loss(struct trainer *, const int32_t *id, const int32_t *next, int32_t from, int32_t n, float weight);
-/* Compute y = x W^T plus the adapter's part for n rows; low [n][rank] gets x A^T. train_linear_back() adds the
- * gradients of the parameters, and overwrites dx; with adds = 1 it adds to dx. */
+/* Compute y = x W^T plus the adapter's product, for n rows; low [n][rank] gets x A^T. train_linear_back(): from dy, add
+ * the gradients of the parameters, and write the gradient with respect to x to dx; adds 1 = add it to dx. dlow: scratch,
+ * [n][rank]. */
 void train_linear(struct backend *, const struct train_matrix *, const float *x, float *low, float *y, int32_t n);
 void train_linear_back(struct backend *, struct train_matrix *, const float *x, const float *low, const float *dy,
                        float *dlow, float *dx, int adds, int32_t n);
@@ -101,16 +103,16 @@ void train_linear_back(struct backend *, struct train_matrix *, const float *x, 
 int32_t train_mask_sets(const struct train_mask *, int32_t n);
 /* Compute prob and attn of n rows from q, k and v. */
 void train_attention(struct trainer *, struct train_acts *, const struct train_mask *, int32_t n);
-/* Compute dq, dk and dv from dattn, for rows from .. n. Row 0 of these gradients belongs to row `from`. */
+/* Compute dq, dk and dv from dattn, for rows from .. n - 1. Row 0 of all these gradients belongs to row `from`. */
 void train_attention_back(struct trainer *, const struct train_acts *, int32_t from, int32_t n);
 
-/* ---- train_ops.c: each call processes rows from .. to, one thread's part ---- */
+/* ---- train_ops.c: each call processes rows from .. to - 1, one thread's part ---- */
 
 /* Compute y = w * x / rms(x), where rms is the root mean square. inv [rows] gets 1 / rms(x). */
 void train_norm(float *y, float *inv, const float *x, const float *w, int32_t cols, float eps, int32_t from,
                 int32_t to);
-/* Add the gradient with respect to x to dx. train_norm_back_weights(): add the gradient with respect to w to dw, for
- * columns from .. to of n rows. */
+/* From dy, add the gradient of train_norm() with respect to x to dx. train_norm_back_weights(): add that with respect to
+ * w to dw, for columns from .. to - 1, over n rows. */
 void train_norm_back(float *dx, const float *dy, const float *x, const float *inv, const float *w, int32_t cols,
                      int32_t from, int32_t to);
 void train_norm_back_weights(float *dw, const float *dy, const float *x, const float *inv, int32_t cols, int32_t n,

@@ -3,10 +3,10 @@
  * The mask imitates generated tokens under the cache policy `recycled` (select_refresh.c), as published for continued
  * pretraining: Recycled Attention (arXiv 2411.05787v1, section 5), later RefreshKV (section 6).
  * - The first `prefill` tokens attend to all tokens before them.
- * - The last of these selects a set: per KV head the k entries with the largest probabilities (maximum over the query
- *   heads, max-pooled over `pool` neighbours).
- * - Later tokens attend to the set and to all tokens since the selection. For every later token but the first, the
- *   entry with the lowest score is dropped from the set.
+ * - The last of these tokens selects a set: per KV head the k entries with the largest probabilities (maximum over the
+ *   query heads, max-pooled over `pool` neighbours).
+ * - Later tokens attend to the set and to all tokens since the selection. From the second of them on, each drops the
+ *   entry with the lowest score from the set, so that the number of entries read stays the same.
  * - Every `stride` tokens a token attends to all tokens and selects a new set.
  *
  * No gradient flows through the selection. Probabilities outside the mask are stored as 0, so the backward pass does
@@ -16,6 +16,7 @@
 
 #include "engine/lab/train.h"
 
+/* Arguments of the tasks below. Rows are tokens of the window; the backward pass computes rows from .. n - 1. */
 struct pass {
 	struct trainer *t;
 	struct train_acts *a;
@@ -41,11 +42,13 @@ static int32_t selector_of(const struct train_mask *m, int32_t i)
 	return m->prefill - 1 + i * m->stride;
 }
 
+/* Return the probabilities [n] of a query head at a token. */
 static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 {
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
 }
 
+/* An entry `at`, by its probability after and before max-pooling. */
 struct ranked {
 	float pooled, raw;
 	int32_t at;
@@ -60,7 +63,8 @@ static int best_first(const void *x, const void *y)
 	return a->raw != b->raw ? (a->raw < b->raw ? 1 : -1) : b->at - a->at;
 }
 
-/* Select one set of one KV head: k entries, best first. As in the cache, the selecting token is always in it. */
+/* Turn the scores of a selecting token into probabilities, and select its set for one KV head: k entries, best first.
+ * As in the cache, the selecting token is always in the set. */
 static void set_make(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -92,8 +96,8 @@ static void set_make(void *arg, int task)
 	free(r);
 }
 
-/* Turn the scores x of a token into probabilities, under the mask: the token reads a set and the tokens since its
- * selection. */
+/* Turn the scores x of a token into probabilities. The token reads what is left of the last set, and the tokens since
+ * the set was selected. */
 static void partial_row(const struct pass *p, int32_t head, int32_t row, float *x)
 {
 	const struct trainer *t = p->t;
@@ -116,6 +120,7 @@ static void partial_row(const struct pass *p, int32_t head, int32_t row, float *
 	free(read);
 }
 
+/* Turn the scores of TASK_ROWS tokens in one query head into probabilities. */
 static void prob_rows(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -126,7 +131,7 @@ static void prob_rows(void *arg, int task)
 
 		memset(x + row + 1, 0, (size_t)(p->n - row - 1) * sizeof *x);
 		if (selects(p->mask, row))
-			continue; /* set_make() has computed this row */
+			continue; /* set_make() has computed these probabilities */
 		if (p->mask->k && row >= p->mask->prefill)
 			partial_row(p, head, row, x);
 		else
@@ -190,6 +195,7 @@ void train_attention(struct trainer *t, struct train_acts *a, const struct train
 	           t->n_head, rows * rows, dim, group, dim);
 }
 
+/* Turn dprob of TASK_ROWS tokens in one query head into the gradient with respect to q . k. */
 static void back_rows(void *arg, int task)
 {
 	struct pass *p = arg;
@@ -223,7 +229,7 @@ void train_attention_back(struct trainer *t, const struct train_acts *a, int32_t
 	                          .c_row = all,
 	                          .alpha = 1 },
 	           t->n_head, dim, dim, group, rows * all);
-	/* query heads with the same KV head add to the same values, so take them one by one */
+	/* The query heads of a KV head add to the same dv, so compute them one after the other. */
 	for (int32_t g = 0; g < group; g++)
 		heads_gemm(t,
 		           (struct gemm){ .c = t->dv,

@@ -1,8 +1,15 @@
 /* engine/lab/train_file.c - the files of training: checkpoints, adapters, models.
  *
- * A checkpoint is a header of 64 bytes, then for each parameter its values and both moments of AdamW as f32,
- * little-endian. Header: "WEIRTRN1", u32 step, u32 0, u64 hash of model and settings, u64 number of values, u64 hash
- * of the values, zeros.
+ * A checkpoint is a header of 64 bytes, then for each parameter its values and both moments of AdamW as f32. Numbers
+ * are little-endian. The header has, at byte
+ *
+ *      0   "WEIRTRN1"
+ *      8   u32 steps made
+ *     16   u64 hash of model and settings
+ *     24   u64 number of values in the file
+ *     32   u64 hash of these values
+ *
+ * and zeros elsewhere.
  *
  * A file is written as PATH.new and then renamed, so that PATH is always a complete file, the old or the new one. */
 #include <errno.h>
@@ -19,6 +26,7 @@
 
 /* ---- a file that is replaced atomically ---- */
 
+/* A file while it is written. */
 struct whole {
 	struct str next; /* path of the file while it is written */
 	const char *path;
@@ -26,6 +34,7 @@ struct whole {
 	int failed; /* errno of the first failure */
 };
 
+/* Begin to write PATH.new. */
 static int whole_open(struct whole *w, const char *path, struct err *err)
 {
 	int fd;
@@ -43,12 +52,14 @@ static int whole_open(struct whole *w, const char *path, struct err *err)
 	return 0;
 }
 
+/* Write n bytes; whole_close() reports an error. */
 static void whole_put(struct whole *w, const void *p, size_t n)
 {
 	if (!w->failed && n && fwrite(p, 1, n, w->f) != n)
 		w->failed = errno ? errno : EIO;
 }
 
+/* Finish the file and rename it; after an error, delete it. */
 static int whole_close(struct whole *w, struct err *err)
 {
 	int rc = 0;
@@ -84,8 +95,8 @@ int trainer_can_write(const char *path, struct err *err)
 enum { HEAD_BYTES = 64 };
 static const char magic[8] = { 'W', 'E', 'I', 'R', 'T', 'R', 'N', '1' };
 
-/* Hash the model and the settings: a checkpoint is continued only if they are equal. 0.0 is the weight decay that
- * older versions had; it keeps their checkpoints usable. */
+/* Hash the model and the settings: a checkpoint is continued only if both are equal. 0.0 stands for the weight decay
+ * that older versions had, so that their checkpoints stay usable. */
 static uint64_t training_hash(const struct trainer *t)
 {
 	const struct train_settings *s = &t->s;
@@ -99,6 +110,7 @@ static uint64_t training_hash(const struct trainer *t)
 	return hash64(hash64(0, text, (size_t)n), norm->data, (size_t)norm->bytes);
 }
 
+/* Make the header of a checkpoint of the trainer's current state. */
 static void head_of(uint8_t head[HEAD_BYTES], const struct trainer *t)
 {
 	uint32_t step = (uint32_t)t->step;
@@ -176,7 +188,7 @@ int trainer_load(struct trainer *t, const char *path, struct err *err)
 /* ---- GGUF ---- */
 
 /* The parts of a GGUF file before the tensors' data: keys, and the directory of tensors in the order of their
- * data. */
+ * data. at: offset of the next tensor in the data. */
 struct gguf_out {
 	struct str keys, dir;
 	uint64_t n_keys, n_tensors, at;
@@ -196,6 +208,7 @@ static void put_text(struct str *s, const char *p, size_t len)
 	str_add(s, p, len);
 }
 
+/* Append a key without its value, which the caller appends. */
 static void key(struct gguf_out *o, const char *name, enum gguf_type type)
 {
 	put_text(&o->keys, name, strlen(name));
@@ -209,11 +222,13 @@ static void key_text(struct gguf_out *o, const char *name, const char *text, siz
 	put_text(&o->keys, text, n);
 }
 
+/* Return how many bytes pad n bytes to a multiple of the alignment. */
 static uint64_t padding(uint64_t n, uint32_t alignment)
 {
 	return (alignment - n % alignment) % alignment;
 }
 
+/* Add a tensor to the directory. name: n bytes. */
 static void tensor(struct gguf_out *o, const char *name, size_t n, enum dtype type, int n_dims, int64_t cols,
                    int64_t rows)
 {
@@ -237,7 +252,7 @@ static void zeros(struct whole *w, uint64_t n)
 		whole_put(w, zero, n < sizeof zero ? (size_t)n : sizeof zero);
 }
 
-/* Write everything in front of the tensors' data. */
+/* Write the parts before the tensors' data. */
 static void put_head(struct whole *w, const struct gguf_out *o)
 {
 	uint32_t version = 3;
@@ -319,7 +334,7 @@ static int adapter_write(const struct trainer *t, const char *path, enum dtype t
 	return rc;
 }
 
-/* Return the parameter that was loaded from this tensor of the model file; NULL = it is not trained. */
+/* Return the parameter that was loaded from this tensor of the model file; NULL = none was. */
 static const struct train_param *param_of(const struct trainer *t, struct view name)
 {
 	char full[80];

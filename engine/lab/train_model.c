@@ -22,7 +22,7 @@ const char *train_place_name(enum train_place p)
 	return places[p].name;
 }
 
-/* Allocate n zeroed floats that the trainer owns. On error return NULL. */
+/* Allocate n zeroed floats, which trainer_close() frees. Return NULL on error. */
 static float *train_floats(struct trainer *t, size_t n, struct err *err)
 {
 	float *v = try_alloc(n, sizeof *v, "training", err);
@@ -55,7 +55,7 @@ static const char *odd_layer(const struct hparams *hp, const struct layer_spec *
 	return NULL;
 }
 
-/* Return a tensor in a layer that training does not support; NULL = there is none. */
+/* Return the first tensor of a layer that training does not know; NULL = there is none. */
 static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 {
 	for (uint64_t i = 0; i < g->n_tensor; i++) {
@@ -77,6 +77,7 @@ static const struct gguf_tensor *odd_tensor(const struct gguf *g)
 	return NULL;
 }
 
+/* Check that the model can be trained. */
 static int plain_check(const struct engine *e, struct err *err)
 {
 	const struct hparams *hp = &e->model.hp;
@@ -103,7 +104,7 @@ struct loader {
 	struct err *err;
 };
 
-/* Load n values of a tensor as floats. trains = 1: also allocate its gradient and moments. */
+/* Load the first n values of a tensor as floats. trains = 1: also allocate its gradient and moments. */
 static int param_load(struct loader *l, struct train_param *p, const char *name, size_t n, int trains)
 {
 	struct trainer *t = l->t;
@@ -113,7 +114,7 @@ static int param_load(struct loader *l, struct train_param *p, const char *name,
 	if (!g || (uint64_t)count < n)
 		return gguf_err(t->e->gguf, l->err, "tensor '%s' is missing", name);
 	*p = (struct train_param){ .n = n };
-	/* A tensor may have more values: a padded embedding has more rows than the vocabulary. */
+	/* A tensor may have more than n values: a padded embedding has more rows than the vocabulary. */
 	if (!(p->w = train_floats(t, n, l->err)))
 		return -1;
 	dtype_to_f32(g->type, p->w, g->data, (int64_t)n);
@@ -145,8 +146,8 @@ static int param_fresh(struct loader *l, struct train_param *p, size_t n, double
 	return 0;
 }
 
-/* Load a matrix and initialise its adapter, if there is one: A is uniform within +-1 / sqrt(cols), B is 0. So the
- * adapter has no effect at first (Hu et al. 2021). */
+/* Load a matrix and, if an adapter is trained, initialise the matrix's adapter: A is uniform within +-1 / sqrt(cols), B
+ * is 0. So the adapter has no effect at first (Hu et al. 2021). */
 static int load_matrix(struct loader *l, struct train_matrix *m, const char *name, int32_t rows, int32_t cols,
                        uint64_t *state)
 {
@@ -220,6 +221,7 @@ static int acts_alloc(struct trainer *t, struct train_acts *a, struct err *err)
 	return 0;
 }
 
+/* Allocate the memory of a pass, and compute the angles of RoPE. */
 static int buffers_alloc(struct trainer *t, struct err *err)
 {
 	size_t n = (size_t)t->s.context, m = n - (size_t)t->s.fixed, wide = m * (size_t)t->n_embd,
@@ -264,6 +266,7 @@ static int buffers_alloc(struct trainer *t, struct err *err)
 	return 0;
 }
 
+/* Append a parameter to t->param, if it is trained. */
 static void param_add(struct trainer *t, struct train_param *p)
 {
 	if (!p->g)

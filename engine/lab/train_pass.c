@@ -10,7 +10,7 @@
 /* ---- row by row, on all threads ---- */
 
 enum { TASK_ROWS = 16, TASK_COLS = 64 };
-/* Arguments of an operation on n rows. Each operation uses some of them. */
+/* Arguments of an operation on n rows (train_ops.c). Each operation uses some of them. */
 struct rows {
 	struct trainer *t;
 	float *out, *inv, *out2;
@@ -21,6 +21,7 @@ struct rows {
 	float weight;
 };
 
+/* Run an operation on all rows, TASK_ROWS of them in a task. */
 static void each_rows(const struct rows *r, void (*fn)(void *, int))
 {
 	struct rows job = *r;
@@ -28,7 +29,7 @@ static void each_rows(const struct rows *r, void (*fn)(void *, int))
 	backend_each(r->t->be, fn, &job, (r->n + TASK_ROWS - 1) / TASK_ROWS);
 }
 
-/* Return the end of a task's rows. */
+/* Return the row after a task's last row. */
 static int32_t last_of(const struct rows *r, int task)
 {
 	return (task + 1) * TASK_ROWS < r->n ? (task + 1) * TASK_ROWS : r->n;
@@ -92,7 +93,8 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* Add the gradient with respect to n input rows to dx, and that with respect to the norm's weights to w->g. */
+/* From dy, add the gradient with respect to the norm's input x to dx and, if the weights are trained, that with respect
+ * to the weights to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -112,8 +114,11 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
 
 /* ---- products ---- */
 
-/* Matrix products with n rows of x: times_turned() c = alpha * x w^T, times() c = alpha * x w, turned_times() c +=
- * alpha * d^T x. adds = 1: c += instead of c =. */
+/* Compute matrix products of n rows; w is [rows][cols].
+ *     times_turned()   c = alpha * x w^T   x [n][cols], c [n][rows]
+ *     times()          c = alpha * x w     x [n][rows], c [n][cols]
+ *     turned_times()   c += alpha * d^T x  d [n][rows], x [n][cols], c [rows][cols]
+ * adds = 1: add the product to c in the first two, too. */
 static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
                          int32_t cols, float alpha, int adds)
 {
@@ -199,6 +204,7 @@ void train_linear_back(struct backend *be, struct train_matrix *m, const float *
 
 /* ---- forward ---- */
 
+/* Multiply x with matrix p of a layer. */
 static void linear(struct trainer *t, struct train_layer *l, enum train_place p, const float *x, float *y, int32_t n)
 {
 	train_linear(t->be, &l->m[p], x, l->acts.low[p], y, n);
@@ -210,7 +216,7 @@ static void add(float *y, const float *x, size_t n)
 		y[i] += x[i];
 }
 
-/* Compute a layer from its input acts.x; out: the input of the next layer. */
+/* Compute a layer from its input, l->acts.x. Write its output, the next layer's input, to out. */
 static void layer_forward(struct trainer *t, struct train_layer *l, const struct train_mask *mask, float *out,
                           int32_t n)
 {
@@ -246,9 +252,9 @@ void train_forward(struct trainer *t, const int32_t *id, int32_t n, const struct
 	norm(t, t->x_normed, t->x_inv, t->x, &t->out_norm, n);
 }
 
-/* ---- back ---- */
+/* ---- backward ---- */
 
-/* Return pointers to the activations without the rows before `from`. */
+/* Return the activations without the rows before `from`, except q, k, v and prob. */
 static struct train_acts acts_from(const struct trainer *t, const struct train_acts *a, const struct train_matrix *m,
                                    int32_t from)
 {
@@ -272,8 +278,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* On entry t->dx is the gradient with respect to the layer's output. Replace it by that with respect to the input,
- * and add the gradients of the layer's parameters. */
+/* Turn t->dx, the gradient with respect to the layer's output, into that with respect to its input, and add the
+ * gradients of the layer's parameters. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -305,8 +311,8 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 	norm_back(t, t->dx, t->dnorm, a.attn_inv, a.x, &l->attn_norm, rows);
 }
 
-/* Return the loss of rows from .. from + n. weight > 0: also write the gradient with respect to these rows of
- * x_normed to dx, and add the gradient of the output matrix. */
+/* Return the loss of rows from .. from + n - 1. weight > 0: also write the gradient with respect to these rows of
+ * x_normed to dx, and add that of the output matrix. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
