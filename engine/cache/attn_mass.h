@@ -28,7 +28,7 @@ struct attn_mass {
 	struct backend *be; /* NULL: nothing is summed */
 	struct rings *rings;
 	struct tensor plane[MASS_PLANES];
-	int32_t n_plane, cap; /* planes allocated; slots that each has room for */
+	int32_t n_plane, cap; /* n_plane: planes allocated; cap: slots that each has room for */
 	int32_t now;          /* index of the current plane */
 	/* indices of the planes (arrays of sums) that the running step writes: one, or in a VERIFY step (drafted
 	 * tokens) one per token */
@@ -42,7 +42,7 @@ struct attn_mass {
 	int32_t *list;      /* `move` on the host */
 };
 
-/* Bytes for rings of at most `slots` slots. */
+/* Return the bytes of memory for rings of at most `slots` slots. */
 uint64_t mass_bytes(int32_t heads, uint64_t slots);
 int mass_init(struct attn_mass *, struct backend *, struct rings *, struct err *);
 void mass_release(struct attn_mass *);
@@ -54,9 +54,9 @@ void mass_reset(struct attn_mass *);
  * planes: number of planes that the step will write: n for drafted tokens (VERIFY), else 1. Returns 0; or -1 if the
  * step is cancelled, the backend has failed or memory is short. */
 int mass_begin(struct attn_mass *, int32_t pos, int32_t n, int32_t planes, float *weight);
-/* The plane that token `index` of the step reads. */
+/* Return the plane that token `index` of the step reads. */
 struct tensor *mass_from(struct attn_mass *, int32_t index);
-/* The plane that token `index` of the step writes. */
+/* Return the plane that token `index` of the step writes. */
 struct tensor *mass_to(struct attn_mass *, int32_t index);
 /* Commit the first `planes` planes that the step wrote. */
 void mass_commit(struct attn_mass *, int32_t planes);

@@ -46,7 +46,7 @@ static struct kv_shape shape_in_memory(const struct cache *c)
 	return (struct kv_shape){ .cap = r->cap(c), .ctx = c->ctx, .step = chunk_of(c), .endless = r->endless };
 }
 
-/* Bytes of the cache with all planes in memory. */
+/* Return the bytes of the cache if all planes are in memory. */
 static uint64_t all_bytes(const struct cache *c)
 {
 	const struct retention_ops *r = c->policy.def->retention;

@@ -31,11 +31,11 @@ static inline const struct cascade_params *cascade_params(const struct cache *c)
 
 enum { LAG = 16 }; /* most decoded tokens that join the rings together */
 
-/* Maximum number of tokens of a step. */
+/* Return the maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);
 /* Return the sizes. `pinned` counts only with `fill`: then the sinks are the pinned tokens. */
 struct rings_shape cascade_shape(const struct cache *, int64_t pinned);
-/* Slots of the store per KV head. */
+/* Return the slots of the store per KV head: for all tokens that the cache keeps and for new tokens. */
 int32_t cascade_cap(const struct cache *);
 /* Return how many tokens the cache keeps: sinks and ring slots, without the slots for new tokens. */
 int32_t cascade_holds(const struct cache *);
@@ -60,7 +60,7 @@ static inline int cascade_surprised(const struct cache *c)
 {
 	return cascade_scored(c) && cascade_params(c)->score == SCORE_SURPRISE;
 }
-/* Maximum number of slots that one commit moves. */
+/* Return the maximum number of slots that one commit moves. */
 static inline int32_t cascade_moves(const struct rings_shape *s)
 {
 	return 2 * (s->stage + s->n);

@@ -8,7 +8,7 @@
 
 /* ---- sizes ---- */
 
-/* Bytes of one token's entries in all heads of a layer. */
+/* Return the bytes of one token's entries in all heads of a layer. */
 static uint64_t entry_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
 {
 	return 2 * (uint64_t)kv_layer_heads(hp, layer) * kv_layer_row_bytes(hp, type, layer);

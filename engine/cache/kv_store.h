@@ -82,9 +82,9 @@ uint64_t kv_window_token_bytes(const struct hparams *, enum dtype);
 /* Return the bytes of one token's entries, summed over all full layers that read them. A layer that reads another
  * layer's entries is counted, too. */
 uint64_t kv_full_read_bytes(const struct hparams *, enum dtype);
-/* Bytes of all planes and of the copy of pinned windows. */
+/* Return the bytes of all planes and of the copy of pinned windows. */
 uint64_t kv_bytes(const struct hparams *, enum dtype, const struct kv_shape *);
-/* Bytes of a file with the planes of full layers. */
+/* Return the bytes of a file with the planes of full layers. */
 uint64_t kv_disk_bytes(const struct hparams *, enum dtype, int32_t cap);
 /* Return the minimum memory in bytes if keys and values are in a file: room for the largest layer, because one layer at
  * a time is in use. */
@@ -109,16 +109,16 @@ void kv_keep_pinned(struct kv_store *);
 int kv_return(struct kv_store *, int32_t n);
 /* Return how many tokens a query of this layer attends to, itself included; 0 means all tokens. */
 int32_t kv_window(const struct kv_store *, int32_t layer);
-/* The largest window of all layers, or 0. */
+/* Return the largest window of all layers, or 0. */
 int32_t kv_window_most(const struct kv_store *);
-/* Bytes that a token at position pos reads in sliding-window layers. */
+/* Return the bytes that a token at position pos reads in sliding-window layers. */
 uint64_t kv_window_read_bytes(const struct kv_store *, int32_t pos);
 /* 1 if the sliding-window layers have all entries that the token after n tokens reads. */
 int kv_complete(const struct kv_store *, int32_t n);
 /* Return the first slot that a token at position pos reads in a sliding-window layer. This slot depends on pos alone,
  * not on `base`, so that sums are computed in the same order after kv_slide(). */
 int32_t kv_window_first(const struct kv_store *, int32_t layer, int32_t pos);
-/* Maximum number of slots that one call of attention reads. */
+/* Return the maximum number of slots that one call of attention reads. */
 static inline int32_t kv_read_most(const struct kv_store *kv)
 {
 	return MAX(kv->cap, kv->window_cap);
@@ -161,22 +161,22 @@ int kv_parts_met(const struct kv_store *, struct attn_part *, int32_t n_part);
 
 /* ---- the planes of a layer, for kv_*.c ---- */
 
-/* KV heads of a layer. */
+/* Return the number of KV heads of a layer. */
 static inline int32_t kv_layer_heads(const struct hparams *hp, int32_t layer)
 {
 	return model_layer_spec(hp, layer)->attn.n_kv_head;
 }
-/* Bytes of one key, or of one value, in one KV head of a layer. */
+/* Return the bytes of one key, or of one value, in one KV head of a layer. */
 static inline uint64_t kv_layer_row_bytes(const struct hparams *hp, enum dtype type, int32_t layer)
 {
 	return dtype_bytes(type, (uint64_t)model_layer_spec(hp, layer)->attn.head_dim);
 }
-/* Slots per head of a layer. */
+/* Return the slots per head of a layer. */
 static inline int32_t kv_layer_slots(const struct kv_store *kv, int32_t layer)
 {
 	return kv->place[layer] < 0 ? kv->window_cap : kv->cap;
 }
-/* The slot in row 0 of each head of a layer. */
+/* Return the slot in row 0 of each head of a layer. */
 static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 {
 	return kv->place[layer] < 0 ? kv->base : 0;
@@ -187,7 +187,7 @@ static inline int32_t kv_layer_base(const struct kv_store *kv, int32_t layer)
 /* Drop the pages of a layer's keys and values from memory, unless the layer stays in memory. Call it after every
  * access to the layer. */
 void kv_used(const struct kv_store *, int32_t layer);
-/* Upper limit of the bytes of the file's planes in memory. */
+/* Return an upper limit of the bytes of the file's planes in memory. */
 uint64_t kv_disk_resident(const struct kv_store *);
 /* Check that no entries on disk were lost. Returns 0, or -1 with an error sentence. */
 int kv_check_there(const struct kv_store *, struct err *);
@@ -203,7 +203,7 @@ void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* ---- for kv_ahead.c ---- */
 /* 1 if the layer stays in memory. */
 int kv_stays(const struct kv_store *, int32_t layer);
-/* File offset of a slot of a head; plane: 0 keys, 1 values. */
+/* Return the file offset of the key (plane = 0) or value (plane = 1) in a slot of a head. */
 uint64_t kv_file_row(const struct kv_store *, int32_t layer, int plane, int32_t head, int32_t slot);
 typedef void kv_range_fn(int fd, uint64_t off, uint64_t n);
 /* Call fn with the file range of slots slot0 .. slot0 + n - 1, for keys and values of each head. */

@@ -50,7 +50,7 @@ struct recurrent {
 	int n_copy, most;
 };
 
-/* Bytes of the states of all layers. */
+/* Return the bytes of the states of all layers. */
 uint64_t recurrent_state_bytes(const struct hparams *);
 /* Return an upper limit of the bytes of the current states, the states before the last step and all copies. */
 uint64_t recurrent_bytes(const struct hparams *);

@@ -37,7 +37,7 @@ static int64_t rope_shift_max(const struct rings_shape *s)
 	return 2 * (int64_t)s->stage + 2 * s->n;
 }
 
-/* Maximum number of slots that one call changes. */
+/* Return the maximum number of slots that one rings_insert() changes. */
 static int64_t touch_max(const struct rings_shape *s)
 {
 	int64_t n = rope_shift_max(s), slots = (int64_t)s->n * s->w;

@@ -80,7 +80,7 @@ struct rings {
 	float *new_mass;
 };
 
-/* Bytes of all buffers for the shape `largest`. */
+/* Return the bytes of all buffers for the shape `largest`. */
 uint64_t rings_bytes(const struct rings_shape *largest, int32_t heads, int with_mass, int with_factor);
 /* Allocate buffers for the shape `largest`. They also suffice for smaller shapes with the same f. with_mass: tokens
  * compete; with_factor: allocate factor[]. Returns 0 or -1. */
@@ -100,7 +100,7 @@ static inline int rings_filling(const struct rings *r)
 /* Return the slot in which the next token is staged (waits for rings_insert()). Negative: the next token is one of
  * the first `sinks` tokens, which need no staging. */
 int32_t rings_stage(const struct rings *);
-/* Number of tokens in ring i. */
+/* Return the number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
 /* *first, *last: the oldest and the newest token that any head holds in ring i; -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);

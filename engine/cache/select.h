@@ -44,7 +44,7 @@ struct select_status {
 };
 
 struct selector_ops {
-	/* Bytes that init() allocates for a region of cap slots. */
+	/* Return the bytes that init() allocates for a region of cap slots. */
 	uint64_t (*bytes)(const void *par, const struct hparams *, const struct backend *, int32_t cap);
 	int (*init)(struct selector *, struct err *);
 	void (*release)(

@@ -21,9 +21,10 @@ void observer_remove(struct observer **list, struct observer *);
 /* ---- how much a step's last token attends to each earlier token ---- */
 
 struct token_attention {
-	struct kv_store *kv;                  /* borrowed; NULL: closed */
-	struct tensor mass;                   /* f32 [n_kv_head][most]; most = kv_read_most() */
-	struct tensor q[1 + RINGS_MOST], out; /* f32 [1][n_head * head_dim]: queries of the last token; scratch */
+	struct kv_store *kv; /* borrowed; NULL: closed */
+	struct tensor mass;  /* f32 [n_kv_head][most]; most = kv_read_most() */
+	/* q: queries of the last token; out: scratch; f32 [1][n_head * head_dim] each */
+	struct tensor q[1 + RINGS_MOST], out;
 	/* of the last token_attention_take(): layer, and number of slots that the token read; each slot is a column of
 	 * `mass` */
 	int32_t layer, n_col;
