@@ -33,8 +33,8 @@ int jv_is(struct jv, const char *string);
 
 /* ---- writing JSON (json.c) ----
  *
- * Each call appends one value, and before it a comma if the value is not the first of its object, list or line. key =
- * NULL: the value is an element of a list, or outside of objects. */
+ * Each call except json_close() appends one value, and before it a comma if the value is not the first of its object,
+ * list or line. key = NULL: the value is an element of a list, or outside of objects. */
 
 void json_open(struct str *out, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct str *out, char bracket);                 /* '}' or ']' */

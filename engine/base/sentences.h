@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* flags: the sentence is the first of a passage; the sentence is part of a heading */
+/* Flags of a sentence: it is the first of a passage; it is part of a heading. */
 enum { SENTENCE_FIRST = 1, SENTENCE_HEADING = 2 };
 
 /* A sentence: bytes from..to of the text, without white space at both ends. words: their number; flags: SENTENCE_...
@@ -35,7 +35,7 @@ size_t passages_cut(const char *text, size_t n, struct passage **out);
  * that writes no blank after it. */
 int sentence_ends(const char *text, size_t n, size_t at);
 
-/* Units of text, by whose ends a text may be cut; a larger one is a better place for a cut. */
+/* Units of text, from small to large. A text is best cut where the largest unit ends. */
 enum text_break { BREAK_NONE, BREAK_CHAR, BREAK_WORD, BREAK_LINE, BREAK_SENTENCE, BREAK_PARAGRAPH };
 /* Return the largest unit that ends just before byte `at`, 0 < at < n. If white space is at `at`, return BREAK_CHAR.
  * If `at` is inside a character, return BREAK_NONE. */

@@ -102,7 +102,7 @@ int gguf_join(struct gguf *, struct gguf *part, struct err *);
  * messages. */
 int gguf_parse(struct gguf **out, const char *name, const void *bytes, size_t n, struct err *);
 void gguf_close(struct gguf *);
-/* Parse header, metadata and tensor directory, and fill the other members (gguf_parse.c). Called by gguf.c only. */
+/* Parse header, metadata and tensor directory into the other members of *g (gguf_parse.c). Called by gguf.c only. */
 int gguf_parse_all(struct gguf *, struct err *);
 /* Guess for an error message what p[0..n), which is not GGUF, is: "a zip archive ...". Return NULL if unknown
  * (gguf_foreign.c). */

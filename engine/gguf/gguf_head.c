@@ -41,8 +41,8 @@ static int skip_value(struct cursor *c, uint32_t type)
 
 enum head_state { WHOLE, CUT_OFF, WRONG };
 
-/* Skip all records before the tensor data in p[0..n). Set *reached to the offset of the first byte that was not
- * skipped. */
+/* Skip all records before the tensor data in p[0..n). Return WHOLE; CUT_OFF if a record is longer than the bytes; WRONG
+ * if a record is invalid. Set *reached to the offset of the first byte that was not skipped. */
 static enum head_state head_scan(const void *p, uint64_t n, uint64_t *reached)
 {
 	struct cursor c = { .base = p, .size = n };

@@ -11,7 +11,8 @@
 
 enum { PARTS_MOST = 999, TAIL = sizeof "-00001-of-00002.gguf" - 1 };
 
-/* Return 5 for a path that ends in "-00002-of-00005.gguf", and 0 for a path that does not end like this. */
+/* Return the number of files that the path of a split model names, such as 5 in "NAME-00002-of-00005.gguf"; 0 if the
+ * path does not end like this. */
 static int parts_by_name(const char *path)
 {
 	size_t n = strlen(path);

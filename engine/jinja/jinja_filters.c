@@ -281,7 +281,8 @@ static struct value f_reverse(struct run *r, struct value v, struct call *c)
 	return o;
 }
 
-/* Return v's attribute or item: `path` is "a.b" or an index. If it is V_NONE, return v itself. */
+/* Return the attribute or item of v at `path`: an index, or names and indices with dots between them ("a.b"). V_NONE: v
+ * itself. */
 static struct value attribute_of(struct run *r, struct value v, struct value path)
 {
 	char *s, *dot;
@@ -484,7 +485,7 @@ static struct call call_rest(const struct call *c, size_t k)
 	return o;
 }
 
-/* Return the items that the filters map and select visit. None and False count as empty lists. */
+/* Return the items that the filters map and select visit. A value that is false (None, False, 0, ...) has none. */
 static struct value filter_items(struct run *r, struct value v)
 {
 	return value_truth(v) ? value_sequence(&r->w, v) : v_list(&r->w, V_LIST, 0);

@@ -1,9 +1,9 @@
 /* engine/token/charsmap.c - SentencePiece's "precompiled charsmap": a table that replaces texts, called sources, when
  * the input is normalised.
  *
- * The file has: a u32, the length of the trie in bytes; the trie of all sources; the replacements, each followed by a
- * zero byte. The trie is a double array of the library Darts-clone. In a hostile file it may have cycles or point
- * outside of the array, so charsmap_load() checks all of it. */
+ * The table in the model file consists of a u32, the length of the trie in bytes; the trie of all sources; and the
+ * replacements, each followed by a zero byte. The trie is a double array of the library Darts-clone. In a hostile file
+ * it may have cycles or point outside of the array, so charsmap_load() checks all of it. */
 #include "engine/token/token_private.h"
 
 #include <stdlib.h>

@@ -220,7 +220,7 @@ static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, 
 	return to;
 }
 
-/* Add a merge. If the pair already has one, keep that: its rank is lower. */
+/* Add the merge of a pair. If the pair already has a merge, keep that one: its rank is lower. */
 static void pair_add(struct vocab *v, int32_t left, int32_t right, uint32_t rank, int32_t to)
 {
 	uint32_t i = pair_hash(v, left, right) & v->pair_mask;

@@ -108,7 +108,7 @@ struct vocab {
 	double unknown_score;     /* Unigram: score of a character without a token */
 	struct charsmap charsmap; /* Unigram */
 	int trim;                 /* Unigram: 1 = drop leading, trailing and repeated spaces */
-	/* WordPiece: trie node of U+2581, below which the tokens are that begin a word; 0 = none */
+	/* WordPiece: trie node of U+2581; the tokens below it begin a word. 0 = there are none */
 	uint32_t word_node;
 	int lowercase;     /* WordPiece: 1 = lower-case the text */
 	int strip_accents; /* WordPiece: 1 = remove accents */
