@@ -333,8 +333,8 @@ static int32_t sift_rewind(struct selector *s, int32_t n)
 	return n >= s->tail ? n - s->tail : 0;
 }
 
-/* Limit the step at the border of a sketch block. Tokens that attend together add their keys to the sketch before the
- * first of them scans it, and a key that fills a block changes the older keys of the block. */
+/* Limit the tokens that attend together to those that fit the current sketch block. The keys of all of them are added
+ * to the sketch before the first one scans it, and a key that fills a block changes the older keys of the block. */
 static int32_t sift_together(const struct selector *s, int32_t n_slots)
 {
 	return s->own && sift_bits(par_of(s)) < 16 ? SKETCH_BLOCK - n_slots % SKETCH_BLOCK : VERIFY_MOST;
