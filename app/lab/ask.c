@@ -15,6 +15,8 @@
 
 enum { QUESTIONS_MAX = 64 << 20, FIRST = 5, ANSWER_TOKENS = 48, SEED = 42 };
 
+/* A context in which the questions are asked, and the results: right answers, prompt tokens, seconds to the first
+ * token. */
 struct setting {
 	const char *name, *docs; /* docs: value of --docs */
 	int32_t passages;        /* value of --passages; -1: without documents */
@@ -28,11 +30,14 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* the first seed */
 	int32_t seeds;
+	/* of the search: shares of questions whose answer is in the first passage, in one of the first five, in the best
+	 * sentence; seconds; shares found if there is an answer, and not found if there is none */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
 /* ---- the search ---- */
 
+/* Search by passages_score() with an index in memory (ud), without a database of sessions. */
 static int documents_search(const struct indexed_text *text, size_t n_text, const char *question, size_t n,
                             struct found_passage **out, size_t *n_out, struct passage_index **index, void *ud,
                             struct err *e)
@@ -41,6 +46,7 @@ static int documents_search(const struct indexed_text *text, size_t n_text, cons
 	return passages_score(ud, text, n_text, question, n, out, n_out, e);
 }
 
+/* 1 if one of the answers occurs in bytes from .. to - 1 of the document. */
 static int passage_holds(const struct asking *a, const struct words *gold, const struct source *s, size_t from,
                          size_t to)
 {
@@ -51,7 +57,7 @@ static int passage_holds(const struct asking *a, const struct words *gold, const
 	return good;
 }
 
-/* Compare what the search finds with the answers of the list. */
+/* Search for the question, and check which passages hold one of the answers `gold`. */
 static int judge_search(struct asking *a, const char *question, const struct words *gold, struct err *e)
 {
 	struct sources s;
@@ -75,6 +81,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 
 /* ---- one question in one setting ---- */
 
+/* Ask a question with every seed in one setting, and add the results to it. */
 static int ask(struct asking *a, struct setting *how, const char *question, const struct words *gold, struct err *e)
 {
 	struct answer_hooks hooks = { .without_documents = how->passages < 0 };
@@ -96,8 +103,8 @@ static int ask(struct asking *a, struct setting *how, const char *question, cons
 			mean_add(&how->first_s, turn.ttft_s);
 		}
 	}
-	/* Answers to the same question are not independent, so count each question once, with the mean of its
-	 * answers. */
+	/* Answers to the same question are not independent. So each question counts once, with the share of its
+	 * answers that are right. */
 	mean_add(&how->good, (double)good / a->seeds);
 	return 0;
 }
@@ -272,7 +279,7 @@ int cmd_eval_ask(const struct options *o)
 	else
 		rc = conversation_open(&a.conv, &a.o, NULL, NULL, &e);
 	if (!rc) {
-		/* temperature 0 gives the same answer with any seed */
+		/* At temperature 0 the answer is the same with any seed. */
 		a.seeds = a.conv.sampled.s.temperature > 0 ? lab_of(o)->seeds : 1;
 		rc = passage_index_open(&a.index, NULL, &e);
 		retrieval_join(&a.conv);

@@ -33,6 +33,7 @@ static int by_key(const void *a, const void *b)
 	return c ? c : n != m ? (n < m ? -1 : 1) : (x->key.p > y->key.p) - (x->key.p < y->key.p);
 }
 
+/* Parse a line and add its result to p->done. Returns -1 if it is no result. */
 static int take_line(struct checkpoint *p, const char *line, size_t n)
 {
 	struct finished x;
@@ -54,8 +55,8 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 	return 0;
 }
 
-/* Parse all whole lines; *whole: offset after the last one. If a line is not a result, the file belongs to another
- * program and is refused. Bytes after the last line feed are checked only if there is no whole line. */
+/* Parse all whole lines; *whole: offset after the last one. A file with a line that is no result belongs to another
+ * program and is refused. If there is no whole line, the file must begin as a result does. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;
@@ -136,7 +137,7 @@ uint64_t checkpoint_hash(const void *bytes, size_t n)
 	return XXH3_64bits(n ? bytes : "", n);
 }
 
-/* Hash the model's file. Two models of the same shapes differ only in their weights. */
+/* Hash the model's whole file, because models of the same shape differ only in their weights. Returns 0 or -1. */
 static int hash_model(const char *path, uint64_t *size, uint64_t *hash, struct err *e)
 {
 	XXH3_state_t *x = XXH3_createState();

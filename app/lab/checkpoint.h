@@ -6,24 +6,25 @@
 #include "app/conversation/conversation.h"
 #include "engine/base/json.h"
 
-/* A result and its key, a JSON object of everything that determines the result. Both point into checkpoint.text. */
+/* A stored result, and its key: a JSON object of everything that determines the result. Both point into
+ * checkpoint.text. */
 struct finished {
 	struct jv key, result;
 };
 struct checkpoint {
 	const struct options *o;
-	int fd;          /* -1: nothing is stored (no --resume) */
-	struct str text; /* the file's bytes at opening */
-	struct finished *done;
-	size_t n, cap;   /* sorted by key */
-	struct str same; /* members that all keys have: model, engine, element type of the KV cache, chunk size */
-	int64_t taken, added;
+	int fd;                /* -1: nothing is stored (no --resume) */
+	struct str text;       /* the file's bytes at opening */
+	struct finished *done; /* [n] results of the file, sorted by key */
+	size_t n, cap;
+	struct str same;      /* members that all keys have: model, engine, element type of the KV cache, chunk size */
+	int64_t taken, added; /* results used from the file; results appended to it */
 };
 /* Open the file that --resume names, and report how many results it has. A file that contains anything other than
  * results of an evaluation is refused and not changed. */
 int checkpoint_open(struct checkpoint *, const struct options *, struct err *);
 void checkpoint_close(struct checkpoint *);
-/* Note the model that runs; call before the first key. */
+/* Add the model that runs to all keys. Call it before the first checkpoint_key(). */
 int checkpoint_model(struct checkpoint *, const struct engine *, struct err *);
 /* Begin a key. The caller adds its own members to the JSON object and closes it. */
 void checkpoint_key(const struct checkpoint *, const char *task, const char *kv, int32_t ctx, struct str *out);

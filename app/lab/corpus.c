@@ -27,7 +27,6 @@ void words_free(struct words *l)
 	*l = (struct words){ 0 };
 }
 
-/* Free a list whose words were copied. */
 void words_free_owned(struct words *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -59,8 +58,8 @@ static void split_lines(char *text, struct words *out)
 	}
 }
 
-/* Append one word list to m->lists: the file `name` of the user's folder or, if that is missing or empty, the
- * installed list. *at: offset of the list's first byte. */
+/* Append the file `name`, one word a line, to m->lists: from the user's folder or, if it is missing or empty there, the
+ * installed one. *at: offset of its first byte in m->lists. */
 static int load_list(struct corpus *m, const char *folder, const char *name, size_t *at, struct err *e)
 {
 	struct str path = { 0 }, text = { 0 };
@@ -125,8 +124,8 @@ static void span_add(struct spans *l, size_t at, size_t n)
 	l->s[l->n++] = (struct span){ at, n };
 }
 
-/* Add an essay with its white space reduced to single blanks. A sentence ends with . ! ? and any quotes or brackets,
- * if a blank follows. */
+/* Add an essay with its white space reduced to single blanks, and find its sentences. A sentence ends with . ! or ? and
+ * the quotes and brackets behind it, if a blank follows. */
 static void take_essay(struct corpus *m, const char *text, size_t n)
 {
 	size_t from = 0;
@@ -155,7 +154,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 			end++;
 		if (end < m->essay.n && p[end] != ' ')
 			continue;
-		if (end - from >= 12) { /* "Mr." is no sentence */
+		if (end - from >= 12) { /* shorter ones, such as "Mr.", are no sentences */
 			span_add(&m->sentence, from, end - from);
 			from = end + 1;
 		}
@@ -167,6 +166,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 
 /* ---- questions ---- */
 
+/* Return a copy of a JSON string; NULL if v is none. */
 static char *text_of(struct jv v)
 {
 	struct str s = { 0 };
@@ -242,7 +242,7 @@ static int same_value(struct jv a, struct jv b)
 	return a.p && b.p && a.end - a.p == b.end - b.p && !memcmp(a.p, b.p, (size_t)(a.end - a.p));
 }
 
-/* 1 if a pair of the list ("context" or "supporting_facts" of HotpotQA) begins with this title. */
+/* 1 if a pair [title, ...] in the list begins with this title. pairs: "context" or "supporting_facts" of HotpotQA. */
 static int names_title(struct jv pairs, struct jv title)
 {
 	struct jv pair = { 0 };
@@ -255,7 +255,7 @@ static int names_title(struct jv pairs, struct jv title)
 	return 0;
 }
 
-/* 1 if the item has all paragraphs that its answer needs. */
+/* 1 if the item has all paragraphs that its answer needs (its supporting facts). */
 static int all_there(struct jv item)
 {
 	struct jv facts = jv_get(item, "supporting_facts"), context = jv_get(item, "context"), fact = { 0 };
@@ -285,7 +285,7 @@ static void take_hotpot(struct questions *l, struct jv root)
 		}
 		q = question_add(l, text);
 		words_add(&q->answer, answer);
-		/* first take the paragraphs that the answer needs, then the other ones */
+		/* Take the paragraphs that the answer needs (gold) first, then the other ones. */
 		for (int gold = 1; gold >= 0; gold--) {
 			struct jv para = { 0 };
 			while (jv_next(jv_get(item, "context"), &para, NULL) && q->n_doc < 16) {
@@ -322,7 +322,7 @@ static void questions_free(struct questions *l)
 
 /* ---- all ---- */
 
-/* Read a JSON file of the folder: 1; 0 = it does not exist. */
+/* Read and parse a JSON file of the folder. Returns 1; 0 = there is no such file; -1 on error. */
 static int folder_json(const char *folder, const char *name, struct str *text, struct jv *out, struct err *e)
 {
 	struct str path = { 0 };
@@ -396,6 +396,7 @@ void corpus_free(struct corpus *m)
 	*m = (struct corpus){ .lists = { 0 } };
 }
 
+/* Return the hash of all bytes so far and these. */
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
 {
 	uint64_t both[2] = { so_far, checkpoint_hash(bytes, n) };

@@ -4,6 +4,7 @@
 
 #include "engine/base/base.h"
 
+/* A list of strings. */
 struct words {
 	const char **w;
 	size_t n, cap;
@@ -24,8 +25,8 @@ struct spans {
 struct question {
 	char *text;
 	struct words answer; /* owned: the right answers */
-	int32_t doc[16];
-	int n_doc, n_gold; /* number of paragraphs; the first n_gold of them are needed for the answer */
+	int32_t doc[16];     /* [n_doc] its paragraphs: indices into questions.doc */
+	int n_doc, n_gold;   /* number of paragraphs; the first n_gold of them are needed for the answer */
 };
 struct questions {
 	struct question *q;
@@ -38,13 +39,13 @@ struct corpus {
 	struct str essay;                  /* white space collapsed; empty: none was given */
 	struct spans sentence;             /* sentences of the essay */
 	struct questions squad, hotpot;
-	const struct given_set *set; /* given prompts of the running task (given.h), or NULL */
+	const struct given_set *set; /* prompts from the user's files for the running task (given.h), or NULL */
 };
 /* Load word lists, essays and questions. path: a folder with any of adjectivelist.txt, nounlist.txt, verblist.txt,
  * pd-essays.json, squad-open.json and hotpotqa-open.json; or a text file, which is used as the essay; or NULL. The
  * installed word lists (app/lab/words/) replace missing ones. Returns 0 or -1. */
 int corpus_load(struct corpus *, const char *path, struct err *);
 void corpus_free(struct corpus *);
-uint64_t corpus_hash(const struct corpus *);
+uint64_t corpus_hash(const struct corpus *); /* of all texts, for checkpoint keys */
 
 #endif

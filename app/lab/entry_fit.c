@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Set entry i of the list to the user's policy i, but with `value` for the setting that is adapted. */
+/* Set policy i of the list to the user's policy i with `value` for the setting that is fitted. */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];
@@ -44,11 +44,11 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read if the setting grows by 1. Estimated in the first round from the
-	 * entries that are read beyond k, later from the last two rounds. */
+	/* slope: how many more entries are read if the setting grows by 1. The first round estimates it: a share s of
+	 * the reads takes all entries, the rest `value` of them, so slope = 1 - s. Later rounds compare the last two. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		slope = 1; /* the values lie on a step between two numbers of pages */
+		slope = 1; /* both values are rounded to the same number of pages */
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;

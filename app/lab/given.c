@@ -13,6 +13,7 @@
 
 enum { FILE_MOST = 1 << 30, TASK_NAME = 48, GEN_GSM8K = 320, GEN_CHOICE = 8, GEN_MOST = 65536, GEN_OWN = 128 };
 
+/* A prompt. head: the given beginning of the answer. */
 struct item {
 	struct str prompt, head;
 	struct words ref; /* owned: the right answers */
@@ -20,9 +21,9 @@ struct item {
 struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
-	int32_t gen;
-	int one_line, plain;
-	struct item *item;
+	int32_t gen;         /* most tokens of an answer; 0 = GEN_OWN */
+	int one_line, plain; /* 1: an answer is one line; 1: without a chat template */
+	struct item *item;   /* [n] prompts */
 	size_t n, cap;
 	struct words classes; /* owned: the classes of METRIC_CLASS */
 };
@@ -41,7 +42,7 @@ static const struct longbench { const char *name; enum eval_metric metric; int32
 };
 /* clang-format on */
 
-/* %c: the context, %i: the input. */
+/* How each form of record is made a prompt and the beginning of its answer. %c: the context, %i: the input. */
 /* clang-format off */
 static const struct { const char *prompt, *head; } forms[] = {
 	[QA] = {"Answer a question by the text below, in as few words as possible, and say nothing else.\n\n%c\n\nAnswer the question by the text above, in as "
@@ -63,6 +64,7 @@ static const struct { const char *prompt, *head; } forms[] = {
 };
 /* clang-format on */
 
+/* Append a form with its %c and %i replaced. */
 static void fill_in(const char *form, const struct str *context, const struct str *input, struct str *out)
 {
 	for (const char *p = form; *p; p++) {
@@ -87,8 +89,8 @@ static const struct longbench *longbench_find(const char *name)
 
 /* ---- sets ---- */
 
-/* Add an empty prompt to the set of that name, and point *set to the set. NULL with an error if the set has another
- * metric. */
+/* Add an empty prompt to the set of that name, and point *set to the set. Returns the prompt, or NULL with an error if
+ * the set has another metric. */
 static struct item *item_add(struct given *g, const char *name, enum eval_metric metric, struct given_set **set,
                              struct err *e)
 {
@@ -135,6 +137,8 @@ static void add_texts(struct jv v, struct words *out)
 }
 
 /* ---- records ---- */
+
+/* The functions below add one record each to the set `name` (given_load()). */
 
 static int read_longbench(struct given *g, struct jv r, const char *name, struct err *e)
 {
@@ -227,7 +231,7 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* two bytes a token */
+	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* a token has two bytes or more */
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		if (line[strspn(line, " \t\r")])
@@ -307,6 +311,7 @@ static int read_record(struct given *g, struct jv r, const char *file, struct er
 
 /* ---- files ---- */
 
+/* Read a file: a JSON list, or JSON lines. name: the task of records that name none. */
 static int read_list(struct given *g, const struct str *text, const char *name, struct err *e)
 {
 	struct err why = { 0 };

@@ -5,7 +5,7 @@
 
 #include "app/lab/tasks.h"
 
-/* The tasks of some files, with their prompts, which it owns. */
+/* The tasks of the user's files. It owns their prompts. */
 struct given {
 	struct task_def *task;
 	size_t n;               /* number of tasks */
@@ -29,8 +29,8 @@ int given_load(struct given *, const char *const *file, int n_file, struct err *
 void given_free(struct given *);
 int32_t given_count(const struct given_set *); /* number of its prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
-/* Build prompt i of m->set; see task_def.build. The user's prompt is cut to units / (len - 1) of its bytes: its
- * beginning and its end are kept, as LongBench does. */
+/* Build prompt i of m->set; see task_def.build. The prompt is cut to units / (len - 1) of its bytes: its beginning and
+ * its end are kept, as LongBench does. */
 int given_build(const struct corpus *m, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
                 struct err *);
 

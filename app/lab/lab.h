@@ -1,4 +1,4 @@
-/* app/lab/lab.h - the commands weir eval and weir train. Each returns the exit code.
+/* app/lab/lab.h - the commands weir eval and weir train, and their options. A command returns the exit code.
  *
  *     lab_options.c:     the options that only these commands have;
  *     ppl.c:             weir eval ppl: perplexity;
@@ -45,7 +45,9 @@ struct lab_options {
 	const char *questions;              /* ask: the file of questions */
 	int32_t seeds;                      /* ask: how often each question is asked */
 	const char *resume;                 /* file of finished results, or of a training; NULL = none */
-	const char *mask, *held, *type;     /* settings of weir train */
+	/* settings of weir train, see train_settings; held: file of the held-out text; type: "f16" or "f32"; full: 1 =
+	 * train all weights */
+	const char *mask, *held, *type;
 	int32_t context, fixed, batch, steps, warmup, rank;
 	float rate;
 	int full;

@@ -3,7 +3,7 @@
  *
  *     F1: of the words, without case, punctuation and articles (SQuAD; LongBench's question answering);
  *     ROUGE-L: F measure of the longest common subsequence (LCS) of words (Lin 2004);
- *     class: 1 / number of classes named in the answer, if the right one is among them (LongBench: trec);
+ *     class: 1 / number of classes that the answer names, if the right one is among them, else 0 (LongBench: trec);
  *     numbers: share of the answer's numbers that are right (LongBench: passage_count, passage_retrieval);
  *     edit: 2 * LCS / sum of lengths, in bytes, of the answer's first line of code (LongBench: code);
  *     number: 1 if the answer's last number is right (GSM8K);
@@ -17,6 +17,7 @@
 
 /* ---- words ---- */
 
+/* Words of a text; they point into `text`. */
 struct split {
 	struct str text;
 	const char **w;
@@ -52,6 +53,7 @@ static struct split split_words(const char *p, int joins, int articles)
 	return s;
 }
 
+/* Return the F measure of two sets of a and b elements that have `common` elements in common. */
 static double f_of(size_t common, size_t a, size_t b)
 {
 	return a + b ? 2 * (double)common / (double)(a + b) : 0;
@@ -66,7 +68,7 @@ static double score_f1(const char *ref, const char *answer)
 	for (size_t i = 0; i < a.n; i++)
 		for (size_t k = 0; k < b.n; k++)
 			if (b.w[k] && !strcmp(a.w[i], b.w[k])) {
-				b.w[k] = NULL; /* each word counts once */
+				b.w[k] = NULL; /* each word of the reference counts once */
 				common++;
 				break;
 			}
@@ -83,7 +85,7 @@ static double score_rouge_l(const char *ref, const char *answer)
 	double f;
 
 	for (size_t i = 0; i < a.n; i++)
-		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: the value above and to the left */
+		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: the LCS without both words */
 			size_t above = row[k + 1];
 
 			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : MAX(above, row[k]);
@@ -140,8 +142,8 @@ static double score_class(const char *ref, const struct words *classes, const ch
 	return right ? 1.0 / (double)named : 0;
 }
 
-/* Find the next number at or after p, and set *v to its value. Commas between digits are skipped. Returns its end, or
- * NULL. */
+/* Find the next number at or after p, and set *v to its value. Commas between digits are skipped. Returns the number's
+ * end, or NULL if there is no number. */
 static const char *next_number(const char *p, double *v)
 {
 	char text[64];
@@ -171,8 +173,8 @@ static double score_numbers(const char *ref, const char *answer)
 	return n ? (double)right / (double)n : 0;
 }
 
-/* Find the last number in the text, with its sign; if the text contains "####", the first number after that. 1 =
- * found. */
+/* Set *v to the last number in the text, with its sign; if the text contains "####", to the first number after that.
+ * Returns 1; 0 = there is no number. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;
@@ -185,7 +187,7 @@ static int last_number(const char *text, double *v)
 			digit++;
 		while (digit > text && (digit[-1] == '$' || digit[-1] == ' '))
 			digit--;
-		/* "7-5" has no negative number */
+		/* A minus behind a letter or digit, as in "7-5", is no sign. */
 		if (digit > text && digit[-1] == '-' && (digit - 1 == text || !isalnum((unsigned char)digit[-2])))
 			*v = -*v;
 		if (mark)

@@ -1,5 +1,5 @@
-/* app/lab/passkey_chain.c - prompts that hide something among similar things. passkey: a number among random words;
- * chain: a chain of keys in a shuffled list. */
+/* app/lab/passkey_chain.c - prompts of the tasks passkey, a number hidden among random words, and chain, a shuffled list
+ * of keys that form chains. */
 #include "app/lab/tasks.h"
 
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static int build_passkey(const struct corpus *m, struct rng r, int32_t units, in
 	return 0;
 }
 
-/* ---- chain of key ---- */
+/* ---- chain: ten keys, of which each begins with the word that the key before ends with ---- */
 
 static int is_plain(const char *w)
 {

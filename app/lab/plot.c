@@ -27,8 +27,8 @@ struct plot {
 	struct tokens text;
 	struct policy_list kvs;
 	struct progress progress;
-	int32_t cell; /* tokens of a pixel, or of a point of the span */
-	struct str said;
+	int32_t cell;    /* tokens of a pixel, or of a point of the span */
+	struct str said; /* output lines */
 };
 
 /* Open the model, and tokenize the part of the text that --offset and --tokens name. n: number of tokens if --tokens
@@ -90,11 +90,11 @@ static void plot_timeline_close(struct timeline *tl)
 struct matrix {
 	struct plot plot;
 	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
-	uint8_t *grey;          /* [side][w]; 0 = the token was out of sight, or later */
-	float *p;               /* [tokens] shares of attention */
+	uint8_t *grey;          /* [side][w]; 0 = the token was evicted, or comes later */
+	float *p;               /* [tokens] shares of attention of the current token; -1 = not in the cache */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = none of its tokens was in the cache */
 	float *row;
-	double seen; /* pairs of tokens in sight, of the current matrix */
+	double seen; /* of the current matrix: pairs of tokens of which the later attends to the earlier */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
@@ -123,7 +123,7 @@ static void matrix_row(struct matrix *m, int k, int32_t t)
 		grey[x] = m->row[x] < 0 ? 0 : share_grey(m->row[x]);
 }
 
-/* Append the line about policy k's matrix. */
+/* Append the output line about policy k's matrix. */
 static void matrix_say(struct matrix *m, int k)
 {
 	const struct options *o = m->plot.o;
@@ -224,8 +224,8 @@ static int plot_matrix(const struct options *o, const struct str *text, struct e
 
 /* ---- span ---- */
 
-/* Return the age of the oldest token that some KV head has kept. The text's first tokens do not count, if all heads
- * keep them (attention sinks). */
+/* Return the age of the oldest token that some KV head has kept, not counting attention sinks: first tokens of the text
+ * that all heads have kept. kept: as for span_say(). */
 static int32_t span_of(const uint8_t *kept, int32_t n)
 {
 	int32_t i = 0;
@@ -276,6 +276,7 @@ static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 	str_adds(s, "\n");
 }
 
+/* For the progress line of a prefill under policy k. */
 struct span_reading {
 	struct plot *plot;
 	int k;

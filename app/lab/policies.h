@@ -4,10 +4,10 @@
 
 #include "app/conversation/conversation.h"
 
-/* List the policies to compare: all given by --kv; else the one of environment or config file; else `full`. */
+/* List the policies to compare: all that --kv names; else the one of the environment or the config file; else `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
-/* Set the order in which one timeline runs the policies with the least prefill. Policies that drop KV entries come
- * first, because no other policy can use their prefill. */
+/* Set order[] so that one timeline that runs the policies in this order prefills as little as possible. Policies that
+ * drop KV entries come first, because no other policy can use their prefill. */
 void policies_order(const struct policy_list *, int order[LIST_MAX]);
 /* Return how many KV entries the policy selects (its setting k) for a token generated in a sequence of len tokens; 0
  * = it has no such setting. */
@@ -19,8 +19,8 @@ struct shared_timeline {
 	struct engine *engine;
 	struct timeline *tl;
 	const char *kv; /* the policy that it runs */
-	int32_t ctx;
-	int fresh; /* 1 = empty the cache before the next text */
+	int32_t ctx;    /* tokens that tl has room for */
+	int fresh;      /* 1 = empty the cache before the next text */
 };
 /* Run this policy from now on, with room for ctx tokens. KV entries that the old and the new policy both store are
  * kept. */

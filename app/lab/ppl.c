@@ -1,9 +1,9 @@
 /* app/lab/ppl.c - weir eval ppl: perplexity of texts under every policy.
  *
  * Without --window, the whole text is one sequence. With it, the text is cut into windows that do not overlap, and
- * each begins with an empty cache. Tokens from index --skip on are scored while they are prefilled in chunks. With
- * --last N, only the last N tokens are scored, one at a time, as if they were generated. --resume stores a result
- * for each policy and window. */
+ * each begins with an empty cache. The tokens of a window from index --skip on are scored while they are prefilled in
+ * chunks. With --last N, only the last N tokens are scored, one at a time, as if they were generated. --resume stores a
+ * result for each policy and window. */
 #include "app/lab/lab.h"
 #include "app/lab/checkpoint.h"
 #include "app/lab/policies.h"
@@ -20,9 +20,9 @@ struct score {
 	/* bytes of the cache that a token generated at the end of a window reads, summed over the windows */
 	double read;
 	int windows;
-	uint64_t scored;
-	int32_t curve; /* tokens scored between two points of the curve; 0 = no curve */
-	struct str points;
+	uint64_t scored;   /* tokens */
+	int32_t curve;     /* tokens scored between two points of the curve; 0 = no curve */
+	struct str points; /* JSON list: nll at each point of the curve */
 };
 
 struct ppl {
@@ -35,7 +35,7 @@ struct ppl {
 	struct score score[LIST_MAX]; /* [kvs.n] */
 	struct progress progress;
 	size_t text_tokens, base; /* tokens of the text; index of the current window's first token */
-	int nth;                  /* place of the current policy in the order */
+	int nth;                  /* index of the running policy in `order` */
 };
 
 static void reading_show(size_t at, void *ud)
@@ -102,7 +102,7 @@ static int score_text(struct ppl *p, const struct tokens *t, struct err *e)
 	return rc;
 }
 
-/* Bytes of text that the tokens stand for. */
+/* Return the bytes of text that the tokens stand for. */
 static uint64_t covered_bytes(const struct engine *engine, const struct tokens *t)
 {
 	uint64_t bytes = 0;

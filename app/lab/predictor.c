@@ -59,11 +59,13 @@ static int windows_of(const struct training *w, const struct tokens *t)
 	return (int)(MIN(most, wanted));
 }
 
+/* 1 if window i of n is held out. */
 static int held_out(int i, int n)
 {
 	return i % HELD_EVERY == HELD_EVERY - 1 || i + 1 == n;
 }
 
+/* Compute a window, and take examples of its attention. held 1: to test with. */
 static int window_take(struct training *w, const int32_t *id, int held, struct err *e)
 {
 	struct timeline *tl = NULL;
@@ -120,6 +122,7 @@ static int texts_take(struct training *w, struct err *e)
 
 /* ---- epochs ---- */
 
+/* The running epoch, for show_batch(). */
 struct epoch {
 	struct training *w;
 	int nth;

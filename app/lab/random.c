@@ -1,7 +1,7 @@
 /* app/lab/random.c - pseudo-random numbers that are equal on every machine. */
 #include "app/lab/random.h"
 
-/* splitmix64: short, and the same numbers everywhere. */
+/* Return the next number of splitmix64. */
 uint64_t rng_next(struct rng *r)
 {
 	return random_next(&r->state);

@@ -1,13 +1,13 @@
 /* app/lab/recovery.c - weir eval recovery: measures how much of the attention mass is on the KV entries that a
  * policy selects.
  *
- * The last tokens of windows of a text are computed one at a time, always under full attention. At each token,
- * every policy selects KV entries, which are not used but measured: the attention mass on them is averaged over
- * query heads, layers and tokens. Selections of the same size are measured for comparison:
+ * The last tokens of windows of a text are computed one at a time, always under full attention. At each token, every
+ * policy selects KV entries. The selection is not used; the share of the attention mass that is on it is averaged over
+ * query heads, layers and tokens. Other selections of the same size are measured for comparison:
  *
  *     oracle: the entries with the largest mass, for each KV head;
  *     last_row: the entries with the largest mass at the previous token;
- *     mean_row: the entries with the largest mean mass over the last tokens;
+ *     mean_row: the entries with the largest mean mass at the tokens computed one at a time so far;
  *     recent: the sinks and the newest entries.
  *
  * --entries N changes the setting k of each policy so that it reads N entries (entry_fit.h). */
@@ -35,21 +35,21 @@ struct run {
 	struct entry_fit fit;
 	int32_t window, last;
 	struct checkpoint checkpoint;
-	struct recovered sum[LIST_MAX];
-	struct mean mass[LIST_MAX]; /* means over windows */
-	struct str list[LIST_MAX];
+	struct recovered sum[LIST_MAX]; /* sums of each policy over all windows */
+	struct mean mass[LIST_MAX];     /* means over windows */
+	struct str list[LIST_MAX];      /* JSON lists of the windows' masses */
 	struct set_sums sets[LIST_MAX];
 	struct query_sums queries;
 	int32_t n_layer, n_head;
 	struct progress progress;
 };
 
-/* One stored result of a window: that of a policy, or that of the window's queries. result: JSON; empty = not
- * known yet. */
+/* The result of a window under one policy. result: the same as JSON, as it is stored; empty = not known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
 };
+/* All results of a window. queries: JSON of the cosines of its queries; empty = not known yet. */
 struct parts {
 	struct part policy[LIST_MAX];
 	struct str queries;
@@ -68,6 +68,7 @@ static void keep_result(struct str *to, struct jv result)
 	str_add(to, result.p, (size_t)(result.end - result.p));
 }
 
+/* Read a result from JSON. Returns -1 if it is none. */
 static int part_read(const struct run *run, struct jv result, struct part *out)
 {
 	static const char *const name[] = { "mass", "oracle", "recent",  "last_row", "mean_row",
@@ -111,8 +112,7 @@ static void part_write(const struct run *run, int k, const struct recovered *r, 
 	json_close(out, '}');
 }
 
-/* Write the key under which one result of a window is stored: the result of policy k, or with k < 0 the figures of
- * the window's queries. */
+/* Write the key under which a result of a window is stored: that of policy k, or that of the queries if k < 0. */
 static void name_result(const struct run *run, int k, const int32_t *id, struct str *out)
 {
 	checkpoint_key(&run->checkpoint, k < 0 ? "queries" : "recovery", k < 0 ? "full" : run->kvs.v[k], run->window,
@@ -123,7 +123,7 @@ static void name_result(const struct run *run, int k, const int32_t *id, struct 
 	json_close(out, '}');
 }
 
-/* Read the stored results of a window; 1 if all are there. */
+/* Read the stored results of a window. Returns 1 if all are there. */
 static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 {
 	struct str what = { 0 };
@@ -204,6 +204,7 @@ static void add_window(struct run *run, const struct parts *parts)
 	query_sums_add(&run->queries, jv_parse(parts->queries.p, parts->queries.n), run->n_layer, run->n_head);
 }
 
+/* Open a timeline that watches all policies. */
 static int open_window(struct run *run, struct err *e)
 {
 	const struct options *o = run->o;
@@ -229,7 +230,8 @@ static void close_window(struct run *run)
 	run->tl = NULL;
 }
 
-/* Compute a window's results for all policies. done, all: tokens, for the progress line. */
+/* Compute a window's results for all policies, unless all of them are stored. done, all: tokens, for the progress
+ * line. */
 static int run_window(struct run *run, const int32_t *id, int64_t done, int64_t all, struct parts *parts, struct err *e)
 {
 	size_t fill = (size_t)(run->window - run->last), last = (size_t)run->last;

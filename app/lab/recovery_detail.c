@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Write n numbers as a JSON list. */
 static void numbers_write(struct str *out, const char *key, const double *x, int32_t n)
 {
 	struct str list = { 0 };
@@ -26,6 +27,7 @@ static int numbers_sound(struct jv list, int64_t n, double least)
 	return i == n;
 }
 
+/* Add the numbers of a JSON list to sum[]. */
 static void numbers_add(struct jv list, double *sum)
 {
 	struct jv it = { 0 };

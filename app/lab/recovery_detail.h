@@ -8,14 +8,17 @@
 
 /* Sums for a policy that uses one selection of KV entries (a set) for several tokens (timeline_recovery_ages). */
 struct set_sums {
+	/* by age: sums of the mass on the selection, and numbers of pairs (token, layer) in them */
 	double age_mass[RECOVERY_AGES], age_n[RECOVERY_AGES];
-	double *layer_n, *layer_selected; /* [n_layer]; NULL: nothing was added */
+	/* [n_layer] generated tokens, and those for which the layer selected anew; NULL: nothing was added */
+	double *layer_n, *layer_selected;
 };
-/* Write these sums into the open JSON object of a window's result. Writes nothing if the policy selects anew at every
- * token. */
+/* Write the sums of watched policy k as members of the open JSON object `out`, a window's result. Writes nothing if the
+ * policy selects anew at every token. */
 void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str *out);
-/* 1 if these members of a stored result are valid or absent. */
+/* 1 if these members of a stored result are valid, or all absent. */
 int set_sums_sound(struct jv result, int32_t n_layer);
+/* Add those of a window's result. */
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
 void set_sums_free(struct set_sums *);
 /* Return the mean number of tokens between two selections, over all layers that reuse a selection; 0 if none does. */
@@ -26,8 +29,10 @@ void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */
 struct query_sums {
-	double *cosine, *pairs;
-}; /* [n_layer][n_head], [n_layer]; NULL: nothing was added */
+	double *cosine, *pairs; /* [n_layer][n_head], [n_layer]; NULL: nothing was added */
+};
+/* Write the sums of a timeline as a JSON object; query_sums_sound(): 1 if a stored one is valid; query_sums_add(): add
+ * one. */
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_add(struct query_sums *, struct jv result, int32_t n_layer, int32_t n_head);

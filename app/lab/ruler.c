@@ -1,15 +1,17 @@
 /* app/lab/ruler.c - prompts in the manner of the RULER benchmark: needles in a haystack, chains of variables,
  * common and frequent words, questions among documents.
  *
- * Numbers, distributions and metrics are the published ones; the wording is weir's own. A longer prompt of the
- * same sample hides the same things at the same depths. */
+ * Numbers, distributions and metrics are the published ones; the wording is weir's own. The same sample with more units
+ * (sentences, words, ...) hides the same things at the same depths. */
 #include "app/lab/tasks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* What the haystack is made of: repeated sentences, essays, other needles, random words. */
 enum haystack { HAY_NOISE, HAY_ESSAY, HAY_NEEDLES, HAY_WORDS };
+/* LISTED, FIT: values of a key in the tasks list and copy. HOPS: variables of a chain. COMMON: words asked for. */
 enum { LISTED = 12, FIT = 8, NEEDLES_MAX = 2 * FIT, HOPS = 5, COMMON = 10 };
 
 static const char *const noise[] = {
@@ -57,10 +59,14 @@ static void list_shuffle(struct rng *r, int32_t *v, int32_t n)
 
 /* ---- needles ---- */
 
-/* A task with needles (sentences "the number for KEY is VALUE") in a haystack. swept: 1 = there is one needle, at
- * the depth that the sample wants. listed: form of the answer: free text, a row for each value, or a row for each
- * key and value. */
+/* Forms of an answer: free text, a row for each value, a row for each key and value. */
 enum { ROWS_NONE, ROWS_VALUES, ROWS_KEYED };
+/* A task with needles (sentences "the number for KEY is VALUE") in a haystack.
+ *     uuid_key, uuid_value   1: keys, values are UUIDs
+ *     n_key, n_value         number of keys; values of a key
+ *     n_asked                keys that the question asks for
+ *     swept                  1: there is one needle, at the depth that the sample wants
+ *     listed                 form of the answer */
 struct niah {
 	enum haystack hay;
 	int uuid_key, uuid_value, n_key, n_value, n_asked, swept, listed;
@@ -71,6 +77,7 @@ static void add_needle(const struct niah *t, struct str *out, const char *key, c
 	str_addf(out, "One of the special magic %s for %s is: %s.", t->uuid_value ? "uuids" : "numbers", key, value);
 }
 
+/* Draw a key and a value. */
 static void draw_pair(const struct niah *t, const struct corpus *m, struct rng *r, struct str *key, struct str *value)
 {
 	str_clear(key);
@@ -129,8 +136,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys, beginning with number `first`. After the last key of
-			 * the list follows the first. */
+			/* The question asks for n_asked keys from key `first` on, and after the last key for the
+			 * first ones. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -141,7 +148,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* There are forty depths. Each needle gets its own depth, drawn at random. */
+	/* Each needle gets another one of forty depths, drawn at random. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
 	list_shuffle(&r, depth, 40);
@@ -199,8 +206,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	{                                                                                                              \
 		return build_niah(&(const struct niah){ __VA_ARGS__, 0, listed }, m, r, units, s);                     \
 	}
-/* arguments: name, form of the answer, haystack, 1 = keys are uuids, 1 = values are uuids, number of keys, values
- * of a key, keys asked for */
+/* arguments: name, niah.listed, then from niah.hay to niah.n_asked */
 NIAH(single_1, 0, HAY_NOISE, 0, 0, 1, 1, 1)
 NIAH(single_2, 0, HAY_ESSAY, 0, 0, 1, 1, 1)
 NIAH(single_3, 0, HAY_ESSAY, 0, 1, 1, 1, 1)
@@ -227,8 +233,8 @@ static int places_order(const void *a, const void *b)
 	return *(const int32_t *)a - *(const int32_t *)b;
 }
 
-/* Append a text that hides a chain of five variables, and its question. solved: 1 = append the answer, too; 0 = put
- * the answer into s->ref. */
+/* Append a text that hides a chain of HOPS variables, and its question. letters: of a variable's name. solved: 1 =
+ * append the answer, too; 0 = put it into s->ref. */
 static void add_chain(struct rng *r, int32_t units, int letters, int solved, struct sample *s)
 {
 	char name[HOPS][8];
@@ -291,8 +297,8 @@ static int build_vt(const struct corpus *m, struct rng r, int32_t units, int32_t
 
 /* ---- common words ---- */
 
-/* Append a numbered list of n different words and the question. The first COMMON words occur `often` times each, all
- * other words `rarely` times. solved: 1 = append the answer, too. */
+/* Append a shuffled, numbered list of n different words, and the question. COMMON of the words occur `often` times each,
+ * all others `rarely` times. solved: 1 = append the answer, too; 0 = put it into s->ref. */
 static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t often, int32_t rarely, int solved,
                       struct sample *s, struct err *e)
 {
@@ -301,7 +307,7 @@ static int add_common(const struct corpus *m, struct rng *r, int32_t n, int32_t 
 
 	if ((size_t)n > m->all.n)
 		return err_set(e, ERR_USAGE, "the word lists hold %zu words, this length wants more", m->all.n);
-	/* Shuffle all words, not only n of them, so that a longer list has the same first words. */
+	/* Shuffle all words of the corpus, so that a longer list has the same common words. */
 	word = xcalloc(m->all.n, sizeof *word);
 	list = xcalloc((size_t)total, sizeof *list);
 	for (size_t i = 0; i < m->all.n; i++)
@@ -350,8 +356,7 @@ static int build_cwe(const struct corpus *m, struct rng r, int32_t units, int32_
 static int build_fwe(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                      struct err *e)
 {
-	/* Word k of the vocabulary occurs units / k^2 / zeta(2) times. Word 1 is "...", a filler that is not asked
-	 * for. */
+	/* Word k = 1, 2, ... occurs units / k^2 / zeta(2) times. Word 1 is "...", which is not asked for. */
 	const double zeta2 = 1.6449340668482264;
 	int32_t n_word = len / 50 > 8 ? len / 50 : 8, total = 0, *list;
 	char(*word)[8] = xcalloc((size_t)n_word, sizeof *word);

@@ -51,7 +51,8 @@ static int in_word(char c)
 	return isalpha((unsigned char)c) || c == '\'';
 }
 
-/* Find the next key "a-b" at or after p; half[], len[]: its two words. Returns its end, or NULL. */
+/* Find the next key "a-b" at or after p. half[], len[]: its two words. Returns the key's end, or NULL if there is
+ * none. */
 static const char *next_key(const char *p, const char *half[2], size_t len[2])
 {
 	for (; *p; p++) {

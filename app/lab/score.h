@@ -5,13 +5,13 @@
 #include "app/lab/corpus.h"
 
 enum eval_metric {
-	METRIC_ALL,
-	METRIC_ANY,
-	METRIC_DIGITS,
-	METRIC_CHAIN,
-	/* For these, line feeds of the answer matter: */
-	METRIC_ROWS,
-	METRIC_F1,
+	METRIC_ALL,    /* score_all() */
+	METRIC_ANY,    /* score_any() */
+	METRIC_DIGITS, /* score_digits() */
+	METRIC_CHAIN,  /* score_chain() */
+	/* From here on, line feeds of the answer matter. */
+	METRIC_ROWS, /* score_rows() */
+	METRIC_F1,   /* this and the following: metrics.c */
 	METRIC_ROUGE_L,
 	METRIC_EDIT,
 	METRIC_CLASS,
@@ -26,19 +26,20 @@ double score_any(const struct words *ref, const char *answer); /* 1 if one of th
 /* Compare the answer's first number with the reference, digit by digit. Returns the share of the reference's
  * digits that are equal. */
 double score_digits(const char *ref, const char *answer);
-/* Score a chain of keys "a-b", "b-c", ...: count the answer's keys up to the first one that is not in `keys` or
- * does not begin with the word that ends the key before. Returns the count / n. */
+/* Score a chain of keys "a-b", "b-c", ...: count the answer's keys, at most n, before the first one that is not in
+ * `keys` or does not begin with the word that ends the key before it. Returns the count / n. */
 double score_chain(const struct words *keys, const char *answer, int n);
 /* Return the F1 of the answer's rows (rows.c). A row is right if it has the words of a reference row that no
  * earlier row matched; case, punctuation and list marks are ignored. A last line without a line feed does not
  * count, because the token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
-size_t answer_rows(const char *answer); /* number of rows */
+size_t answer_rows(const char *answer); /* number of complete rows */
 /* Score by one of the metrics from METRIC_F1 on (metrics.c). classes: used only by METRIC_CLASS. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
-/* Any metric; classes may be NULL. */
+/* Score by any metric. classes may be NULL. */
 double score_answer(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 
+/* Sums of n values and of their squares. */
 struct mean {
 	double sum, squares;
 	int32_t n;

@@ -4,8 +4,8 @@
  * A prompt is one user message with the question in it, and the beginning of the answer. Sampling is greedy.
  * Policies that keep every KV entry share one prefill; other policies prefill for themselves.
  *
- * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample i is at depth i % D / (D -
- * 1). Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
+ * `needle` hides a sentence at D depths (0 = beginning, 1 = end of the prompt): sample i at depth (i % D) / (D - 1).
+ * Every sample has its own needle and haystack, so that a difficult one affects only one cell of the table. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
              int32_t i, struct sample *s, struct tokens *out, struct err *e)
 {
 	struct rng r = rng_for(seed, t->name, len, i);
-	int32_t lo = t->least, hi, most = len; /* a unit has at least one token */
+	int32_t lo = t->least, hi, most = len; /* most: a unit has at least one token */
 	int fits = sample_try(engine, t, m, r, len, i, lo, s, out, e);
 
 	if (fits < 0)
@@ -69,13 +69,13 @@ int task_fit(const struct engine *engine, const struct task_def *t, const struct
 		return err_set(e, ERR_USAGE,
 		               "a prompt of '%s' takes %zu tokens at least, with %d for the answer, and --len is %d",
 		               t->name, out->n, t->gen, len);
-	/* Double the number of units as long as the prompt fits. Building one very long prompt at first would take
-	 * much time. */
+	/* Double the number of units as long as the prompt fits, then bisect. Beginning with the longest prompt would
+	 * take much time. */
 	for (hi = lo < 64 ? 64 : lo * 2; hi < most; hi *= 2) {
 		struct err why = { 0 };
 		fits = sample_try(engine, t, m, r, len, i, hi, s, out, &why);
 		if (fits <= 0)
-			break; /* also if the material is used up */
+			break; /* too long, or the corpus has not so many units */
 		lo = hi;
 	}
 	for (hi = MIN(hi, most); hi - lo > 1;) {
@@ -95,17 +95,18 @@ struct run {
 	const struct options *o;
 	struct engine *engine;
 	struct shared_timeline line;
-	struct corpus material;
-	struct given given; /* tasks of `answers` */
+	struct corpus material; /* texts that prompts are made of */
+	struct given given;     /* tasks of `answers` */
 	struct policy_list kvs;
 	struct checkpoint checkpoint;
 	uint64_t material_hash, seed;
-	int32_t samples, depths; /* depths: of a sweep; 0 = no sweep */
+	int32_t samples, depths; /* depths: of `needle`; 0 = another task */
 	struct progress progress;
-	int64_t done, total;
+	int64_t done, total; /* answers */
 };
 
-/* 1 if generating can stop: every reference was found, or the answer has all the rows that were asked for. */
+/* 1 if generating can stop: every reference was found, the answer has all rows that were asked for, or an answer of one
+ * line has ended. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -123,8 +124,8 @@ struct answer_cost {
 	int32_t tokens;
 };
 
-/* Generate the answer to a prompt. Control characters become blanks, except line feeds between rows. *cost: cost of
- * generating, without the prefill. */
+/* Generate the answer to a prompt. Control characters become blanks, except line feeds if they matter to the metric.
+ * *cost: cost of generating, without the prefill. */
 static int sample_answer(struct run *run, const struct task_def *t, const struct sample *s, const struct tokens *prompt,
                          struct str *out, struct answer_cost *cost, struct err *e)
 {
@@ -137,7 +138,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	if (t->metric == METRIC_ROWS && s->head.n) /* the first row may begin with the given words */
+	if (t->metric == METRIC_ROWS && s->head.n) /* the last line of the given words begins the first row */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
 	*cost = (struct answer_cost){ -now_seconds(), 0 };
 	for (; cost->tokens < t->gen && more > 0 && !answer_complete(t, s, out); cost->tokens++) {
@@ -159,12 +160,13 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 
 /* ---- results ---- */
 
+/* Results of a task at one length under one policy. */
 struct cell {
-	struct mean all, by_depth[5];
-	struct mean *swept;        /* [depths] means of a sweep */
-	struct str list, depths;   /* JSON lists in order of the samples: scores, depths */
-	double seconds, answering; /* prefill and generation; generation alone */
-	int64_t generated;         /* tokens of all answers */
+	struct mean all, by_depth[5]; /* by_depth: depths 0 .. 0.2, 0.2 .. 0.4, ... */
+	struct mean *swept;           /* [depths] for `needle`: the mean at each depth */
+	struct str list, depths;      /* JSON lists in order of the samples: scores, depths */
+	double seconds, answering;    /* prefill and generation; generation alone */
+	int64_t generated;            /* tokens of all answers */
 };
 
 static void cell_free(struct cell *c)
@@ -228,7 +230,8 @@ static int report(struct run *run, const struct task_def *t, int32_t len, const 
 	return rc;
 }
 
-/* Print the table of one policy: lengths down, depths across. */
+/* Print the table of `needle` for one policy: a row for each length, a column for each depth. cell[k * stride]: results
+ * at length k. */
 static int report_sweep(struct run *run, const struct cell *cell, int32_t stride, const char *kv, struct err *e)
 {
 	const struct options *o = run->o;
@@ -293,6 +296,7 @@ static void name_result(const struct run *run, const struct task_def *t, int32_t
 	json_close(out, '}');
 }
 
+/* Run one sample under all policies, and add the results to cell[policy]. */
 static int run_sample(struct run *run, const struct task_def *t, int32_t len, int32_t i, struct cell *cell,
                       struct err *e)
 {
@@ -369,8 +373,8 @@ static int run_task(struct run *run, const struct task_def *t, int32_t len, stru
 	return rc;
 }
 
-/* Leave out a task, with a message, if its shortest prompt and answer exceed len tokens and --tasks does not name it.
- * 1 = left out; 0 = it runs; -1 if no prompt can be built. */
+/* Leave out a task of `ruler`, with a message, if its shortest prompt and answer exceed len tokens, unless --tasks is
+ * given. Returns 1 if the task is left out; 0 = it runs; -1 = no prompt can be built. */
 static int task_left_out(struct run *run, const struct task_def *t, int32_t len, struct err *e)
 {
 	struct sample s = { .depth = -1 };
@@ -433,6 +437,7 @@ static int run_tasks(struct run *run, const struct task_def *const task[], int n
 
 /* ---- choosing tasks ---- */
 
+/* Return which texts a task lacks, for a message; NULL: it has all. */
 static const char *material_missing(const struct task_def *t, const struct corpus *m)
 {
 	if ((t->needs & NEEDS_ESSAY) && m->sentence.n < 8)
@@ -452,8 +457,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Tells
- * the user which are left out. */
+/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Tell the user
+ * which tasks are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

@@ -13,9 +13,9 @@ struct sample {
 	struct words ref; /* owned: the right answers */
 	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
-	const struct words *classes; /* borrowed: the classes that answers are of; NULL: none */
-	/* Where the needle is hidden: 0 (beginning) .. 1 (end); -1 = not at a single position. For the task
-	 * `needle` the caller sets it, other tasks set it themselves. */
+	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */
+	/* Where the needle is hidden, from 0 (beginning) to 1 (end); -1 = not at a single place. For the task `needle`
+	 * the caller sets it; the build function of other tasks sets it. */
 	double depth;
 };
 void sample_free(struct sample *);
@@ -23,19 +23,20 @@ void sample_free(struct sample *);
 enum eval_needs { NEEDS_ESSAY = 1, NEEDS_SQUAD = 2, NEEDS_HOTPOT = 4 };
 struct task_def {
 	const char *name;
-	unsigned command, needs;
-	int32_t gen; /* most tokens of an answer */
+	unsigned command, needs; /* CMD_EVAL_... that runs it; enum eval_needs */
+	int32_t gen;             /* most tokens of an answer */
 	enum eval_metric metric;
 	int32_t least; /* units of the shortest prompt */
 	/* Build a prompt of `units` units (sentences, words, documents ...). More units make it longer and change
 	 * nothing else. len: tokens of prompt and answer. i: number of the sample. Returns 0 or -1. */
 	int (*build)(const struct corpus *, struct rng, int32_t units, int32_t len, int32_t i, struct sample *,
 	             struct err *);
-	const struct given_set *set; /* given prompts (given.h); NULL: prompts are made */
+	const struct given_set *set; /* prompts from the user's files (given.h); NULL: prompts are made */
 };
 extern const struct task_def ruler_tasks[], passkey_chain_tasks[]; /* end with name = NULL */
 
-/* Build the longest prompt that has at most len tokens with its answer. *s: the sample; *out: its tokens. */
+/* Build the prompt with the most units that has at most len tokens together with its answer. *s: the sample; *out: the
+ * prompt's tokens. Returns 0 or -1. */
 int task_fit(const struct engine *, const struct task_def *, const struct corpus *, uint64_t seed, int32_t len,
              int32_t i, struct sample *s, struct tokens *out, struct err *);
 

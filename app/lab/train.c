@@ -1,7 +1,7 @@
 /* app/lab/train.c - weir train: reads texts, runs the training steps, writes the result.
  *
  * The loss on windows of a held-out text is measured before the first step and after the last, under full attention
- * and under the attention mask of the training. The gain is the mean of the differences, window by window. */
+ * and under the attention mask of the training. The change is the mean of the windows' differences. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ struct training {
 	struct train_settings s;
 	struct tokens text, held;
 	int n_held;
-	double *loss[2][MASKS]; /* [n_held] the loss of each window, before and after */
+	double *loss[2][MASKS]; /* [before, after][mask][n_held] the loss of each window */
 	struct progress progress;
 };
 
@@ -70,11 +70,13 @@ static int texts_read(struct training *w, struct err *e)
 
 /* ---- the held-out text ---- */
 
+/* Return how many masks the loss is measured under. */
 static int masks_of(const struct training *w)
 {
 	return w->s.mask.k ? 2 : 1;
 }
 
+/* Measure the loss on all held-out windows. after: 0 = before the training, 1 = after it. */
 static int held_measure(struct training *w, int after, struct err *e)
 {
 	const struct train_mask masks[MASKS] = { { 0 }, w->s.mask };
@@ -95,7 +97,7 @@ static int held_measure(struct training *w, int after, struct err *e)
 	return rc;
 }
 
-/* Mean of n values, x or x - minus, and its standard error. */
+/* Return the mean of the n values x[i], or of x[i] - minus[i] if minus is not NULL. *error: its standard error. */
 static double mean_of(const double *x, const double *minus, int n, double *error)
 {
 	double sum = 0, squares = 0;
@@ -166,7 +168,8 @@ static int step_print(struct training *w, const struct train_report *r, struct e
 	return rc;
 }
 
-/* Run the training steps. If the run is stopped and --resume names a file, its state is stored there. */
+/* Run the training steps. If --resume names a file, store the state there: every SAVE_SECONDS, when the user stops the
+ * run, and at the end. */
 static int steps_run(struct training *w, struct err *e)
 {
 	struct train_report r;

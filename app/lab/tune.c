@@ -1,9 +1,9 @@
 /* app/lab/tune.c - weir eval tune: finds the best value of a policy's setting.
  *
  * The last tokens of windows of a text are computed one at a time, under full attention and under the policy with
- * each value. Values that read more KV entries usually have a lower perplexity. So `tune` does not recommend the
- * lowest perplexity, but the value that reads least within one standard error of it (the error of the difference,
- * paired over windows). */
+ * each value. A value with which the policy reads more KV entries usually has a lower perplexity. So `tune` recommends,
+ * of the values whose perplexity is within one standard error of the lowest one, that which reads least. The error is
+ * that of the difference, paired over windows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +21,12 @@ struct tune {
 	struct shared_timeline line;
 	struct checkpoint checkpoint;
 	struct policy_list kvs;
-	const char *asked; /* the policy to tune */
-	struct str kv[LIST_MAX], value[LIST_MAX], key;
+	const char *asked;                             /* the policy to tune */
+	struct str kv[LIST_MAX], value[LIST_MAX], key; /* each policy with its value of the setting `key` */
 	int32_t window, last;
 	double *loss; /* [windows][LIST_MAX]: nats a token */
 	int windows;
-	double read[LIST_MAX]; /* bytes, summed over windows */
+	double read[LIST_MAX]; /* bytes of the cache that a token reads, summed over windows */
 	struct progress progress;
 	int64_t at, all; /* tokens done and in all, for the progress */
 };
@@ -63,6 +63,7 @@ static int list_values(struct tune *t, const char *tried, struct err *e)
 	return 0;
 }
 
+/* Score a window under all policies. */
 static int run_window(struct tune *t, const int32_t *id, const int order[LIST_MAX], struct err *e)
 {
 	double *loss;
@@ -103,7 +104,7 @@ static int run_text(struct tune *t, const char *path, struct err *e)
 	return rc;
 }
 
-/* The difference of loss between two policies, over windows. */
+/* Return the difference of loss between policies a and b, over windows. */
 static struct mean difference(const struct tune *t, int a, int b)
 {
 	struct mean m = { 0 };

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 }; /* tokens between two progress updates, approximately */
+enum { SLICE = 512 }; /* about so many tokens between two updates of the progress line */
 
 int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
                  int32_t window, struct err *e)
@@ -40,12 +40,13 @@ struct scoring {
 	struct window *w;
 	struct timeline *tl;
 	int32_t n_vocab;
-	int bad; /* a probability was no number */
-	struct str points;
+	int bad;           /* 1: a probability was no number */
+	struct str points; /* as window.curve, while it grows */
 	void (*show)(size_t done, void *ud);
 	void *ud;
 };
 
+/* Score the token that follows position pos, whose logits are given. */
 static void score_token(int32_t pos, const float *logits, void *ud)
 {
 	struct scoring *s = ud;
@@ -85,15 +86,15 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* The logits of token i - 1 predict token i, so scoring begins one token earlier. Chunks of the prefill
-	 * before that are not scored. */
+	/* The logits of token i - 1 predict token i. So the chunks that are scored begin with the one that has token
+	 * from - 1; what comes before is only prefilled. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)
 		return -1;
 	if (w->stepwise)
 		score_token((int32_t)at - 1, timeline_logits(s->tl), s);
-	while (at < w->n - 1) { /* the last token predicts nothing that is scored */
+	while (at < w->n - 1) { /* the last token need not be computed: it predicts nothing that is scored */
 		size_t step = w->n - 1 - at < slice ? w->n - 1 - at : slice;
 
 		if (timeline_extend(s->tl, w->id + at, step, w->stepwise, score_token, s, e) < 0)
@@ -108,7 +109,7 @@ static int window_run(struct scoring *s, struct err *e)
 	return 0;
 }
 
-/* Take a stored result. -1: it is no result of a window. */
+/* Set the window's results from a stored one. Returns -1 if it is no result of a window. */
 static int result_take(struct window *w, struct jv result)
 {
 	double nll, scored, read, seconds, x;

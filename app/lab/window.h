@@ -22,19 +22,19 @@ struct window {
 	size_t n, from;    /* tokens with index >= from are scored; from >= 1 */
 	/* 1 = tokens from `from` on are computed one at a time, as if generated; 0 = in chunks */
 	int stepwise;
-	/* every > 0: note the summed loss after each `every` scored tokens of the text, to draw a curve. after:
-	 * tokens that the earlier windows scored since the last note. */
+	/* every > 0: note the summed loss after each `every` scored tokens of the text, for a curve. after: tokens
+	 * that earlier windows of the text scored since the last note. */
 	int32_t every, after;
 
 	/* ---- results ---- */
-	double nll, seconds; /* nll: in nats, summed */
+	double nll, seconds; /* nll: sum of -ln p of the scored tokens */
 	double read;         /* bytes of the KV cache that a token generated at the window's end reads */
-	uint64_t scored;
-	struct str curve; /* JSON list of the sums of nll at the noted points; empty if every is 0 */
+	uint64_t scored;     /* tokens */
+	struct str curve;    /* JSON list of the sums of nll at the noted points; empty if every is 0 */
 };
 
-/* Score a window, or take its result from the checkpoint. show: called with the number of tokens done; may be
- * NULL. */
+/* Score a window under policy kv, or take its result from the checkpoint; a new result is stored there. show: called
+ * with the number of tokens done; may be NULL. */
 int window_score(struct window *, const char *kv, int32_t ctx, struct shared_timeline *, struct checkpoint *,
                  void (*show)(size_t done, void *ud), void *ud, struct err *);
 void window_free(struct window *);
