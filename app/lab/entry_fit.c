@@ -44,8 +44,9 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read if the setting grows by 1. The first round estimates it: a share s of
-	 * the reads takes all entries, the rest `value` of them, so slope = 1 - s. Later rounds compare the last two. */
+	/* slope: how many more entries are read if the setting grows by 1. In the first round it is estimated: if a
+	 * share s of the steps and layers reads all entries, and the others `value` entries, the slope is 1 - s. Later
+	 * it is computed from the last two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
 		slope = 1; /* both values are rounded to the same number of pages */

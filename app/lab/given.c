@@ -138,7 +138,7 @@ static void add_texts(struct jv v, struct words *out)
 
 /* ---- records ---- */
 
-/* The functions below add one record each to the set `name` (given_load()). */
+/* Each function below adds a record of one kind (given_load()) to the set `name`. */
 
 static int read_longbench(struct given *g, struct jv r, const char *name, struct err *e)
 {

@@ -90,11 +90,11 @@ static void plot_timeline_close(struct timeline *tl)
 struct matrix {
 	struct plot plot;
 	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
-	uint8_t *grey;          /* [side][w]; 0 = the token was evicted, or comes later */
-	float *p;               /* [tokens] shares of attention of the current token; -1 = not in the cache */
-	/* [side] for each pixel of a row, the largest share of attention; -1 = none of its tokens was in the cache */
+	uint8_t *grey;          /* [side][w]; 0 = no head read the token, or it comes later */
+	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
+	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* of the current matrix: pairs of tokens of which the later attends to the earlier */
+	double seen; /* of the current matrix: pairs of tokens of which the later one read the earlier one */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */

@@ -18,7 +18,7 @@ struct set_sums {
 void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str *out);
 /* 1 if these members of a stored result are valid, or all absent. */
 int set_sums_sound(struct jv result, int32_t n_layer);
-/* Add those of a window's result. */
+/* Add the sums in a window's result. */
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
 void set_sums_free(struct set_sums *);
 /* Return the mean number of tokens between two selections, over all layers that reuse a selection; 0 if none does. */
@@ -31,10 +31,11 @@ void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 struct query_sums {
 	double *cosine, *pairs; /* [n_layer][n_head], [n_layer]; NULL: nothing was added */
 };
-/* Write the sums of a timeline as a JSON object; query_sums_sound(): 1 if a stored one is valid; query_sums_add(): add
- * one. */
+/* Write the sums of one window, whose timeline this is, as a JSON object. */
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
+/* 1 if such an object that was stored is valid. */
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);
+/* Add the sums of such an object. */
 void query_sums_add(struct query_sums *, struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_free(struct query_sums *);
 /* Return the mean cosine of a layer, or NAN if it has no pairs. *low, *high: least and greatest mean of its heads. */

@@ -45,7 +45,7 @@ struct recovered_ages {
 };
 /* Get the sums by age of watched policy i; -1: no such i, or it selects anew for each token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
-/* The same policies by layer, to see how often a layer selects anew. */
+/* Sums by layer for the same policies, which tell how often a layer selects anew. */
 struct recovered_layer {
 	int64_t tokens;   /* generated tokens for which the layer had a selection */
 	int64_t selected; /* generated tokens for which the layer selected anew */

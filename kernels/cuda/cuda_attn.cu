@@ -6,7 +6,7 @@
  *
  * Launches: one for every 16 parts of a call (struct attn_part), after those that select slots (cuda_topk.cu). With a
  * probe, which measures the attention of some tokens (struct attn_probe), consecutive tokens share a launch only if
- * all are measured or none is; those of cuda_probe.cu follow after measured tokens.
+ * all are measured or none is; the launches of cuda_probe.cu follow after those of measured tokens.
  *
  * With few queries there would be too few thread blocks for the device. So the slots of a launch are divided into
  * spans, and each block reads one span (cuda_attn.cuh). The grid has a power of two of spans, so that it rarely
@@ -19,7 +19,7 @@
 
 enum {
 	BLOCKS_EACH = 2, /* wanted blocks per multiprocessor */
-	/* maximum number of tokens in one launch whose attention is measured (struct attn_probe) */
+	/* maximum number of measured tokens in one launch (struct attn_probe) */
 	MOST_LOOKED = 1 << 16,
 	COUNTERS = 32768, /* maximum number of tiles in one launch, over all KV heads */
 };
@@ -63,7 +63,7 @@ struct taken {
 	int32_t first, n;
 };
 
-/* col: column of the part's first slot; cut: number of tokens after the launch. */
+/* Return these slots. col: column of the part's first slot; cut: number of tokens after the launch. */
 static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
                                int32_t cut)
 {

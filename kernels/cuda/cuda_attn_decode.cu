@@ -15,8 +15,8 @@
 
 enum { QUERIES = 8, WARPS = 4, THREADS = WARPS * WARP, STEP = 16 };
 
-/* Load the queries of a part (struct attn_part) to shared memory as operands of products, each scaled by a power of
- * two (query_unit()). by[query] = the factor from a product to a score. */
+/* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
+ * (query_unit()). by[query] = the factor that turns its products into scores. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const struct attn_launch &a,
                                            const struct attn_seg &s, int32_t kv, int32_t query0)
@@ -243,7 +243,8 @@ struct decode_rows {
 	int32_t from, i1, all, low, seen;
 };
 
-/* at0: column of the part's first slot, numbered as for spans. query: the lane's query. */
+/* Return the rows of part p for this thread. at0: column of the part's first slot, numbered as for spans. query: the
+ * lane's query. */
 static __device__ __forceinline__ struct decode_rows decode_rows_of(const struct attn_launch &a, int32_t p,
                                                                     const struct attn_split &split, int32_t at0,
                                                                     int32_t query0, int32_t query)

@@ -35,8 +35,8 @@ struct prefill_args {
 	int32_t buffers; /* tiles in shared memory, 1 or 2 */
 };
 
-/* Load the tile's queries of a part (struct attn_seg) to shared memory as operands of products, each scaled by a power
- * of two (query_unit()). by[query] = the factor from a product to a score. exact 1: also load the rounding errors. */
+/* Load the tile's queries of a part to shared memory as operands of products, each query scaled by a power of two
+ * (query_unit()). by[query] = the factor that turns its products into scores. exact 1: also load the rounding errors. */
 template <class F, int DIM>
 static __device__ inline void load_queries(uint4 *qs, float *by, const struct attn_launch &a, const struct attn_seg &s,
                                            int32_t kv, int32_t query0, int exact)
@@ -358,7 +358,8 @@ struct prefill_rows {
 	int32_t from, i1, high, all, end, low[2], seen[2];
 };
 
-/* at0: column of the part's first slot, numbered as for spans. first: the warp's first query. */
+/* Return the rows of part p for this thread. at0: column of the part's first slot, numbered as for spans. first: the
+ * warp's first query. */
 static __device__ __forceinline__ struct prefill_rows prefill_rows_of(const struct attn_launch &a, int32_t p,
                                                                       const struct attn_split &split, int32_t at0,
                                                                       int32_t query0, int32_t first)

@@ -320,7 +320,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(struct norm_args a)
 	const float *weight = a.weight + (size_t)(blockIdx.x % (unsigned)a.apart) * (size_t)a.group;
 	float *out = a.out + (size_t)blockIdx.x * (size_t)a.group, sum = 0, scale;
 	int warp = (int)threadIdx.x / WARP, lane = (int)threadIdx.x % WARP, step = (int)blockDim.x, most = a.group / 4;
-	float4 kept[4]; /* so a group of up to 16,384 values is read only once */
+	float4 kept[4]; /* the first 16,384 values of the group, which therefore are read only once */
 
 	if (a.wide) {
 #pragma unroll

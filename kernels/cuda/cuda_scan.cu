@@ -121,8 +121,9 @@ static __device__ inline float query_bytes(const float *x, int8_t *hi, int8_t *l
 	uint32_t bits = 0;
 	float d, inv;
 
-	/* At 2 bits, four values share a byte of the key. Their magnitudes are added, as on the CPU, where the sum of
-	 * four products must fit a byte. */
+	/* bits: the largest magnitude; at 2 bits (wide 0), the largest sum of the magnitudes of values i, i + 4, i + 8
+	 * and i + 12. The codes of these four share a byte of the key, and on the CPU the sum of their products must
+	 * fit a byte. */
 	for (int32_t i = lane; i < dim; i += WARP) {
 		float size = fabsf(__fmul_rn(x[i], scale));
 

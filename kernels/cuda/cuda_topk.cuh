@@ -57,8 +57,8 @@ static __device__ inline uint32_t order_of(float x)
 	return u & 0x80000000u ? ~u : u | 0x80000000u;
 }
 
-/* Return the bin of an order value. Higher scores have the same or higher bins. Most scores are logarithms of
- * probabilities between -32 and 0, so most bins divide this range evenly. */
+/* Return the bin of an order value. A higher score has the same bin or a higher one. Most scores are logarithms of
+ * probabilities and lie between -32 and 0, so most bins divide this range evenly. */
 static __device__ inline uint32_t bin_of(uint32_t order)
 {
 	float x;

@@ -47,7 +47,7 @@ struct gpu {
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
 	int failed, dead; /* failed 1: an error is not yet reported; dead 1: the device cannot continue */
-	char fail[160];   /* the sentence of that error */
+	char fail[160];   /* that error, as a sentence */
 };
 
 /* ---- launches (gpu_cuda_launch.cu) ---- */

@@ -15,9 +15,8 @@ enum {
 
 /* An open element. */
 struct html_frame {
-	char name[16]; /* cut to 15 bytes; only compared */
-	unsigned is;   /* BLOCK, LINE ... of html_elements.c */
-	/* What html.skip, html.hide and html.nav count: */
+	char name[16];      /* cut to 15 bytes; only compared */
+	unsigned is;        /* BLOCK, LINE ... of html_elements.c */
 	unsigned skips : 1; /* its contents are left out */
 	unsigned hides : 1; /* its text is counted as hidden */
 	unsigned nav : 1;   /* its text is counted as navigation */
@@ -49,16 +48,18 @@ struct html {
 	int whole; /* 1: keep navigation */
 	int shown; /* 1: keep hidden text */
 	struct html_frame frame[HTML_DEPTH];
-	int depth, deeper;   /* open elements in frame, and beyond it */
-	int skip, hide, nav; /* open elements with these flags in their frames */
+	int depth, deeper;   /* open elements: in frame; beyond HTML_DEPTH */
+	int skip, hide, nav; /* open elements whose frames have skips, hides, nav */
 	size_t hidden;       /* characters of hidden text left out */
 	size_t left_out;     /* characters of navigation left out */
 	int lists;           /* open lists */
-	int raise; /* what text follows: 1 = a superscript; 2 = one in a link, a note's number if it is a digit; 0 = other */
-	/* ranges of the text from <main> and <article>; the one at n_main or n_article may be open */
+	/* the text that follows: 1 = a superscript; 2 = a superscript in a link, which is a note's number if it begins
+	 * with a digit; 0 = other text */
+	int raise;
+	/* [n_main], [n_article] ranges of the text in <main> and in <article>; behind the last one, one may have begun */
 	struct range main[HTML_RANGES], article[HTML_RANGES];
 	size_t n_main, n_article;
-	int in_main, in_article; /* open elements */
+	int in_main, in_article; /* open <main> and <article> elements */
 	struct html_rules *rules;
 	struct html_grid grid[WRITER_TABLES]; /* of the open tables, by nesting depth */
 };

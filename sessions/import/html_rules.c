@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-	RULES_MAX = 1 << 16, /* of a page */
-	SELECTOR_MAX = 1000, /* bytes */
+	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
+	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
 	NESTED_MAX = 8,      /* @media inside @media ... */
 	TRIES_ALL = 20000000 /* tries of css_selector_matches(), of a page */
 };

@@ -5,9 +5,9 @@
 #include <string.h>
 
 enum {
-	COMPOUNDS_MAX = 16,
+	COMPOUNDS_MAX = 16, /* of one selector */
 	SIBLINGS_MAX = 100, /* elements tried for one '~' */
-	TRIES_MAX = 1000    /* of one selector and element */
+	TRIES_MAX = 1000    /* comparisons of a compound selector with an element, to match one selector */
 };
 
 /* A simple selector, one condition of a compound selector: "div", ".a", "[b]" or ":not(p)". */
@@ -138,7 +138,7 @@ static enum css_match any_matches(const GumboNode *, const char *p, const char *
 
 static enum css_match pseudo_matches(const GumboNode *node, const struct simple *s)
 {
-	/* States of an element only after the user has done something, and pseudo-elements with a single colon. */
+	/* States that only the user brings about, such as :hover, and pseudo-elements with a single colon. */
 	static const char *const no[] = { "hover",  "focus", "focus-within", "focus-visible", "active",
 		                          "target", "after", "before",       "first-line",    "first-letter" };
 
