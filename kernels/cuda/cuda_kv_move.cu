@@ -2,7 +2,7 @@
  * their new positions.
  *
  * 1 launch if the moved entries of a KV head fit in shared memory, else 2; each entry of the plane is read and
- * written once. Consecutive calls of the first kind, for up to MOVE_PLANES planes of the same shape, share a launch.
+ * written once. Consecutive calls that take 1 launch, for up to MOVE_PLANES planes of the same shape, share it.
  *
  * The list of moves is in device memory, so the host cannot check it. A move from or to a slot outside of the plane
  * is skipped. */

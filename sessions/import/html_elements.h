@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum {
-	HTML_DEPTH = 512, /* most open elements that are looked at */
-	HTML_RANGES = 64, /* most <main>, and most <article> */
+	HTML_DEPTH = 512, /* open elements in html.frame; deeper ones change nothing about the text */
+	HTML_RANGES = 64, /* <main> elements, and <article> elements, at most; further ones are ignored */
 	HTML_COLUMNS = 64 /* of a table; cells further right do not reach down */
 };
 

@@ -18,7 +18,7 @@ enum {
 /* A selector with the declarations of its block. A list of selectors makes one rule for each. */
 struct rule {
 	struct css_selector selector;
-	int unsure; /* 1: it stands in a media query, or the like, that may not match */
+	int unsure; /* 1: it is in an at-rule, such as @media, that may not match */
 	struct css_values values;
 	int32_t next; /* of the same bucket: an index into html_rules.rule; -1 = it is the last */
 };
@@ -31,7 +31,7 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* first rule with this css_selector.bucket; -1 = none */
 	int hides;                   /* 1: some rule hides */
-	int tries;                   /* so far */
+	int tries;                   /* of css_selector_matches(), so far */
 };
 
 /* Add a rule for one selector. media: whether the media query around it matches. */

@@ -15,23 +15,23 @@
 
 /* ---- the bytes ---- */
 
-/* What kinds of elements there are for the depth of a tree. */
+/* Kinds of elements, by how they nest. */
 enum kind {
-	NESTS,  /* lies in others of its name */
+	NESTS,  /* may lie in an element of its own name */
 	CLOSES, /* ends where the next one of its name begins */
 	INLINE,
-	FORMAT, /* inline; ended by its own end tag alone: when its paragraph ends, it is repeated in the next one */
+	FORMAT, /* inline; if its paragraph ends before its own end tag, it is open in the next paragraph, too */
 	VOID,
 	SINGLE, /* once in a page */
 };
 
 enum { TAGS = 256 };
 struct tags {
-	unsigned char open[DEPTH_MAX]; /* GumboTag */
+	unsigned char open[DEPTH_MAX]; /* [n] open elements, GumboTag */
 	size_t n;
-	unsigned of[TAGS];      /* how many of each are open */
-	unsigned dropped[TAGS]; /* open elements whose start tags were dropped */
-	unsigned format;        /* open elements of kind FORMAT */
+	unsigned of[TAGS];      /* for each tag, number of open elements */
+	unsigned dropped[TAGS]; /* for each tag, number of dropped start tags whose end tags are still to come */
+	unsigned format;        /* number of open elements of kind FORMAT */
 };
 
 static enum kind kind_of(GumboTag t)
@@ -106,7 +106,7 @@ static int is_inline(GumboTag t)
 	return k == INLINE || k == FORMAT;
 }
 
-/* End open[i] and what lies in it; elements of kind FORMAT stay. */
+/* End k->open[i] and the elements in it, except those of kind FORMAT. */
 static void end_open(struct tags *k, size_t i)
 {
 	size_t kept = i;
@@ -119,6 +119,7 @@ static void end_open(struct tags *k, size_t i)
 	k->n = kept;
 }
 
+/* End k->open[i], but not the elements in it. */
 static void remove_open(struct tags *k, size_t i)
 {
 	k->of[k->open[i]]--;
@@ -127,7 +128,7 @@ static void remove_open(struct tags *k, size_t i)
 	k->n--;
 }
 
-/* Index + 1 of the innermost open t; 0: there is none. */
+/* Return the index + 1 of the innermost open element t; 0 = there is none. */
 static size_t find_open(const struct tags *k, GumboTag t)
 {
 	size_t i = k->of[t] ? k->n : 0;
@@ -137,7 +138,7 @@ static size_t find_open(const struct tags *k, GumboTag t)
 	return i;
 }
 
-/* End what ends where t begins: the paragraph, and elements of its name. */
+/* End the elements that end where a start tag t begins: a paragraph, and an element of the same name. */
 static void make_way(struct tags *k, GumboTag t, enum kind kind)
 {
 	size_t i = k->n;
@@ -157,7 +158,7 @@ static void make_way(struct tags *k, GumboTag t, enum kind kind)
 		}
 }
 
-/* 1 if the start tag may stay; 0: the tree is too deep. */
+/* Begin an element. Returns 1; 0 = its start tag must be dropped, because the tree would be too deep. */
 static int tag_begins(struct tags *k, GumboTag t)
 {
 	enum kind kind = kind_of(t);
@@ -175,7 +176,7 @@ static int tag_begins(struct tags *k, GumboTag t)
 	return 1;
 }
 
-/* 1 if the end tag may stay; 0: its start tag was dropped. */
+/* End an element. Returns 1; 0 = its end tag must be dropped, because its start tag was. */
 static int tag_ends(struct tags *k, GumboTag t)
 {
 	size_t i;
@@ -199,14 +200,14 @@ static int tag_ends(struct tags *k, GumboTag t)
 	return 1;
 }
 
-/* Elements whose contents are not markup. */
+/* 1 if the contents of the element are no markup. */
 static int is_raw(GumboTag t)
 {
 	return t == GUMBO_TAG_SCRIPT || t == GUMBO_TAG_STYLE || t == GUMBO_TAG_TEXTAREA || t == GUMBO_TAG_TITLE ||
 	       t == GUMBO_TAG_XMP || t == GUMBO_TAG_IFRAME || t == GUMBO_TAG_NOEMBED || t == GUMBO_TAG_NOFRAMES;
 }
 
-/* End of the tag that begins at p: behind its '>', or `end`. */
+/* Return the end of the tag that begins at p: behind its '>', or `end`. */
 static const char *tag_end(const char *p, const char *end)
 {
 	char quote = 0;
@@ -230,7 +231,7 @@ static size_t name_length(const char *p, const char *end)
 	return n;
 }
 
-/* End of the contents of a raw element: its end tag, or `end`. */
+/* Return the end of the contents of a raw element (is_raw()), which begin at p: its end tag, or `end`. */
 static const char *raw_end(const char *p, const char *end, const char *name, size_t n)
 {
 	while ((p = memmem(p, (size_t)(end - p), "</", 2)) && (size_t)(end - p) >= n + 2) {
@@ -241,6 +242,7 @@ static const char *raw_end(const char *p, const char *end, const char *name, siz
 	return end;
 }
 
+/* Return the first place of `what`, or `end`. */
 static const char *find(const char *p, const char *end, const char *what)
 {
 	const char *at = p < end ? memmem(p, (size_t)(end - p), what, strlen(what)) : NULL;
@@ -248,6 +250,7 @@ static const char *find(const char *p, const char *end, const char *what)
 	return at ? at : end;
 }
 
+/* Copy a CDATA section as text. Returns its end. */
 static const char *copy_cdata(struct str *out, const char *p, const char *end)
 {
 	const char *to = find(p += 9, end, "]]>");
@@ -260,7 +263,8 @@ static const char *copy_cdata(struct str *out, const char *p, const char *end)
 	return to + (to < end ? 3 : 0);
 }
 
-/* Copy one tag at p, and the contents of a raw element. Returns where to go on. */
+/* Copy the name of the tag at p; in XHTML, the whole tag; of a raw element, the contents, too. A dropped tag becomes <br>
+ * or <wbr>. Returns the end of what was copied. */
 static const char *copy_tag(struct tags *k, struct str *out, const char *p, const char *end, int xml)
 {
 	int close = p[1] == '/';
@@ -302,6 +306,7 @@ static int is_alpha(char c)
 	return byte_is_upper(c) || byte_is_lower(c);
 }
 
+/* Make the pass over the bytes: copy the page to out as gumbo shall read it. */
 static void prepare(struct str *out, const char *p, size_t n, int xml)
 {
 	const char *end = p + n;
