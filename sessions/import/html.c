@@ -58,7 +58,7 @@ static void add_text(struct html *h, const char *s)
 	size_t n = strlen(s);
 
 	if (h->skip > 1)
-		return; /* in an element with SKIP, such as a script, inside one that is left out */
+		return; /* a script, say, inside hidden text or navigation: it does not count */
 	if (h->nav)
 		h->left_out += count_characters(s, n);
 	else if (h->skip ? h->hide > 0 : h->depth && html_look_hides(&h->frame[h->depth - 1].look))

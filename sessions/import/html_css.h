@@ -73,8 +73,8 @@ struct css_selector {
 /* Read the selector [p, end) into *s, which is zero, and append its compound selectors to *all. Returns -1, and
  * appends nothing, if it is no selector. */
 int css_selector_read(struct css_compounds *all, struct css_selector *s, const char *p, const char *end);
-/* Whether an element matches a selector. Adds the number of tries, pairs of an element and a compound selector, to
- * *tries; CSS_UNSURE if there were too many. */
+/* Match an element with a selector. Adds to *tries how many pairs of an element and a compound selector were compared;
+ * returns CSS_UNSURE if there were too many. */
 enum css_match css_selector_matches(const struct css_compounds *, const struct css_selector *, const GumboNode *,
                                     int *tries);
 /* Hash an id (kind '#'), a class ('.') or an element's name ('a', in lower case) to 1 .. CSS_BUCKETS - 1. */

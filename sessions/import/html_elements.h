@@ -88,7 +88,7 @@ void html_element_end(struct html *, const GumboNode *);
 void html_rows_begin(struct html *);
 void html_row_begin(struct html *);
 void html_row_end(struct html *);
-/* Begin a cell: write empty cells for the columns that cells above reach into, then this one's beginning. */
+/* Begin a cell. First write empty cells for the columns that cells above reach into. */
 void html_cell_begin(struct html *, struct html_frame *, const GumboNode *);
 /* End a cell: write an empty cell for each further column that it covers (colspan). */
 void html_cell_end(struct html *, const struct html_frame *);

@@ -11,7 +11,7 @@
 enum {
 	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
 	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
-	NESTED_MAX = 8,      /* @media inside @media ... */
+	NESTED_MAX = 8,      /* at-rules around a rule; rules inside more are ignored */
 	TRIES_ALL = 20000000 /* tries of css_selector_matches(), of a page */
 };
 
@@ -24,12 +24,12 @@ struct rule {
 };
 
 struct html_rules {
-	char **sheet; /* texts of the style sheets; compounds point into them */
+	char **sheet; /* [n_sheet] texts of the style sheets, into which `compounds` points */
 	size_t n_sheet, cap_sheet;
 	struct rule *rule;
 	size_t n, cap;
 	struct css_compounds compounds;
-	int32_t bucket[CSS_BUCKETS]; /* first rule with this css_selector.bucket; -1 = none */
+	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
 	int hides;                   /* 1: some rule hides */
 	int tries;                   /* of css_selector_matches(), so far */
 };
@@ -54,7 +54,7 @@ static void add_rule(struct html_rules *r, const struct css_values *v, const cha
 		r->hides |= v->is[i] == CSS_HIDES && media == CSS_YES;
 }
 
-/* Whether the rules in an at-rule apply. p: its name, as in "media print"; end: its '{'. */
+/* Return whether the rules in an at-rule apply. p: its name, as in "media print {"; end: the '{'. */
 static enum css_match at_rule(const char *p, const char *end)
 {
 	const char *name = css_name_end(p, end);
