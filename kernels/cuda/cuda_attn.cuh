@@ -94,7 +94,7 @@ struct attn_plan {
 };
 
 /* How a kernel divides its work. queries: queries of a tile, 0 = the kernel cannot compute this call; dims:
- * dimensions of V that a block sums; least_rows: minimum number of columns of a span, which has a multiple of it. */
+ * dimensions of V that a block sums; least_rows: the number of columns of a span is a multiple of this. */
 struct attn_shape {
 	int32_t queries, dims, least_rows;
 };

@@ -18,7 +18,7 @@ template <int DIM> struct tile_of {
 	enum {
 		ROWS = DIM > 128 ? 32 : 64,
 		STEPS = DIM / 16,
-		/* values per row of K; in bytes 64 modulo 128, against bank conflicts */
+		/* values per row of K; a row takes 64 bytes more than a multiple of 128, to avoid bank conflicts */
 		K_PITCH = (DIM + 31) / 64 * 64 + 32,
 		/* values per row of V; 8 values of padding avoid bank conflicts */
 		V_PITCH = DIM + 8,

@@ -132,7 +132,7 @@ static __device__ inline void bytes_as(uint8_t *to, const uint8_t *from, int64_t
 		((T *)to)[i] = ((const T *)from)[i];
 }
 
-/* Do the same in the largest words that the alignment allows. */
+/* Do what bytes_as() does, in the largest words that the alignment allows. */
 static __device__ inline void bytes_copy(uint8_t *to, const uint8_t *from, int64_t n, int64_t i, int64_t step)
 {
 	int64_t all = (int64_t)(uintptr_t)to | (int64_t)(uintptr_t)from | n;
