@@ -52,14 +52,18 @@ void sources_below(struct chat *c)
 	const struct message *m = conversation_answer(conv);
 	struct str s = { 0 };
 
-	if (!sources_shown(c) || !m || !m->sources.n)
+	if (!sources_shown(c) || !m)
 		return;
-	if (evidence_of(conv)->unattended && !c->o.json)
+	if (m->sources.n && evidence_of(conv)->unattended && !c->o.json)
 		notice(c, "attention: hardly on the documents; the answer may be the model's own");
 	answer_attended_lines(&m->sources, &s);
+	if (s.n)
+		str_adds(&s, "\n");
+	unsupported_line(conv, &s);
 	if (s.n && !c->o.json)
-		notice(c, "%s", s.p);
-	sources_post(c, &m->sources);
+		notice(c, "%.*s", (int)(s.n - (s.p[s.n - 1] == '\n')), s.p);
+	if (m->sources.n)
+		sources_post(c, &m->sources);
 	str_free(&s);
 }
 

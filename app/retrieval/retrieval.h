@@ -12,7 +12,7 @@ struct indexed_text;
 struct found_passage;
 struct found_sentence;
 
-/* Add the three companions of this folder (recall, sources, evidence) to a conversation. A companion is a table of
+/* Add the companions of this folder (recall, sources, evidence, unsupported) to a conversation. A companion is a table of
  * callbacks that the conversation calls before, during and after an answer. Call once, after conversation_open(). */
 void retrieval_join(struct conversation *);
 
@@ -156,5 +156,10 @@ struct evidence_list {
 };
 /* Return the evidence of the last answer; it is empty unless answer_hooks.evidence was set. */
 struct evidence_list *evidence_of(const struct conversation *);
+
+/* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
+
+/* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. */
+void unsupported_line(const struct conversation *, struct str *out);
 
 #endif

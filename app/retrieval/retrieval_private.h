@@ -8,7 +8,7 @@
 
 /* ---- companions ---- */
 
-extern const struct companion_ops recall_ops, sources_ops, evidence_ops;
+extern const struct companion_ops recall_ops, sources_ops, evidence_ops, unsupported_ops;
 /* Create the state of the recall companion; recall_ops.free() frees it. */
 struct recall *recall_new(void);
 
@@ -130,6 +130,11 @@ void answer_sources_attended(const struct conversation *, struct answer_sources 
 /* Restore the sources of the last question from those stored with its answer. Returns 1; 0 if the answer has none, or
  * a document is missing. */
 int sources_restore(struct conversation *, const struct answer_sources *);
+
+/* ---- unsupported.c ---- */
+
+/* Append the numbers and names of an answer that no text has which the model was given, one a line. */
+void unsupported_find(const struct conversation *, const char *answer, size_t n, struct str *out);
 
 /* ---- quote.c ---- */
 

@@ -239,4 +239,5 @@ void retrieval_join(struct conversation *conv)
 	companion_add(conv, &recall_ops, recall_new());
 	companion_add(conv, &sources_ops, xcalloc(1, sizeof(struct source_search)));
 	companion_add(conv, &evidence_ops, xcalloc(1, sizeof(struct evidence_list)));
+	companion_add(conv, &unsupported_ops, xcalloc(1, sizeof(struct str)));
 }

@@ -1,0 +1,253 @@
+/* app/retrieval/unsupported.c - finds the numbers and names of an answer that the model was not given
+ * (retrieval.h).
+ *
+ * The model was given: documents that are read whole, the passages that were sent with questions, the user's
+ * messages, the system prompt and the names of the documents. A number or name of the answer that none of these texts
+ * has may be made up. Nothing is checked if there are no documents. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "app/conversation/companion.h"
+#include "app/retrieval/retrieval_private.h"
+#include "engine/base/base.h"
+#include "engine/base/json.h"
+#include "engine/base/utf8.h"
+
+enum {
+	LISTED_MOST = 20, /* numbers and names that are listed */
+	/* A name and a word of a given text count as the same if one of them begins with the other, which has at
+	 * least STEM_LEAST bytes, and they differ by at most ENDING_MOST bytes: "German", "Germans". */
+	STEM_LEAST = 4,
+	ENDING_MOST = 3,
+	DIGITS_MOST = 24, /* bytes of a number that are compared */
+};
+
+static const char *const spelled[] = { "zero", "one", "two",   "three", "four", "five",   "six",
+				       "seven", "eight", "nine", "ten", "eleven", "twelve" };
+
+struct word {
+	const char *p;
+	size_t n;
+};
+
+/* 1 if a word goes on from byte p[0] to byte p[1] of text p[0 .. n). */
+static int word_goes_on(const char *p, size_t n)
+{
+	if (n > 2 && strchr(".,:", p[1]))
+		return byte_is_digit(p[0]) && byte_is_digit(p[2]);
+	if (strchr(".,:", p[0]))
+		return 1;
+	/* a number stands between characters without blanks in Chinese or Japanese */
+	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) || (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
+		return 0;
+	return byte_is_word(p[1]);
+}
+
+/* Set *w to the next word at or after byte *i of text[0 .. n), and *i to its end. A word has letters, digits and bytes
+ * beyond ASCII; between two digits also '.', ',' and ':'. 1 = found, 0 = end of the text. */
+static int word_next(const char *text, size_t n, size_t *i, struct word *w)
+{
+	size_t at = *i, end;
+
+	while (at < n && !byte_is_word(text[at]))
+		at++;
+	for (end = at; end < n && (end == at || word_goes_on(text + end - 1, n - end + 1));)
+		end++;
+	*w = (struct word){ text + at, end - at };
+	*i = end;
+	return end > at;
+}
+
+/* 1 if the '.' or ',' at byte `at` of a number groups its digits by three, as in "12,500". */
+static int groups_thousands(struct word w, size_t at)
+{
+	size_t digits = 0;
+
+	while (at + 1 + digits < w.n && byte_is_digit(w.p[at + 1 + digits]))
+		digits++;
+	return w.p[at] != ':' && digits == 3;
+}
+
+/* Write a number to to[DIGITS_MOST + 1] in one form for all spellings: "12,500" as "12500", "2,5" as "2.5", "18th" as
+ * "18", "seven" as "7". Returns 0 if the word is no number. */
+static int word_number(struct word w, char *to)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < LEN(spelled); k++)
+		if (strlen(spelled[k]) == w.n && !strncasecmp(spelled[k], w.p, w.n)) {
+			snprintf(to, DIGITS_MOST + 1, "%zu", k);
+			return 1;
+		}
+	if (!byte_is_digit(w.p[0]))
+		return 0;
+	for (size_t k = 0; k < w.n && n < DIGITS_MOST; k++) {
+		if (byte_is_digit(w.p[k]))
+			to[n++] = w.p[k];
+		else if (strchr(".,:", w.p[k]) && !groups_thousands(w, k))
+			to[n++] = '.';
+	}
+	to[n] = 0;
+	return 1;
+}
+
+/* 1 if two words are the same number, or the same name up to case and ending. */
+static int words_agree(struct word a, struct word b)
+{
+	char x[DIGITS_MOST + 1], y[DIGITS_MOST + 1];
+	size_t n = MIN(a.n, b.n);
+
+	if (word_number(a, x))
+		return word_number(b, y) && !strcmp(x, y);
+	return !strncasecmp(a.p, b.p, n) &&
+	       (a.n == b.n || (n >= STEM_LEAST && MAX(a.n, b.n) - n <= ENDING_MOST));
+}
+
+static int text_has_this(const char *text, size_t n, struct word wanted)
+{
+	struct word w;
+
+	for (size_t i = 0; word_next(text, n, &i, &w);)
+		if (words_agree(wanted, w))
+			return 1;
+	return 0;
+}
+
+static int str_has_this(const struct str *s, struct word wanted)
+{
+	return s->n && text_has_this(s->p, s->n, wanted);
+}
+
+/* 1 if a text that the model was given has the word. */
+static int is_given(const struct conversation *conv, struct word w)
+{
+	const char *system = conv->o->system;
+	int given = system && text_has_this(system, strlen(system), w);
+
+	for (size_t i = 0; i < conv->n_doc && !given; i++) {
+		const struct document *d = &conv->doc[i];
+
+		given = text_has_this(d->name, strlen(d->name), w) || (d->whole && str_has_this(&d->text, w));
+	}
+	for (size_t i = 0; i < conv->n_msg && !given; i++)
+		given = conv->msg[i].role == ROLE_USER &&
+		        (str_has_this(&conv->msg[i].text, w) || str_has_this(&conv->msg[i].context, w));
+	return given;
+}
+
+/* 1 if a sentence, a line or a quotation after a colon begins at byte `at`. */
+static int sentence_begins(const char *text, size_t at)
+{
+	while (at && (text[at - 1] == ' ' || text[at - 1] == '"' || text[at - 1] == '\'' || text[at - 1] == '(' ||
+	              text[at - 1] == '*'))
+		at--;
+	return !at || strchr("\n.!?:", text[at - 1]);
+}
+
+/* 1 if the number at [at, end) is the label of a list item ("2. ") or of a source ("[1]"). */
+static int is_label(const char *text, size_t n, size_t at, size_t end)
+{
+	size_t line = at;
+
+	if (at && text[at - 1] == '[')
+		return end < n && text[end] == ']';
+	while (line && text[line - 1] == ' ')
+		line--;
+	return (!line || text[line - 1] == '\n') && end + 1 < n && (text[end] == '.' || text[end] == ')') &&
+	       text[end + 1] == ' ';
+}
+
+/* Append an entry and a newline, unless the list has it or is full. */
+static void list_add(struct str *list, struct word w)
+{
+	int n = 0;
+
+	for (const char *p = str_text(list), *end; *p; p = end + 1, n++) {
+		end = strchr(p, '\n');
+		if ((size_t)(end - p) == w.n && !memcmp(p, w.p, w.n))
+			return;
+	}
+	if (!w.n || n >= LISTED_MOST)
+		return;
+	str_add(list, w.p, w.n);
+	str_adds(list, "\n");
+}
+
+void unsupported_find(const struct conversation *conv, const char *text, size_t n, struct str *out)
+{
+	int english = question_is_english(text, n);
+	struct word w, run = { text, 0 }; /* run: several such words in a row are one entry */
+
+	for (size_t i = 0; word_next(text, n, &i, &w);) {
+		size_t at = (size_t)(w.p - text);
+		int checked = byte_is_digit(w.p[0])
+		                      ? !is_label(text, n, at, i)
+		                      : english && w.n > 1 && byte_is_upper(w.p[0]) && !sentence_begins(text, at);
+
+		if (!checked || is_given(conv, w))
+			continue;
+		if (run.n && w.p == run.p + run.n + 1 && w.p[-1] == ' ') {
+			run.n += 1 + w.n;
+			continue;
+		}
+		list_add(out, run);
+		run = w;
+	}
+	list_add(out, run);
+}
+
+/* ---- the companion; its state is the list, one entry a line ---- */
+
+static void unsupported_ended(void *self, struct conversation *conv, struct message *answer)
+{
+	size_t from;
+	int there = 0;
+
+	str_clear(self);
+	for (size_t i = 0; i < conv->n_doc; i++)
+		there |= !conv->doc[i].grows; /* a document that grows is the text of a message */
+	if (!answer || !there)
+		return;
+	from = reasoning_length(str_text(&answer->text), answer->text.n);
+	unsupported_find(conv, str_text(&answer->text) + from, answer->text.n - from, self);
+}
+
+static void unsupported_json(void *self, const struct conversation *conv, struct str *out)
+{
+	(void)conv;
+	json_open(out, "unsupported", '[');
+	for (const char *p = str_text(self), *end; *p; p = end + 1) {
+		end = strchr(p, '\n');
+		json_text(out, NULL, p, (size_t)(end - p));
+	}
+	json_close(out, ']');
+}
+
+static void unsupported_free(void *self)
+{
+	str_free(self);
+	free(self);
+}
+
+const struct companion_ops unsupported_ops = {
+	.name = "unsupported",
+	.ended = unsupported_ended,
+	.json = unsupported_json,
+	.free = unsupported_free,
+};
+
+void unsupported_line(const struct conversation *conv, struct str *out)
+{
+	const struct str *list = companion_find(conv, unsupported_ops.name);
+	const char *head = "not in the sources: ";
+
+	if (!list)
+		return;
+	for (const char *p = str_text(list), *end; *p; p = end + 1) {
+		end = strchr(p, '\n');
+		str_addf(out, "%s%.*s", head, (int)(end - p), p);
+		head = ", ";
+	}
+}
