@@ -19,7 +19,7 @@ void sessions_libraries(struct str *out)
 {
 	const struct curl_lib *curl;
 	const struct scmp_version *seccomp = seccomp_version();
-	const char *xml = xmlParserVersion; /* "20914" */
+	const char *xml = xmlParserVersion; /* such as "20914" for 2.9.14 */
 	long v = strtol(xml, NULL, 10);
 	unsigned xx = XXH_versionNumber();
 	struct err e = { 0 };

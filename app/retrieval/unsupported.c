@@ -24,8 +24,8 @@ enum {
 	DIGITS_MOST = 24, /* bytes of a number that are compared */
 };
 
-static const char *const spelled[] = { "zero", "one", "two",   "three", "four", "five",   "six",
-				       "seven", "eight", "nine", "ten", "eleven", "twelve" };
+static const char *const spelled[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
+	                               "seven", "eight", "nine", "ten",   "eleven", "twelve" };
 
 struct word {
 	const char *p;
@@ -40,7 +40,8 @@ static int word_goes_on(const char *p, size_t n)
 	if (strchr(".,:", p[0]))
 		return 1;
 	/* a number stands between characters without blanks in Chinese or Japanese */
-	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) || (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
+	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) ||
+	    (byte_is_digit(p[1]) && (unsigned char)p[0] >= 0x80))
 		return 0;
 	return byte_is_word(p[1]);
 }
@@ -101,8 +102,7 @@ static int words_agree(struct word a, struct word b)
 
 	if (word_number(a, x))
 		return word_number(b, y) && !strcmp(x, y);
-	return !strncasecmp(a.p, b.p, n) &&
-	       (a.n == b.n || (n >= STEM_LEAST && MAX(a.n, b.n) - n <= ENDING_MOST));
+	return !strncasecmp(a.p, b.p, n) && (a.n == b.n || (n >= STEM_LEAST && MAX(a.n, b.n) - n <= ENDING_MOST));
 }
 
 static int text_has_this(const char *text, size_t n, struct word wanted)

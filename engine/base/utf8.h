@@ -59,6 +59,16 @@ static inline int utf8_continues(char c)
 	return ((unsigned char)c & 0xc0) == 0x80;
 }
 
+/* Return the number of characters in p[0..n). */
+static inline size_t utf8_characters(const char *p, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += !utf8_continues(p[i]);
+	return count;
+}
+
 /* Return the offset of the first byte of the character that contains byte p[at]. */
 static inline size_t utf8_back(const char *p, size_t at)
 {

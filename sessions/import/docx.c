@@ -3,6 +3,7 @@
  * Writes the text that a reader sees: deleted text, field codes and hidden text are left out. If the file offers
  * alternatives of some content, the first is written. Footnotes and endnotes appear as "[1]" where they are referred
  * to; their text follows at the end. */
+#include "engine/base/utf8.h"
 #include "sessions/import/import_private.h"
 
 #include <stdio.h>
@@ -191,7 +192,7 @@ static void write_text(struct docx *x, const char *s, size_t n)
 	if (!n || x->skip || x->in_properties)
 		return;
 	if (x->run_hidden) {
-		x->hidden += n;
+		x->hidden += utf8_characters(s, n);
 		return;
 	}
 	begin_paragraph(x);

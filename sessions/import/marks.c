@@ -442,11 +442,9 @@ static int all_of(struct line l, char c)
  * if it is not. seen: underline characters in order of appearance; each new one is one level deeper. */
 static int underlined_level(struct line title, struct line under, char seen[6])
 {
-	size_t width = 0;
+	size_t width = utf8_characters(title.s, title.n);
 	int level = 0;
 
-	for (size_t i = 0; i < title.n; i++)
-		width += !utf8_continues(title.s[i]);
 	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
 		return 0;
 	/* Chinese and Japanese letters are two columns wide, so the underline may have twice as many characters. */

@@ -196,13 +196,10 @@ static void meta_start(void *ud, const char *name, const struct xml_attr *a, siz
 static int has_overlong_page(const struct doc *d, size_t end)
 {
 	for (size_t i = d->n_mark; i-- > 0;) {
-		size_t characters = 0;
-
 		if (d->mark[i].kind != MARK_PAGE)
 			continue;
-		for (size_t k = d->mark[i].at; k < end; k++)
-			characters += !utf8_continues(d->text.p[k]);
-		if (characters > PAGE_CHARACTERS_MAX)
+		if (d->mark[i].at < end &&
+		    utf8_characters(d->text.p + d->mark[i].at, end - d->mark[i].at) > PAGE_CHARACTERS_MAX)
 			return 1;
 		end = d->mark[i].at;
 	}

@@ -172,8 +172,7 @@ void odf_shown(struct odf *x, const char *s, size_t n)
 	if (!n || !x->flow.paragraphs)
 		return;
 	if (x->hide) {
-		for (size_t i = 0; i < n; i++)
-			x->hidden += !utf8_continues(s[i]);
+		x->hidden += utf8_characters(s, n);
 		return;
 	}
 	begin_paragraph(x);

@@ -199,7 +199,7 @@ static const char *between_words(const struct pdf_box *a, const struct pdf_box *
 
 static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const char *p, size_t n)
 {
-	size_t gap = f->text.n, from, letters = 0;
+	size_t gap = f->text.n, from, letters;
 
 	if (r->piece.n)
 		str_adds(&f->text, between_words(&r->last, &b, p, n));
@@ -210,8 +210,7 @@ static void add_word(struct pdf *f, struct reading *r, struct pdf_box b, const c
 		return;
 	}
 	r->last = b;
-	for (size_t i = from; i < f->text.n; i++)
-		letters += !utf8_continues(f->text.p[i]);
+	letters = utf8_characters(f->text.p + from, f->text.n - from);
 	if (!r->piece.n)
 		r->piece.box = b;
 	r->piece.box = (struct pdf_box){ MIN(r->piece.box.x0, b.x0), MIN(r->piece.box.y0, b.y0),

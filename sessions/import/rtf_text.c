@@ -165,8 +165,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 		return;
 	}
 	if (x->g->hidden) {
-		for (size_t i = 0; i < n; i++)
-			x->hidden += !utf8_continues(s[i]);
+		x->hidden += utf8_characters(s, n);
 		return;
 	}
 	while (blank < n && s[blank] == ' ')

@@ -105,15 +105,13 @@ static double word_factor(const struct question_word *w, int first)
  * stem is too short. */
 static void word_query(const struct question_word *w, int related, struct str *out)
 {
-	size_t n = w->n_stem, n_char = 0;
+	size_t n = w->n_stem, n_char = utf8_characters(w->stem, n);
 
 	str_clear(out);
 	if (!related) {
 		str_addf(out, "\"%s\"", w->text);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		n_char += !utf8_continues(w->stem[i]);
 	if (n_char < PREFIX_LEAST || is_asking(w) || strpbrk(w->stem, "\"0123456789"))
 		return;
 	for (int less = 0; less < PREFIX_LESS && n_char > PREFIX_LEAST; less++, n_char--)

@@ -16,8 +16,9 @@ static void check_list(struct scene *s, const char *answer, const char *want)
 	str_free(&out);
 }
 
-static const char text[] = "The light at Cape Morrow was built in 1871 by German masons for 12,500 crowns. Its lamp, of 2.5 tons, "
-			   "is lit at 5:30; seven men live there. The first keeper was called Anders.\n";
+static const char text[] =
+	"The light at Cape Morrow was built in 1871 by German masons for 12,500 crowns. Its lamp, of 2.5 tons, "
+	"is lit at 5:30; seven men live there. The first keeper was called Anders.\n";
 
 static void open_light(struct scene *s, const char *words)
 {
@@ -41,7 +42,8 @@ TEST(numbers_and_names_are_looked_up)
 	open_light(&s, "-n 4 --private --kv full -c 512");
 	check_list(&s, "", "");
 	check_list(&s, "It was built in 1871 by the Germans, and the keeper was Anders.", "");
-	check_list(&s, "It was built in 1872 by the French, and the keeper was John Anders Smith.", "1872\nFrench\nJohn\nSmith\n");
+	check_list(&s, "It was built in 1872 by the French, and the keeper was John Anders Smith.",
+	           "1872\nFrench\nJohn\nSmith\n");
 	check_list(&s, "The keeper was John Smith, and his son was John Smith.", "John Smith\n");
 	/* One number, several spellings. */
 	check_list(&s, "It cost 12500 or 12.500 crowns, has 7 men, and is lit at 5:30 on the 7th.", "");
@@ -53,7 +55,10 @@ TEST(numbers_and_names_are_looked_up)
 	check_list(&s, "the 14 men", "14\n");
 	/* In other languages than English numbers alone are checked: German nouns begin with capitals. */
 	check_list(&s, "Der Turm wurde von Maurern im Jahr 1872 gebaut.", "1872\n");
-	check_list(&s, "\xe5\xa1\x94\xe3\x81\xaf" "1872\xe5\xb9\xb4", "1872\n");
+	check_list(&s,
+	           "\xe5\xa1\x94\xe3\x81\xaf"
+	           "1872\xe5\xb9\xb4",
+	           "1872\n");
 	close_scene(&s);
 }
 
