@@ -16,7 +16,7 @@ case $("${format:-false}" --version 2>/dev/null) in
   exit 0
   ;;
 esac
-files=$(git ls-files '*.c' '*.h' '*.cu' '*.cuh' |
+files=$(git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.cu' '*.cuh' |
   grep -v -e engine/token/unicode_data -e ui/text/chars.c)
 if [ "${1:-}" = --write ]; then
   echo "$files" | xargs -P 2 -n 40 "$format" -i

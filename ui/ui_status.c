@@ -309,8 +309,10 @@ static const struct hint *hints_of(const struct ui *u)
 		return on_panel;
 	if (u->pane && pane_ops[u->pane]->asks && pane_ops[u->pane]->asks(pane_shown(u)))
 		return pane_ops[u->pane]->asks(pane_shown(u));
+	if (u->pane && u->focus == ON_PANE && pane_ops[u->pane]->browsing)
+		return pane_ops[u->pane]->browsing;
 	if (u->pane)
-		return u->focus == ON_PANE ? pane_ops[u->pane]->browsing : pane_ops[u->pane]->hints;
+		return pane_ops[u->pane]->hints;
 	if (u->pattern.text.n)
 		return after_search;
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;

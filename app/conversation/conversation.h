@@ -179,7 +179,6 @@ struct companion {
 	const struct companion_ops *ops;
 	void *self;
 };
-enum { COMPANIONS_MOST = 8 };
 
 struct answerer; /* functions of a model in this process or on a server (conversation_private.h) */
 struct conversation {
@@ -222,8 +221,8 @@ struct conversation {
 	struct turn last;
 	uint64_t total_answer; /* tokens of all answers */
 	int outgrown;          /* 1 = at the end of the last turn, some tokens were evicted */
-	struct companion companion[COMPANIONS_MOST];
-	int n_companion;
+	struct companion *companion;
+	int n_companion, cap_companion;
 	struct observer observer[OBSERVERS_MOST];
 	int n_observer;
 	struct conversation_hooks hooks;

@@ -56,8 +56,8 @@ void conversation_notice(struct conversation *conv, const char *fmt, ...)
 
 void companion_add(struct conversation *conv, const struct companion_ops *ops, void *self)
 {
-	if (conv->n_companion < COMPANIONS_MOST)
-		conv->companion[conv->n_companion++] = (struct companion){ .ops = ops, .self = self };
+	GROW(conv->companion, conv->n_companion, conv->cap_companion);
+	conv->companion[conv->n_companion++] = (struct companion){ .ops = ops, .self = self };
 }
 
 void *companion_find(const struct conversation *conv, const char *name)
@@ -78,5 +78,7 @@ void companions_free(struct conversation *conv)
 {
 	EACH_COMPANION(conv, k, free)
 		k->ops->free(k->self);
-	conv->n_companion = 0;
+	free(conv->companion);
+	conv->companion = NULL;
+	conv->n_companion = conv->cap_companion = 0;
 }

@@ -51,7 +51,7 @@ struct pane_ops {
 	/* return the keys that answer the open question; NULL = no question is open. The member is NULL for a pane
 	 * that never asks */
 	const struct hint *(*asks)(const struct pane *);
-	const struct hint *browsing;                       /* row of keys in browse mode */
+	const struct hint *browsing;                       /* row of keys in browse mode; NULL = hints */
 	struct pane *(*create)(const struct ui_options *); /* reads only ascii, color, commands and settings */
 	void (*release)(struct pane *);
 	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. NULL: the pane shows what it showed when
