@@ -295,7 +295,8 @@ void conversation_drop_documents(struct conversation *);
 
 /* ---- a growing message: a text still being read from a stream (app/reader) ---- */
 
-/* Return the offset of the question in the text of a user's message. */
+/* Return the offset of the question in the text of a user's message. In a growing message the question follows the
+ * bytes of the stream, a blank line (2 bytes) and the quoted passages; without a question, return the text's length. */
 static inline size_t question_at(const struct message *m)
 {
 	return m->read < m->text.n ? m->read + (m->read ? 2 : 0) + m->quoted : m->text.n;

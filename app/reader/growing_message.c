@@ -1,9 +1,9 @@
 /* app/reader/growing_message.c - a growing message: one user message whose text arrives from a stream (reader.h).
  *
- * Each new piece of text is tokenized and prefilled when it arrives. A question later tokenizes the whole text again;
- * from the first token that is then different, the text must be prefilled again. To avoid that, a piece ends where
- * every tokenizer ends a word: between a letter and a single blank or line break before another letter. Only a long
- * text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
+ * A question later tokenizes the whole text again, and all tokens from the first different one on must be prefilled
+ * again. To avoid that, arriving text is tokenized only up to the last place where every tokenizer ends a word: a
+ * letter is followed by one blank or line break, and that by another letter. The bytes behind this place wait for more
+ * text. A long text without such a place is cut elsewhere (CARRY_MARKS, CARRY_MOST).
  *
  * So the text has three parts: its first tokens are in the cache, the next tokens are `pending`, and the bytes from
  * `at` on are not tokenized yet. */

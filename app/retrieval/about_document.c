@@ -454,7 +454,7 @@ int document_beginning(const struct conversation *conv, size_t i, enum whole_que
 	if (!find_title(body, first, d->n_body, &out->title, &out->title_end))
 		out->title = out->title_end = 0;
 	if (what == WHOLE_TITLE) {
-		if (out->title && out->title < to) { /* the title follows a licence */
+		if (out->title && out->title < to) { /* not the first line, but one like "Title: ..." */
 			out->quote = out->title;
 			out->quote_end = cut_end(body, out->title, to, FIRST_LINES);
 		}

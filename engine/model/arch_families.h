@@ -1,5 +1,8 @@
-/* engine/model/arch_families.h (private to engine/model/arch*.c) - helpers for the functions of families, and the
- * families' functions outside of arch.c. */
+/* engine/model/arch_families.h (private to engine/model/arch*.c) - what families of models need beside their table
+ * entries.
+ *
+ * A family may have a function that changes the specs of plain layers to its own (arch.specs in arch.h). Here are the
+ * helpers of these functions, and the functions that are not in arch.c. */
 #ifndef WEIR_ARCH_FAMILIES_H
 #define WEIR_ARCH_FAMILIES_H
 

@@ -82,8 +82,8 @@ static int ticket_open(uint64_t t)
 	return (uint32_t)t < (uint32_t)(t >> 32);
 }
 
-/* Take and run tasks until none is left; return how many, for the caller to report. The run cannot end before that
- * report, so in every turn of the loop the ticket belongs to the same run. */
+/* Take and run tasks until none is left; return how many, for the caller to report. Once this thread has
+ * taken a task, the run cannot end before that report, so all tasks that it takes are of the same run. */
 static uint32_t run_tasks(struct pool *p, int id)
 {
 	uint32_t n = 0;

@@ -172,8 +172,8 @@ void probe_run(struct attn_job *j)
 	int first = 1;
 	float *spread;
 
-	/* Keep the scores from the beginning of the first part (range or list of slots) that does not lie within
-	 * `skip`; if spread is measured, it counts all slots: keep all scores. */
+	/* Mass is not measured for the first `skip` slots. So drop the scores of those parts (ranges or lists of slots)
+	 * at the beginning that have only such slots. Spread counts all slots: if it is measured, keep all scores. */
 	j->first = 0;
 	for (int32_t i = 0; i < j->a->n_part && !j->a->probe->spread; i++) {
 		if (j->first + j->a->part[i].n_slots > j->a->probe->skip)

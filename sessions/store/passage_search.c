@@ -89,7 +89,7 @@ static int is_asking(const struct question_word *w)
 }
 
 /* 1 if w looks like a number or a name: it begins with a digit, or with a capital although it is not the
- * question's first word. */
+ * question's first word. Question words are none ("and What"). */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));

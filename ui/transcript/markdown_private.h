@@ -74,7 +74,8 @@ void build_soft_break(struct build *);
 
 int build_room(const struct build *);             /* columns left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
-/* begin a block whose text is at offset `source`, after an empty line if the text has one there */
+/* before a block whose text is at offset `source`: add an empty line, if the message has an empty line between the text
+ * shown last and `source` */
 void build_block(struct build *, uint32_t source);
 void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
 void build_flush(struct build *);             /* lay out the collected inline text */
