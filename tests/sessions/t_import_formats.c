@@ -205,6 +205,33 @@ TEST(docx_damaged)
 	CHECK(!strncmp(d.text.p, "whole", 5));
 	CHECK(strstr(d.notices.p, "'word/document.xml' is not well-formed XML"));
 	doc_free(&d);
+	/* Text behind the damage has lost its entities and all characters beyond ASCII: it is not shown. */
+	docx("<w:document xmlns:w='w'><w:body>" P("whole") "<a <b>" P("gar&amp;b\xc3\xa9"
+	                                                              "led") "</w:body></w:document>",
+	     &d);
+	CHECK_STR(d.text.p, "whole");
+	CHECK(strstr(d.notices.p, "'word/document.xml' is not well-formed XML"));
+	doc_free(&d);
+}
+
+/* A long file comes to the parser in parts, whose ends cut characters, entities and tags. */
+TEST(docx_long)
+{
+	struct str file = { 0 }, want = { 0 };
+	struct doc d;
+
+	str_adds(&file, "<w:document xmlns:w='w'><w:body>");
+	for (int i = 0; i < 20000; i++) {
+		str_addf(&file, "<w:p><w:r><w:t>%d \xe6\x97\xa5&amp;\xc3\xa9&#x1f389;</w:t></w:r></w:p>", i);
+		str_addf(&want, "%s%d \xe6\x97\xa5&\xc3\xa9\xf0\x9f\x8e\x89", i ? "\n\n" : "", i);
+	}
+	str_adds(&file, "</w:body></w:document>");
+	docx(file.p, &d);
+	CHECK(!strcmp(d.text.p, want.p));
+	CHECK(!d.notices.n);
+	doc_free(&d);
+	str_free(&file);
+	str_free(&want);
 }
 
 /* ---- EPUB ---- */
