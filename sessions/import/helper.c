@@ -198,6 +198,14 @@ static void wait_for(struct child *c)
 	c->pid = -1;
 }
 
+/* 1 if a child has closed its pipes and not ended yet. A hostile one may never end. */
+static int is_ending(struct child *c)
+{
+	if (c->pid > 0 && c->out < 0 && c->err < 0 && waitpid(c->pid, &c->status, WNOHANG) == c->pid)
+		c->pid = -1;
+	return c->pid > 0 && c->out < 0 && c->err < 0;
+}
+
 /* Read the pipes of one or two children to their ends and wait for the children. After so many seconds, kill the first
  * of them that still runs, and return; the other one may run on. */
 static void listen_to(struct child *c, struct child *second, double seconds)
@@ -207,12 +215,14 @@ static void listen_to(struct child *c, struct child *second, double seconds)
 
 	for (;;) {
 		struct pollfd fd[4];
-		int n = 0;
+		int n = 0, wait = STOP_EVERY_MS;
 		double left = until - now_seconds();
 		for (int i = 0; i < 2; i++) {
 			struct child *one = all[i];
-			if (one && one->pid > 0 && (one->why || (one->out < 0 && one->err < 0)))
+			if (one && one->pid > 0 && one->why)
 				wait_for(one);
+			else if (one && is_ending(one))
+				wait = 1;
 			fd[2 * i] = (struct pollfd){ .fd = one ? one->out : -1, .events = POLLIN };
 			fd[2 * i + 1] = (struct pollfd){ .fd = one ? one->err : -1, .events = POLLIN };
 			n += one && one->pid > 0;
@@ -233,7 +243,7 @@ static void listen_to(struct child *c, struct child *second, double seconds)
 				}
 			continue;
 		}
-		if (poll(fd, 4, left * 1000 < STOP_EVERY_MS ? (int)(left * 1000) + 1 : STOP_EVERY_MS) <= 0)
+		if (poll(fd, 4, left * 1000 < wait ? (int)(left * 1000) + 1 : wait) <= 0)
 			continue;
 		for (int i = 0; i < 2; i++) {
 			if (fd[2 * i].fd >= 0 && fd[2 * i].revents && !take_output(all[i]))

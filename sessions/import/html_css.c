@@ -98,17 +98,21 @@ void css_strip_comments(struct str *out, const char *p, size_t n)
 	char quote = 0;
 
 	while (p < end) {
+		size_t mark = 0;
+
 		if (!quote && end - p > 1 && p[0] == '/' && p[1] == '*') {
 			const char *to = memmem(p + 2, (size_t)(end - p) - 2, "*/", 2);
 			str_adds(out, " ");
 			p = to ? to + 2 : end;
 			continue;
 		}
-		for (size_t i = 0; i < LEN(marks) && !quote; i++) {
-			size_t k = strlen(marks[i]);
-			if (*p == *marks[i] && (size_t)(end - p) > k && !memcmp(p, marks[i], k))
-				p += k, i = SIZE_MAX;
-		}
+		for (size_t i = 0; i < LEN(marks) && !quote && !mark; i++)
+			if (*p == *marks[i] && (size_t)(end - p) >= strlen(marks[i]) &&
+			    !memcmp(p, marks[i], strlen(marks[i])))
+				mark = strlen(marks[i]);
+		p += mark;
+		if (mark)
+			continue; /* a comment may follow */
 		if (quote)
 			quote = *p == quote || *p == '\n' ? 0 : quote;
 		else if (*p == '"' || *p == '\'')

@@ -67,9 +67,12 @@ static void begin_item(struct html *h, const GumboNode *node)
 	for (int i = h->depth - 1; i >= 0 && !list; i--)
 		if (h->frame[i].list)
 			list = &h->frame[i];
-	str_clear(prefix);
-	for (int i = 1; i < h->lists && i < 8; i++)
-		str_adds(prefix, "  ");
+	/* The number of an outer item that begins with this list stays before it: "1. - text". */
+	if (!prefix->n || prefix->p[prefix->n - 2] == '-') {
+		str_clear(prefix);
+		for (int i = 1; i < h->lists && i < 8; i++)
+			str_adds(prefix, "  ");
+	}
 	if (list && list->ordered) {
 		if (value && *value)
 			list->number = strtol(value, NULL, 10);
@@ -105,8 +108,8 @@ static void begin_list(struct html *h, struct html_frame *f, int ordered, const 
 	f->list = 1;
 	f->ordered = ordered != 0;
 	f->number = start && *start ? strtol(start, NULL, 10) : 1;
-	/* A list inside an item gets no blank line before it. */
-	if (h->lists++)
+	/* A list inside an item gets no blank line before it, unless the item begins with it. */
+	if (h->lists++ && !h->w->prefix.n)
 		h->w->gap = GAP_LINE;
 }
 

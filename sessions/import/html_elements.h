@@ -27,9 +27,9 @@ struct html_frame {
 	unsigned link : 1;      /* <a> */
 	unsigned raised : 1;    /* <sup> */
 	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
-	/* formula, such as <mfrac>: signs before its second and third part, and parts begun so far */
+	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
-	unsigned parts;
+	unsigned parts; /* elements that have begun in it so far */
 	/* part of a formula: what writer_part_begin() returned, and n_main + n_article at that time */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */

@@ -6,13 +6,22 @@
 
 #include <string.h>
 
+/* Write what stands between two rows or cells of a matrix: "1 2; 3 4". */
+static void between_cells(struct html *h, const char *outer)
+{
+	if (!strcmp(outer, "mtable"))
+		writer_text(h->w, ";", 1);
+	if (!strcmp(outer, "mtable") || !strcmp(outer, "mtr") || !strcmp(outer, "mlabeledtr"))
+		writer_gap(h->w, GAP_SPACE);
+}
+
 void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
 {
 	static const struct {
 		const char *name, *second, *third;
 	} formulas[] = {
 		{ "mfrac", "/", "" },  { "msup", "^", "" },  { "msub", "_", "" },        { "msubsup", "_", "^" },
-		{ "munder", "_", "" }, { "mover", "^", "" }, { "munderover", "_", "^" },
+		{ "munder", "_", "" }, { "mover", "^", "" }, { "munderover", "_", "^" }, { "mroot", "^(1/", "" },
 	};
 	struct html_frame *outer = h->depth > 1 ? &h->frame[h->depth - 2] : NULL;
 
@@ -22,6 +31,8 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
 		f->part = 1;
 		f->ranges = h->n_main + h->n_article;
 		f->part_begin = writer_part_begin(h->w, i == 1 || i == 2 ? outer->signs[i - 1] : "");
+	} else if (outer && outer->parts++) {
+		between_cells(h, outer->name);
 	}
 	if (*name != 'm')
 		return;
@@ -39,6 +50,8 @@ void html_formula_end(struct html *h, const struct html_frame *f)
 	/* If a range of the main text began or ended inside, brackets would move its offsets. */
 	if (f->part && f->ranges == h->n_main + h->n_article)
 		writer_part_end(h->w, f->part_begin);
+	if (f->signs[0] && f->parts > 1 && !strcmp(f->name, "mroot"))
+		writer_text(h->w, ")", 1);
 }
 
 void html_formula_picture(struct html *h, const GumboNode *node)

@@ -12,7 +12,8 @@ enum {
 	RULES_MAX = 1 << 16, /* rules of a page; further ones are ignored */
 	SELECTOR_MAX = 1000, /* bytes of a selector; longer ones are ignored */
 	NESTED_MAX = 8,      /* at-rules around a rule; rules inside more are ignored */
-	TRIES_ALL = 20000000 /* tries of css_selector_matches(), of a page */
+	/* tries of css_selector_matches(), of a page; then as many rules may match (CSS_UNSURE), and the rest is ignored */
+	TRIES_ALL = 20000000
 };
 
 /* A selector with the declarations of its block. A list of selectors makes one rule for each. */
@@ -31,7 +32,7 @@ struct html_rules {
 	struct css_compounds compounds;
 	int32_t bucket[CSS_BUCKETS]; /* list of the rules with this css_selector.bucket; -1 = empty */
 	int hides;                   /* 1: some rule hides */
-	int tries;                   /* of css_selector_matches(), so far */
+	int tries;                   /* of css_selector_matches(), so far; then of rules that may match */
 };
 
 /* Add a rule for one selector. media: whether the media query around it matches. */
@@ -167,9 +168,11 @@ static void try_bucket(struct html_rules *r, uint32_t bucket, const GumboNode *n
 		int tries = 0;
 		enum css_match is = CSS_UNSURE;
 
+		if (r->tries >= 2 * TRIES_ALL)
+			return;
 		if (r->tries < TRIES_ALL)
 			is = css_selector_matches(&r->compounds, &rule->selector, node, &tries);
-		r->tries += tries;
+		r->tries += MAX(tries, 1);
 		if (is)
 			compete(w, &rule->values, (uint64_t)rule->selector.specificity << 24 | (uint64_t)(i + 1),
 			        is != CSS_YES || rule->unsure);

@@ -166,7 +166,7 @@ static int tag_begins(struct tags *k, GumboTag t)
 	if (kind == VOID || kind == SINGLE)
 		return 1;
 	make_way(k, t, kind);
-	if (k->n == DEPTH_MAX || (kind == FORMAT && k->format == FORMAT_MAX && t != GUMBO_TAG_A)) {
+	if (k->n == DEPTH_MAX || (kind == FORMAT && k->format >= FORMAT_MAX && t != GUMBO_TAG_A)) {
 		k->dropped[t]++;
 		return 0;
 	}

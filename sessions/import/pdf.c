@@ -224,7 +224,7 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 	int level = 0, gap = 1;
 
 	for (size_t i = pg->line; i < pg->line + pg->n_line; i++) {
-		const struct pdf_line *l = &f->line[i], *next = line_after(f, i);
+		const struct pdf_line *l = &f->line[i], *next;
 		gap |= l->gap;
 		if (l->left_out) {
 			str_addf(&w->d->left_out, "%zu\t%.*s\n", (size_t)(pg - f->page) + 1, (int)l->n,
@@ -240,6 +240,7 @@ static void write_lines(struct writing *w, const struct pdf_page *pg)
 			str_adds(t, gap ? "\n\n" : "\n");
 		if (heading && !from)
 			from = t->n + 1;
+		next = line_after(f, i);
 		w->end = next && goes_on(l, next) ? line_end(f, &w->words, l, next, &hyphen) : END_LINE;
 		str_add(t, f->text.p + l->at, l->n - (w->end == END_DIVIDED ? hyphen : 0));
 		gap = 0;

@@ -347,7 +347,7 @@ static void find_page_numbers(struct margins *m)
 				for (size_t k = m->page[p]; k < m->page[p + 1] && p != c->page; k++) {
 					const struct candidate *o = &m->c[k];
 					long want = c->number[side] + (long)p - (long)c->page;
-					if ((o->number[0] == want || o->number[1] == want) &&
+					if (want >= 0 && (o->number[0] == want || o->number[1] == want) &&
 					    ((c->bare[side] && (o->bare[0] || o->bare[1])) || same_place(m, c, o))) {
 						found++;
 						break;

@@ -35,6 +35,7 @@ struct part {
 	float base;     /* y of the baseline */
 	uint32_t join;  /* JOIN_...: how it is joined to the part at its left */
 	uint32_t table; /* index in rows.table, + 1; 0 = in no table */
+	uint32_t row;   /* baseline: the same number for all of its parts */
 };
 enum { JOIN_NONE, JOIN_WORD, JOIN_CELL };
 
@@ -83,6 +84,18 @@ static int by_base(const void *a, const void *b)
 
 	return x->base != y->base ? (x->base > y->base) - (x->base < y->base)
 	                          : (x->piece > y->piece) - (x->piece < y->piece);
+}
+
+/* Number the baselines of the parts, which are sorted by `base`. */
+static void find_baselines(struct rows *r)
+{
+	for (size_t i = 1, from = 0; i < r->n; i++) {
+		const struct pdf_piece *a = piece_of(r, from), *b = piece_of(r, i);
+
+		if (!a->upright || !b->upright || r->part[i].base - r->part[from].base > 0.3f * MIN(a->size, b->size))
+			from = i;
+		r->part[i].row = (uint32_t)from;
+	}
 }
 
 /* Sort the parts of one baseline from left to right. */
@@ -333,13 +346,11 @@ void pdf_add_lines(struct pdf *f)
 		                        !memmem(f->text.p + p->at, p->n, "....", 4);
 	}
 	qsort(r.part, r.n, sizeof *r.part, by_base);
+	find_baselines(&r);
 	/* For each baseline: pass 0 counts neighbours in all flows, and pass 1 joins parts by these counts. */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t from = 0, to; from < r.n; from = to) {
-			for (to = from + 1; to < r.n && piece_of(&r, from)->upright && piece_of(&r, to)->upright &&
-			                    r.part[to].base - r.part[from].base <=
-			                            0.3f * MIN(piece_of(&r, from)->size, piece_of(&r, to)->size);
-			     to++)
+			for (to = from + 1; to < r.n && r.part[to].row == r.part[from].row; to++)
 				;
 			if (!pass) {
 				sort_row(&r, from, to);

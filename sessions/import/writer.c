@@ -274,8 +274,8 @@ void writer_row_keep(struct writer *w)
 		w->table[i].nested = 1;
 }
 
-/* Append s[n] as one trimmed line. */
-static void add_cell(struct str *out, const char *s, size_t n)
+/* Append s[n] as one trimmed line. Returns 0 if it is blank. */
+static int add_cell(struct str *out, const char *s, size_t n)
 {
 	int gap = 0;
 	size_t at = out->n;
@@ -290,13 +290,14 @@ static void add_cell(struct str *out, const char *s, size_t n)
 		gap = 0;
 		str_add(out, s + i, 1);
 	}
+	return out->n > at;
 }
 
 /* Join the row's cells, written as lines, into one line. */
 static void join_cells(struct writer *w, const struct table *t)
 {
 	struct str *text = &w->doc->text, row = { 0 };
-	size_t from = t->row;
+	size_t from = t->row, filled = 0;
 
 	/* Skip the gap, which was written with the row's first text. */
 	while (from < text->n && text->p[from] == '\n')
@@ -305,16 +306,15 @@ static void join_cells(struct writer *w, const struct table *t)
 		size_t a = t->cell[i], b = i + 1 < t->n_cell ? t->cell[i + 1] : text->n;
 		if (i)
 			str_adds(&row, " | ");
-		if (a < b)
-			add_cell(&row, text->p + a, b - a);
+		if (a < b && add_cell(&row, text->p + a, b - a))
+			filled = row.n;
 	}
-	while (row.n && (row.p[row.n - 1] == ' ' || row.p[row.n - 1] == '|'))
-		row.n--;
 	text->n = from;
 	/* A page that begins inside the row begins with the row. */
 	for (size_t i = t->mark; i < w->doc->n_mark; i++)
 		w->doc->mark[i].at = from;
-	str_add(text, str_text(&row), row.n);
+	/* Empty cells at the end are left out. */
+	append_text(w, str_text(&row), filled);
 	str_free(&row);
 }
 

@@ -520,6 +520,18 @@ TEST(pdf_numbers_at_the_edges)
 }
 
 /* "1987" on the title page is no page number, the numbers of the pages behind it are. */
+/* Two numbers do not count the pages, nor does a line without a number three pages before them. */
+TEST(pdf_two_numbers_at_one_place)
+{
+	struct doc d;
+
+	pdf(BODY "First\n\f" BODY "Second\n\n" FOOT "Signed\n\f" BODY "Third\n\f" BODY "Fourth\n\n" FOOT "1\n\f" BODY
+	         "Fifth\n\n" FOOT "2\n\f" BODY "Sixth\n\f",
+	    &d);
+	CHECK_STR(d.text.p, "First\n\nSecond\n\nSigned\n\nThird\n\nFourth\n\n1\n\nFifth\n\n2\n\nSixth");
+	doc_free(&d);
+}
+
 TEST(pdf_year_on_a_title_page)
 {
 	struct doc d;
@@ -598,6 +610,10 @@ TEST(pdf_tables_and_columns)
 	    "Item\nOak board\nPine post\n\n\v100\v\t150\tKind\n\t150\thard\n\t150\tsoft\n\n\v100\v\t250\tPrice\n\t250\t48.20\n\t250\t12.75\n\nThat is all.\n\f",
 	    &d);
 	CHECK_STR(d.text.p, "Item | Kind | Price\nOak board | hard | 48.20\nPine post | soft | 12.75\n\nThat is all.");
+	doc_free(&d);
+	/* one baseline, roughly: the leftmost cell is neither the highest nor the largest */
+	pdf("\v103.62\v\b6\bitem\n\n\v100\v\t150\tkind\n\n\v102.5\v\t250\t48.20\n\f", &d);
+	CHECK_STR(d.text.p, "item | kind | 48.20");
 	doc_free(&d);
 	pdf(BODY "1.1\t80\tFirst things\n\n\n\xe2\x80\xa2\t70\tan item of a list\n\f", &d);
 	CHECK_STR(d.text.p, "1.1 First things\n\n\xe2\x80\xa2 an item of a list");
