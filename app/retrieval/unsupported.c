@@ -4,7 +4,6 @@
  * The model was given: documents that are read whole, the passages that were sent with questions, the user's
  * messages, the system prompt and the names of the documents. A number or name of the answer that none of these texts
  * has may be made up. Nothing is checked if there are no documents. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,7 +20,6 @@ enum {
 	 * least STEM_LEAST bytes, and they differ by at most ENDING_MOST bytes: "German", "Germans". */
 	STEM_LEAST = 4,
 	ENDING_MOST = 3,
-	DIGITS_MOST = 24, /* bytes of a number that are compared */
 };
 
 static const char *const spelled[] = { "zero",  "one",   "two",  "three", "four",   "five",  "six",
@@ -32,12 +30,18 @@ struct word {
 	size_t n;
 };
 
+/* 1 if byte c belongs to a number that it stands in, between two digits: "12,500", "2.5", "5:30". */
+static int is_point(char c)
+{
+	return c == '.' || c == ',' || c == ':';
+}
+
 /* 1 if a word goes on from byte p[0] to byte p[1] of text p[0 .. n). */
 static int word_goes_on(const char *p, size_t n)
 {
-	if (n > 2 && strchr(".,:", p[1]))
+	if (n > 2 && is_point(p[1]))
 		return byte_is_digit(p[0]) && byte_is_digit(p[2]);
-	if (strchr(".,:", p[0]))
+	if (is_point(p[0]))
 		return 1;
 	/* a number stands between characters without blanks in Chinese or Japanese */
 	if ((byte_is_digit(p[0]) && (unsigned char)p[1] >= 0x80) ||
@@ -71,69 +75,122 @@ static int groups_thousands(struct word w, size_t at)
 	return w.p[at] != ':' && digits == 3;
 }
 
-/* Write a number to to[DIGITS_MOST + 1] in one form for all spellings: "12,500" as "12500", "2,5" as "2.5", "18th" as
- * "18", "seven" as "7". Returns 0 if the word is no number. */
-static int word_number(struct word w, char *to)
+/* Append the key of a word, which is the same for all its spellings: "12,500" becomes "12500", "2,5" "2.5", "18th" "18",
+ * "Seven" "7", "Smith" "smith". */
+static void key_add(struct word w, struct str *out)
 {
-	size_t n = 0;
-
 	for (size_t k = 0; k < LEN(spelled); k++)
 		if (strlen(spelled[k]) == w.n && !strncasecmp(spelled[k], w.p, w.n)) {
-			snprintf(to, DIGITS_MOST + 1, "%zu", k);
-			return 1;
+			str_addf(out, "%zu", k);
+			return;
 		}
-	if (!byte_is_digit(w.p[0]))
-		return 0;
-	for (size_t k = 0; k < w.n && n < DIGITS_MOST; k++) {
-		if (byte_is_digit(w.p[k]))
-			to[n++] = w.p[k];
-		else if (strchr(".,:", w.p[k]) && !groups_thousands(w, k))
-			to[n++] = '.';
+	for (size_t k = 0, number = byte_is_digit(w.p[0]); k < w.n; k++) {
+		char c = byte_is_upper(w.p[k]) ? (char)(w.p[k] + 'a' - 'A') : w.p[k];
+
+		if (!number || byte_is_digit(c))
+			str_add(out, &c, 1);
+		else if (is_point(c) && !groups_thousands(w, k))
+			str_adds(out, ".");
 	}
-	to[n] = 0;
-	return 1;
 }
 
-/* 1 if two words are the same number, or the same name up to case and ending. */
-static int words_agree(struct word a, struct word b)
-{
-	char x[DIGITS_MOST + 1], y[DIGITS_MOST + 1];
-	size_t n = MIN(a.n, b.n);
+/* ---- the words that the model was given ---- */
 
-	if (word_number(a, x))
-		return word_number(b, y) && !strcmp(x, y);
-	return !strncasecmp(a.p, b.p, n) && (a.n == b.n || (n >= STEM_LEAST && MAX(a.n, b.n) - n <= ENDING_MOST));
-}
+struct given {
+	struct str keys;  /* keys of all words, each with a NUL behind it */
+	const char **key; /* [n] the keys, sorted */
+	size_t n;
+};
 
-static int text_has_this(const char *text, size_t n, struct word wanted)
+static void given_add(struct given *g, const char *text, size_t n)
 {
 	struct word w;
 
-	for (size_t i = 0; word_next(text, n, &i, &w);)
-		if (words_agree(wanted, w))
-			return 1;
-	return 0;
+	for (size_t i = 0; word_next(text, n, &i, &w); g->n++) {
+		key_add(w, &g->keys);
+		str_add(&g->keys, "", 1);
+	}
 }
 
-static int str_has_this(const struct str *s, struct word wanted)
+static int by_key(const void *a, const void *b)
 {
-	return s->n && text_has_this(s->p, s->n, wanted);
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* 1 if a text that the model was given has the word. */
-static int is_given(const struct conversation *conv, struct word w)
+static void given_collect(const struct conversation *conv, struct given *g)
 {
-	const char *system = conv->o->system;
-	int given = system && text_has_this(system, strlen(system), w);
+	const char *p;
 
-	for (size_t i = 0; i < conv->n_doc && !given; i++) {
+	if (conv->o->system)
+		given_add(g, conv->o->system, strlen(conv->o->system));
+	for (size_t i = 0; i < conv->n_doc; i++) {
 		const struct document *d = &conv->doc[i];
 
-		given = text_has_this(d->name, strlen(d->name), w) || (d->whole && str_has_this(&d->text, w));
+		given_add(g, d->name, strlen(d->name));
+		if (d->whole)
+			given_add(g, str_text(&d->text), d->text.n);
 	}
-	for (size_t i = 0; i < conv->n_msg && !given; i++)
-		given = conv->msg[i].role == ROLE_USER &&
-		        (str_has_this(&conv->msg[i].text, w) || str_has_this(&conv->msg[i].context, w));
+	for (size_t i = 0; i < conv->n_msg; i++) {
+		const struct message *m = &conv->msg[i];
+
+		if (m->role != ROLE_USER)
+			continue;
+		given_add(g, str_text(&m->text), m->text.n);
+		given_add(g, str_text(&m->context), m->context.n);
+	}
+	g->key = xcalloc(g->n + 1, sizeof *g->key);
+	p = str_text(&g->keys);
+	for (size_t i = 0; i < g->n; i++, p += strlen(p) + 1)
+		g->key[i] = p;
+	qsort(g->key, g->n, sizeof *g->key, by_key);
+}
+
+static void given_free(struct given *g)
+{
+	str_free(&g->keys);
+	free(g->key);
+}
+
+/* Return the index of the first given key that is not less than `key`. */
+static size_t given_find(const struct given *g, const char *key)
+{
+	size_t from = 0, to = g->n;
+
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+
+		if (strcmp(g->key[middle], key) < 0)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+static int given_has(const struct given *g, const char *key)
+{
+	size_t i = given_find(g, key);
+
+	return i < g->n && !strcmp(g->key[i], key);
+}
+
+/* 1 if the model was given the word, or a name that differs only in its ending (see STEM_LEAST). */
+static int is_given(const struct given *g, struct word w)
+{
+	struct str key = { 0 };
+	int name, given;
+
+	key_add(w, &key);
+	name = !byte_is_digit(*key.p);
+	given = given_has(g, key.p);
+	for (size_t i = given_find(g, key.p);
+	     name && key.n >= STEM_LEAST && !given && i < g->n && !strncmp(g->key[i], key.p, key.n); i++)
+		given = strlen(g->key[i]) <= key.n + ENDING_MOST;
+	for (int less = 0; name && !given && less < ENDING_MOST && key.n > STEM_LEAST; less++) {
+		key.p[--key.n] = 0;
+		given = given_has(g, key.p);
+	}
+	str_free(&key);
 	return given;
 }
 
@@ -143,7 +200,7 @@ static int sentence_begins(const char *text, size_t at)
 	while (at && (text[at - 1] == ' ' || text[at - 1] == '"' || text[at - 1] == '\'' || text[at - 1] == '(' ||
 	              text[at - 1] == '*'))
 		at--;
-	return !at || strchr("\n.!?:", text[at - 1]);
+	return !at || memchr("\n.!?:", text[at - 1], 5);
 }
 
 /* 1 if the number at [at, end) is the label of a list item ("2. ") or of a source ("[1]"). */
@@ -179,14 +236,16 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 {
 	int english = question_is_english(text, n);
 	struct word w, run = { text, 0 }; /* run: several such words in a row are one entry */
+	struct given given = { .n = 0 };
 
+	given_collect(conv, &given);
 	for (size_t i = 0; word_next(text, n, &i, &w);) {
 		size_t at = (size_t)(w.p - text);
 		int checked = byte_is_digit(w.p[0])
 		                      ? !is_label(text, n, at, i)
 		                      : english && w.n > 1 && byte_is_upper(w.p[0]) && !sentence_begins(text, at);
 
-		if (!checked || is_given(conv, w))
+		if (!checked || is_given(&given, w))
 			continue;
 		if (run.n && w.p == run.p + run.n + 1 && w.p[-1] == ' ') {
 			run.n += 1 + w.n;
@@ -196,6 +255,7 @@ void unsupported_find(const struct conversation *conv, const char *text, size_t 
 		run = w;
 	}
 	list_add(out, run);
+	given_free(&given);
 }
 
 /* ---- the companion; its state is the list, one entry a line ---- */

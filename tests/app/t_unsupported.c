@@ -37,6 +37,7 @@ static void open_light(struct scene *s, const char *words)
 
 TEST(numbers_and_names_are_looked_up)
 {
+	struct str nul = { 0 };
 	struct scene s;
 
 	open_light(&s, "-n 4 --private --kv full -c 512");
@@ -49,6 +50,11 @@ TEST(numbers_and_names_are_looked_up)
 	check_list(&s, "It cost 12500 or 12.500 crowns, has 7 men, and is lit at 5:30 on the 7th.", "");
 	check_list(&s, "The lamp has 2,5 tons.", "");
 	check_list(&s, "The lamp has 25 tons and is lit at 530 by eight men for 12,501 crowns.", "25\n530\n12,501\n");
+	unsupported_find(&s.c.conv,
+	                 "at 12\0"
+	                 "500 crowns",
+	                 17, &nul);
+	CHECK_STR(str_text(&nul), "12\n500\n");
 	/* The first word of a sentence, a line or a quotation says nothing; labels are no numbers. */
 	check_list(&s, "Yes. Perhaps the men know. The text says: \"Lamps are lit.\"\n- Masons did it.", "");
 	check_list(&s, "1. The masons [2]\n2. the men\n 3) and the lamp [14]", "");
@@ -59,6 +65,27 @@ TEST(numbers_and_names_are_looked_up)
 	           "\xe5\xa1\x94\xe3\x81\xaf"
 	           "1872\xe5\xb9\xb4",
 	           "1872\n");
+	str_free(&nul);
+	close_scene(&s);
+}
+
+/* The time of this test is that of one pass over both texts. */
+TEST(a_long_answer_beside_a_long_text)
+{
+	struct scene s;
+	struct str answer = { 0 }, out = { 0 };
+	struct message *m;
+
+	open_light(&s, "-n 4 --private --kv full -c 512");
+	m = conversation_message(&s.c.conv, ROLE_USER, "When?", 5, NULL, 0);
+	for (int i = 0; i < 200000; i++)
+		str_addf(&m->context, "Name%d ", i);
+	for (int i = 0; i < 20000; i++)
+		str_addf(&answer, "and %d, the Name%d; ", 5000000 + i, i);
+	unsupported_find(&s.c.conv, answer.p, answer.n, &out);
+	CHECK(!strncmp(str_text(&out), "5000000\n5000001\n", 16));
+	str_free(&answer);
+	str_free(&out);
 	close_scene(&s);
 }
 
