@@ -1,7 +1,8 @@
 /* app/chat/document_search.c - opens the search index of a conversation's documents, and shows the progress of
  * indexing.
  *
- * The index is stored in the session's database (sessions/store/store.h), or in memory if there is no session. */
+ * The index is stored in the session's database (sessions/store/store.h), or in memory: if there is no
+ * session, if a document grows, or if the session cannot be written. */
 #include "app/chat/chat_private.h"
 
 /* 1 if the index can be stored in the session's database. It refers to the stored documents, so every document

@@ -11,7 +11,8 @@ static int model_reasons(const struct options *o, const struct engine_info *i)
 		return i->thinks_first && !i->think_switch;
 	if (o->think && !strcmp(o->think, "on"))
 		return i->thinks_first || i->think_switch || i->think_ask;
-	/* --think auto: a model reasons by default if its template has a switch only to turn reasoning off. */
+	/* --think auto: the model reasons if its template opens <think> itself (thinks_first). It also reasons if the
+	 * template can turn reasoning off (think_switch), but has no way to ask for it (think_ask). */
 	return i->thinks_first || (i->think_switch && !i->think_ask);
 }
 

@@ -123,7 +123,7 @@ static struct looked_at *quoted_passage(const struct document *d, const struct q
 }
 
 /* Add the attention mass on the quotations in message m's context to the passages in best[], and return the sum of
- * this mass. A document that is not whole is in the prompt only as such quotations. */
+ * this mass. A document that is not prefilled whole (document.whole = 0) is in the prompt only as such quotations. */
 static double add_quoted(const struct conversation *conv, const struct message *m, const float *weight, size_t n_token,
                          struct looked_at *best)
 {

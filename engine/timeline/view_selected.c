@@ -104,8 +104,8 @@ static int64_t add_selected(struct view_work *w, int32_t region)
 	return entries;
 }
 
-/* Add to heat[] the entries in the ring buffers, all of which a generated token reads. Each layer without a window
- * gets the mean over all layers without a window. */
+/* Add to heat[] the entries in the ring buffers: a generated token reads all of them. w->kept[] has only the sum over
+ * all layers without a sliding window, so each of these layers gets the mean. */
 static void add_stream_read(struct view_work *w)
 {
 	double share = (double)w->p->hp->n_kv_head / w->heads;

@@ -290,8 +290,8 @@ INLINE int32_t bytes32_sum_of_squares(bytes32 x)
 /* Dot products of unsigned codes (2, 4 or 8 bits, each in a byte) and signed bytes. dots_add() adds four products to
  * each lane; dots_sum() returns the sums. The instructions multiply signed bytes, so an eight-bit code is split into
  * two four-bit codes. DOTS_MOST: how many units of a key sketch (64 bytes, key_sketch.h) may be added before
- * dots_sum() must be called. Here these are all units of a group (SKETCH_GROUP values), because sums of 32 bits do
- * not overflow. */
+ * dots_sum() must be called. A group of SKETCH_GROUP values has 2 * bits units; the 32-bit lanes can hold the sums of
+ * a whole group. */
 struct dots {
 	vec_int low, high;
 };

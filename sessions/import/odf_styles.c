@@ -201,7 +201,7 @@ struct list_level *odf_outline(struct odf_styles *x)
 	return x->outline;
 }
 
-/* ---- the parts ---- */
+/* ---- reading styles.xml and content.xml ---- */
 
 static int ends_in(const char *s, const char *end)
 {
@@ -256,6 +256,8 @@ struct odf_styles *odf_styles_read(const struct zip_entry *styles, const struct 
 	list_levels_restart(x->outline, 0);
 	return x;
 }
+
+/* ---- looking up a style ---- */
 
 static void inherit(int *value, int from)
 {

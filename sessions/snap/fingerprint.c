@@ -376,7 +376,8 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));
 
-			/* Other kernels alone are accepted by fingerprint_fits(). */
+			/* Skip the lines "kernels" and "begun by": fingerprint_fits() accepts a snapshot that
+			 * differs only in them, so they are not the reason. */
 			if (!space || space - p > 24 || is_line(p, (size_t)(nl - p), kernels, sizeof kernels - 1) ||
 			    is_line(p, (size_t)(nl - p), begun_by, sizeof begun_by - 1))
 				continue;

@@ -269,7 +269,7 @@ static int write_head(struct saving *w, struct err *e)
 	return rc;
 }
 
-/* Store when heads were loaded since the last save. */
+/* Store the load times of the heads that were loaded since the last save (s->used[]). */
 static int store_used(struct snaps *s, struct err *e)
 {
 	for (int i = 0; i < s->n_used; i++)

@@ -45,7 +45,7 @@ enum style {
 	ST_COUNT = ST_HEAT + 8
 };
 enum { HEATS = 8, PARTS_OF_CACHE = ST_HEAT - ST_PART };
-/* Flags added to a style. */
+/* The style of a cell is an enum style (the bits of STYLE_MASK) with flags. */
 enum { STYLE_MASK = 0xff, STYLE_REVERSE = 0x100, STYLE_BOLD = 0x200, STYLE_FAINT = 0x400, STYLE_UNDER = 0x800 };
 
 struct cell {
