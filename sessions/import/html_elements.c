@@ -68,7 +68,7 @@ static void begin_item(struct html *h, const GumboNode *node)
 		if (h->frame[i].list)
 			list = &h->frame[i];
 	/* The number of an outer item that begins with this list stays before it: "1. - text". */
-	if (!prefix->n || prefix->p[prefix->n - 2] == '-') {
+	if (prefix->n < 2 || prefix->p[prefix->n - 2] == '-') {
 		str_clear(prefix);
 		for (int i = 1; i < h->lists && i < 8; i++)
 			str_adds(prefix, "  ");
