@@ -299,7 +299,7 @@ gallery: $(BUILD)/tests/app/t_gallery
 
 # Suites that read what is untrusted and take seconds; for a run under sanitizers at every change.
 SHORT := t_base t_json t_gguf t_gguf_split t_render t_sampler t_draft t_kv t_rings t_quant t_kernels t_short_conv \
-         t_import_formats t_import_html t_import_list t_import_odf t_import_rtf t_passages t_sentences t_store t_store_beginnings \
+         t_import_formats t_import_html t_import_list t_import_odf t_import_packed t_import_rtf t_passages t_sentences t_store t_store_beginnings \
          t_grid t_input t_keys t_panes t_wrap t_documents t_sources t_remote
 check-short: all $(unit)
 	@BUILD=$(BUILD) WEIR=./$(PROGRAM) SANITIZE=$(SANITIZE) CC="$(CC)" \
@@ -349,7 +349,7 @@ $(BUILD)/fuzz_reasoning: $(addprefix $(BUILD)/app/,conversation/reasoning.o term
 $(BUILD)/fuzz_sessions: $(filter-out %/main.o %/sessions_import.o,$(call objects,app))
 $(BUILD)/fuzz_%: $(BUILD)/tests/fuzz/fuzz_%.o $(archives)
 	$(say) link $@
-	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
+	$(Q)clang -fsanitize=fuzzer,address,undefined -o $@ $(filter %.o,$^) $(filter %.a,$^) $(if $(findstring markdown,$@),-lmd4c) $(if $(filter %sessions,$@),$(LDLIBS)) $(if $(filter %import %documents %http %jail,$@),-lxml2 -lgumbo -larchive -lseccomp -lcrypto -lutf8proc) $(if $(filter %passages,$@),-lsqlite3 -lcrypto -lxxhash -lutf8proc) -lm -lpthread
 
 # ---- installation ----
 

@@ -203,3 +203,18 @@ int charset_decode(const struct charset *c, const char *p, size_t n, struct str 
 	iconv_close(cd);
 	return 0;
 }
+
+void charset_decode_page(const char *p, size_t n, struct str *out)
+{
+	const struct charset *c = charset_declared(p, n);
+	struct str decoded = { 0 };
+	struct doc text;
+	size_t replaced;
+	int foreign = c && strcmp(c->name, "UTF-8") != 0 && !charset_decode(c, p, n, &decoded, &replaced);
+
+	if (!text_decode("", foreign && decoded.p ? decoded.p : p, foreign ? decoded.n : n, &text, NULL)) {
+		str_add(out, text.text.p, text.text.n);
+		doc_free(&text);
+	}
+	str_free(&decoded);
+}

@@ -3,8 +3,8 @@
  * Writes the text that a reader sees: deleted text, field codes and hidden text are left out. If the file offers
  * alternatives of some content, the first is written. Footnotes and endnotes appear as "[1]" where they are referred
  * to; their text follows at the end. */
+#include "sessions/import/docx.h"
 #include "engine/base/utf8.h"
-#include "sessions/import/import_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,10 +57,13 @@ struct docx {
 	long note_id;
 	int in_note;
 	size_t note_number;
+	int font; /* of the run, if its characters are pictures: symbol_font() */
+	struct docx_form form;
+	size_t form_end;       /* where the text before the form field ends */
+	size_t chunks_missing; /* inserted documents that could not be read */
 };
 
-/* 1 if a boolean property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
-static int is_on(const struct xml_attr *a, size_t n)
+int docx_is_on(const struct xml_attr *a, size_t n)
 {
 	return !(xml_attr_is(a, n, "val", "0") || xml_attr_is(a, n, "val", "false") ||
 	         xml_attr_is(a, n, "val", "off") || xml_attr_is(a, n, "val", "none"));
@@ -189,7 +192,7 @@ static void begin_paragraph(struct docx *x)
 
 static void write_text(struct docx *x, const char *s, size_t n)
 {
-	if (!n || x->skip || x->in_properties)
+	if (!n || x->skip || x->in_properties || x->form.open)
 		return;
 	if (x->run_hidden) {
 		x->hidden += utf8_characters(s, n);
@@ -200,6 +203,33 @@ static void write_text(struct docx *x, const char *s, size_t n)
 		writer_raise(x->w, s, n);
 	x->run_raised = 0;
 	writer_text(x->w, s, n);
+}
+
+/* Write text of a font whose characters are pictures. Word stores them as U+F020 to U+F0FF, or as single bytes. */
+static void write_pictures(struct docx *x, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		int32_t cp;
+		size_t k = (size_t)utf8_decode(s + i, n - i, &cp);
+		const char *text =
+			cp >= 0xf020 && cp <= 0xf0ff ? symbol_text(x->font, (unsigned char)(cp & 0xff)) : NULL;
+
+		if (text)
+			write_text(x, text, strlen(text));
+		else
+			write_text(x, s + i, k);
+		i += k;
+	}
+}
+
+/* Write the value of a form field, at its end, unless the field's own text was written. */
+static void write_form(struct docx *x)
+{
+	const char *value = docx_form_value(&x->form);
+
+	if (value && x->w->doc->text.n == x->form_end)
+		write_text(x, value, strlen(value));
+	docx_form_free(&x->form);
 }
 
 /* ---- formulas (OMML) ---- */
@@ -305,10 +335,13 @@ static void apply_property(struct docx *x, const char *name, const struct xml_at
 		x->p.item = x->p.num > 0;
 	} else if (!strcmp(name, "ilvl")) {
 		x->p.level = xml_number(v, 0);
-	} else if (!strcmp(name, "pageBreakBefore") && is_on(a, n) && !x->rendered_pages && x->page) {
+	} else if (!strcmp(name, "pageBreakBefore") && docx_is_on(a, n) && !x->rendered_pages && x->page) {
 		new_page(x);
 	} else if (!strcmp(name, "vanish") || !strcmp(name, "webHidden")) {
-		x->run_hidden = is_on(a, n) && strcmp(name, "webHidden") != 0;
+		x->run_hidden = docx_is_on(a, n) && strcmp(name, "webHidden") != 0;
+	} else if (!strcmp(name, "rFonts")) {
+		v = xml_attr(a, n, "ascii");
+		x->font = v ? symbol_font(v->value, v->n) : 0;
 	} else if (!strcmp(name, "vertAlign")) {
 		x->run_raised = xml_attr_is(a, n, "val", "superscript");
 	} else if (!strcmp(name, "position")) { /* LibreOffice's superscript: raised by so many half points */
@@ -367,8 +400,9 @@ static void write_symbol(struct docx *x, const char *name, const struct xml_attr
 	if (!strcmp(name, "tab")) {
 		write_text(x, " ", 1);
 	} else if (!strcmp(name, "sym") && xml_attr(a, n, "char")) {
-		const char *s = xml_attr_is(a, n, "font", "Symbol") ? charset_symbol(low_byte(xml_attr(a, n, "char")))
-		                                                    : "\xe2\x80\xa2";
+		const struct xml_attr *font = xml_attr(a, n, "font");
+		const char *s =
+			symbol_text(font ? symbol_font(font->value, font->n) : 0, low_byte(xml_attr(a, n, "char")));
 
 		write_text(x, s, strlen(s));
 	} else if (!strcmp(name, "noBreakHyphen")) {
@@ -386,6 +420,10 @@ static void write_symbol(struct docx *x, const char *name, const struct xml_attr
 		write_reference(x, 'f', xml_number(xml_attr(a, n, "id"), -1));
 	} else if (!strcmp(name, "endnoteReference")) {
 		write_reference(x, 'e', xml_number(xml_attr(a, n, "id"), -1));
+	} else if (!strcmp(name, "fldChar") && xml_attr_is(a, n, "fldCharType", "end")) {
+		write_form(x);
+	} else if (!strcmp(name, "altChunk") && !x->note_part) {
+		x->chunks_missing += docx_chunk(x->w, &x->zip, xml_attr(a, n, "id")) != 0;
 	}
 }
 
@@ -401,7 +439,9 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 		x->skip++;
 		return;
 	}
-	if (is_properties(name)) {
+	if (docx_form_start(&x->form, name, a, n)) {
+		x->form_end = x->w->doc->text.n;
+	} else if (is_properties(name)) {
 		x->in_properties++;
 		if (!strcmp(name, "rPr"))
 			x->run_hidden = 0;
@@ -410,7 +450,7 @@ static void text_start(void *ud, const char *name, const struct xml_attr *a, siz
 	} else if (!strcmp(name, "p")) {
 		paragraph_start(x);
 	} else if (!strcmp(name, "r")) {
-		x->run_hidden = x->run_raised = 0;
+		x->run_hidden = x->run_raised = x->font = 0;
 	} else if (part_sign(name)) {
 		formula_part_begin(x, name);
 	} else if (!strcmp(name, "t")) {
@@ -441,11 +481,13 @@ static void text_end(void *ud, const char *name)
 		x->skip--;
 		return;
 	}
-	if (is_properties(name)) {
+	if (docx_form_end(&x->form, name)) {
+		return;
+	} else if (is_properties(name)) {
 		x->in_properties -= x->in_properties > 0;
 		/* Properties of the paragraph mark do not apply to runs. */
 		if (!strcmp(name, "pPr"))
-			x->run_hidden = x->run_raised = 0;
+			x->run_hidden = x->run_raised = x->font = 0;
 	} else if (x->in_properties) {
 		return;
 	} else if (part_sign(name)) {
@@ -467,7 +509,11 @@ static void text_text(void *ud, const char *s, size_t n)
 {
 	struct docx *x = ud;
 
-	if (x->in_text && (!x->note_part || x->in_note))
+	if (!x->in_text || (x->note_part && !x->in_note))
+		return;
+	if (x->font)
+		write_pictures(x, s, n);
+	else
 		write_text(x, s, n);
 }
 
@@ -505,9 +551,9 @@ static int want_docx_entry(const char *name)
 	};
 
 	for (size_t i = 0; i < LEN(names); i++)
-		if (!strcmp(name, names[i]))
+		if (!strcasecmp(name, names[i]))
 			return 1;
-	return 0;
+	return docx_parts_want(name);
 }
 
 static void optional_part(struct docx *x, const char *path, const struct xml_handler *h)
@@ -538,6 +584,10 @@ static int read_docx(struct docx *x, const char *p, size_t n, struct doc *d, str
 	/* Without any page break the number of pages is unknown. */
 	if (x->page == 1)
 		doc_forget_pages(d);
+	docx_note_parts(d, &x->zip);
+	if (x->chunks_missing)
+		doc_note(d, "%zu inserted document%s cannot be read", x->chunks_missing,
+		         x->chunks_missing == 1 ? "" : "s");
 	return doc_finish(d, x->hidden, &why, e);
 }
 
@@ -553,6 +603,7 @@ int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
 	}
 	free(x.style);
 	docx_lists_free(x.lists);
+	docx_form_free(&x.form);
 	free(x.note);
 	zip_free(&x.zip);
 	return rc;

@@ -32,16 +32,22 @@ struct epub {
 	size_t encrypted; /* encrypted entries other than fonts */
 };
 
+static int ends_in(const char *name, const char *ending)
+{
+	size_t n = strlen(name), k = strlen(ending);
+
+	return n > k && !strcasecmp(name + n - k, ending);
+}
+
 static int want_epub_entry(const char *name)
 {
 	static const char *const other[] = {
-		".jpg", ".jpeg", ".png",   ".gif", ".svg", ".webp", ".css", ".ttf",
-		".otf", ".woff", ".woff2", ".mp3", ".mp4", ".m4a",  ".js",
+		".jpg", ".jpeg", ".png",   ".gif", ".webp", ".css", ".ttf",
+		".otf", ".woff", ".woff2", ".mp3", ".mp4",  ".m4a", ".js",
 	};
-	size_t n = strlen(name);
 
 	for (size_t i = 0; i < LEN(other); i++)
-		if (n > strlen(other[i]) && !strcasecmp(name + n - strlen(other[i]), other[i]))
+		if (ends_in(name, other[i]))
 			return 0;
 	return 1;
 }
@@ -240,35 +246,80 @@ static const struct item *item_of(const struct epub *b, const char *id)
 	return NULL;
 }
 
-/* Decode a chapter to valid UTF-8, from the encoding that its XML declaration names. iconv's result is checked,
- * too. */
-static void chapter_text(const struct zip_entry *z, struct str *out)
-{
-	const struct charset *c = charset_declared(z->p, z->n);
-	struct str decoded = { 0 };
-	struct doc text;
-	size_t replaced;
-	int foreign = c && strcmp(c->name, "UTF-8") != 0 && !charset_decode(c, z->p, z->n, &decoded, &replaced);
+/* ---- SVG pages ---- */
 
-	if (!text_decode(z->name, foreign && decoded.p ? decoded.p : z->p, foreign ? decoded.n : z->n, &text, NULL)) {
-		str_add(out, text.text.p, text.text.n);
-		doc_free(&text);
-	}
-	str_free(&decoded);
+struct picture {
+	struct writer *w;
+	int in_text, skip; /* depth inside a text, inside an element without text of the page */
+};
+
+static int is_picture_text(const char *name)
+{
+	return !strcmp(name, "text") || !strcmp(name, "title") || !strcmp(name, "desc") || !strcmp(name, "p");
 }
+
+static void picture_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct picture *x = ud;
+
+	if (x->skip || !strcmp(name, "style") || !strcmp(name, "script") || !strcmp(name, "metadata")) {
+		x->skip++;
+	} else if (is_picture_text(name)) {
+		writer_gap(x->w, GAP_LINE);
+		x->in_text++;
+	} else if (!strcmp(name, "tspan") && (xml_attr(a, n, "x") || xml_attr(a, n, "y"))) {
+		writer_gap(x->w, GAP_SPACE);
+	}
+}
+
+static void picture_end(void *ud, const char *name)
+{
+	struct picture *x = ud;
+
+	if (x->skip) {
+		x->skip--;
+	} else if (is_picture_text(name)) {
+		x->in_text -= x->in_text > 0;
+		writer_gap(x->w, GAP_LINE);
+	}
+}
+
+static void picture_text(void *ud, const char *s, size_t n)
+{
+	struct picture *x = ud;
+
+	if (x->in_text && !x->skip)
+		writer_text(x->w, s, n);
+}
+
+/* Write the texts of a chapter that is an SVG picture. */
+static void add_picture(struct writer *w, const struct zip_entry *z)
+{
+	static const struct xml_handler handler = { .start = picture_start, .end = picture_end, .text = picture_text };
+	struct picture x = { .w = w };
+
+	xml_parse(z->name, z->p, z->n, &handler, &x, NULL);
+	writer_gap(w, GAP_BLOCK);
+}
+
+/* ---- the spine ---- */
 
 static size_t add_chapter(struct writer *w, const struct epub *b, const struct item *it, const struct zip_entry *z)
 {
 	struct doc *d = w->doc;
 	struct str text = { 0 };
-	size_t from, marks = d->n_mark, hidden;
+	size_t from, marks = d->n_mark, hidden = 0;
 	const char *label = label_of(b, it->href);
 	int has_heading = 0;
 
 	writer_gap(w, GAP_BLOCK);
 	from = d->text.n;
-	chapter_text(z, &text);
-	hidden = html_convert(w, str_text(&text), text.n);
+	if (ends_in(it->href, ".svg") || !strcmp(it->type, "image/svg+xml")) {
+		add_picture(w, z);
+	} else {
+		charset_decode_page(z->p, z->n, &text);
+		hidden = html_convert(w, str_text(&text), text.n);
+	}
 	str_free(&text);
 	writer_heading_end(w);
 	for (size_t i = marks; i < d->n_mark; i++)

@@ -6,7 +6,7 @@
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
- *     docx.c, docx_lists.c: DOCX; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
+ *     docx.c, docx_*.c: DOCX; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
@@ -46,8 +46,18 @@ void charset_load(void);
 /* Append p[n] to out as UTF-8. Undecodable bytes become U+FFFD; *replaced is their number. -1: iconv does not know
  * the charset. */
 int charset_decode(const struct charset *, const char *p, size_t n, struct str *out, size_t *replaced);
+/* Append a page as valid UTF-8: HTML, XHTML or text, from the encoding that it declares, else the one that its bytes
+ * show. What iconv makes is checked, too. */
+void charset_decode_page(const char *p, size_t n, struct str *out);
 /* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
+
+/* ---- symbol_fonts.c ---- */
+
+/* Return a number for a font whose characters are pictures, such as Wingdings; 0 = it is another font. */
+int symbol_font(const char *name, size_t n);
+/* Return the text for a byte in such a font; a bullet if there is none. */
+const char *symbol_text(int font, unsigned char byte);
 
 /* ---- guess.c ---- */
 
@@ -129,6 +139,8 @@ void doc_keep(struct doc *, const struct range *, size_t n);
 /* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and one if damage ended the
  * text early (*why: the parser's error). -1 if there is no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
+/* Add the notice "3 comments left out", unless there are none. */
+void doc_note_comments(struct doc *, size_t comments);
 /* add one notice, a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
@@ -163,6 +175,7 @@ int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: 
 
 struct zip_entry {
 	char *name;
+	char *keys; /* names under which it is found, too: in NFC, without case, each between line ends */
 	char *p;
 	size_t n;
 };
@@ -173,7 +186,8 @@ struct zip {
 /* Unpack the entries whose name want() accepts. Too many entries, too large ones and too high a compression ratio are
  * errors. */
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
-const struct zip_entry *zip_find(const struct zip *, const char *name); /* NULL: missing */
+/* Find an entry by its name, exactly or else by its keys. NULL: missing. */
+const struct zip_entry *zip_find(const struct zip *, const char *name);
 void zip_free(struct zip *);
 
 /* ---- xml.c ---- */

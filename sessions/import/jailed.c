@@ -7,6 +7,7 @@
 #include "sessions/import/pdf.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,8 +197,9 @@ int doc_helper(int argc, char **argv)
 	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
-	if (type == DOC_EPUB || type == DOC_RTF)
+	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX)
 		charset_load();
+	setlocale(LC_CTYPE, "C.UTF-8"); /* libarchive converts names of entries to the locale's encoding */
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {
 		/* Standard output of a program goes to the parser, so the error goes to standard error. */
 		rc = (program ? write(STDERR_FILENO, e.msg, strlen(e.msg)) < 0 : send_error(&e)) ? 1 : EXIT_NO_JAIL;

@@ -10,6 +10,12 @@
 #define HEADING_BYTES_MAX 200 /* longest text of a mark */
 #define HEADING_LINE_MAX  80  /* longest line that can be a heading of plain text */
 
+void doc_note_comments(struct doc *d, size_t comments)
+{
+	if (comments)
+		doc_note(d, "%zu comment%s left out", comments, comments == 1 ? "" : "s");
+}
+
 void doc_note(struct doc *d, const char *fmt, ...)
 {
 	char s[400];

@@ -120,6 +120,7 @@ static void on_start(void *ud, const char *name, const struct xml_attr *a, size_
 	if (x->skip || is_skipped(x, name, a, n)) {
 		if (!x->skip && !strcmp(name, "covered-table-cell"))
 			odf_cells_covered(x, xml_attr(a, n, "number-columns-repeated"));
+		x->comments += !x->skip && !strcmp(name, "annotation");
 		x->skip++;
 	} else if (!strcmp(name, "p") || !strcmp(name, "h")) {
 		odf_paragraph_begin(x, *name == 'h', a, n);
@@ -132,7 +133,7 @@ static void on_start(void *ud, const char *name, const struct xml_attr *a, size_
 	} else if (!strcmp(name, "table-row")) {
 		odf_row_begin(x, xml_attr(a, n, "number-rows-repeated"));
 	} else if (!strcmp(name, "table-cell")) {
-		odf_cell_begin(x, xml_attr(a, n, "number-columns-repeated"));
+		odf_cell_begin(x, a, n);
 	} else {
 		body_start(x, name, a, n);
 		inline_start(x, name, a, n);
@@ -276,6 +277,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	writer_text(x->document, str_text(notes), notes->n);
 	writer_end(x->document);
 	check_pages(x, &content, end);
+	doc_note_comments(d, x->comments);
 	return doc_finish(d, x->hidden, &why, e);
 }
 
@@ -294,6 +296,8 @@ int odf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	odf_styles_free(x->styles);
 	odf_lists_free(x->counters);
 	zip_free(&x->zip);
+	for (size_t i = 0; i < LEN(x->cells); i++)
+		free(x->cells[i].value);
 	free(x->sheet);
 	free(x);
 	return rc;

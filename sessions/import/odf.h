@@ -17,6 +17,8 @@ struct odf_list {
 struct odf_cells {
 	int row_begun, cell_begun;
 	long empty, times, rows;
+	char *value; /* of the current cell, as the file stores it beside the cell's text; NULL: none */
+	int percent;
 };
 
 /* State of the open paragraphs and lists. The text of a frame or note interrupts a paragraph, so it has a state of
@@ -48,7 +50,7 @@ struct odf {
 	int flows;
 	unsigned char hides[ODF_DEPTH_MAX]; /* [open] 1 = this open paragraph, span, section or table is hidden */
 	int open, hide, raised;             /* hide: number of hidden open elements */
-	size_t hidden;
+	size_t hidden, comments;
 	struct odf_cells cells[WRITER_TABLES];
 	int tables;
 	char *sheet;      /* name of the sheet, until it is written as a heading before the sheet's first text */
@@ -96,7 +98,7 @@ void odf_table_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_table_end(struct odf *);
 void odf_row_begin(struct odf *, const struct xml_attr *times);
 void odf_row_end(struct odf *);
-void odf_cell_begin(struct odf *, const struct xml_attr *times);
+void odf_cell_begin(struct odf *, const struct xml_attr *, size_t n);
 void odf_cell_end(struct odf *);
 /* cells covered by a merged cell; they have no text */
 void odf_cells_covered(struct odf *, const struct xml_attr *times);

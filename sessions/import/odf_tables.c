@@ -1,6 +1,7 @@
 /* sessions/import/odf_tables.c - writes tables of an OpenDocument file. */
 #include "sessions/import/odf.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +56,10 @@ void odf_table_begin(struct odf *x, const struct xml_attr *a, size_t n)
 	}
 	if (x->w == x->document)
 		writer_table_begin(x->w);
-	if (x->tables++ < WRITER_TABLES)
+	if (x->tables++ < WRITER_TABLES) {
+		free(x->cells[x->tables - 1].value);
 		x->cells[x->tables - 1] = (struct odf_cells){ 0 };
+	}
 }
 
 void odf_table_end(struct odf *x)
@@ -78,8 +81,10 @@ void odf_row_begin(struct odf *x, const struct xml_attr *rows)
 {
 	struct odf_cells *t = cells_now(x);
 
-	if (t)
+	if (t) {
+		free(t->value);
 		*t = (struct odf_cells){ .rows = repeat_count(rows) };
+	}
 }
 
 void odf_row_end(struct odf *x)
@@ -98,13 +103,43 @@ void odf_row_end(struct odf *x)
 	t->row_begun = 0;
 }
 
-void odf_cell_begin(struct odf *x, const struct xml_attr *times)
+/* Keep the value of a cell, for the case that the cell has no text: programs that make sheets may write values alone. */
+static void keep_value(struct odf_cells *t, const struct xml_attr *a, size_t n)
+{
+	static const char *const names[] = { "string-value", "date-value", "time-value", "boolean-value", "value" };
+	const struct xml_attr *v = NULL;
+
+	for (size_t i = 0; i < LEN(names) && !v; i++)
+		v = xml_attr(a, n, names[i]);
+	t->value = v ? xstrndup(v->value, v->n) : NULL;
+	t->percent = xml_attr_is(a, n, "value-type", "percentage");
+}
+
+/* Write the value of the cell as its text. */
+static void write_value(struct odf *x, struct odf_cells *t)
+{
+	char percent[40];
+	char *value = t->value;
+
+	t->value = NULL;
+	odf_paragraph_begin(x, 0, NULL, 0);
+	if (t->percent && snprintf(percent, sizeof percent, "%.10g%%", strtod(value, NULL) * 100) > 0)
+		odf_shown(x, percent, strlen(percent));
+	else
+		odf_shown(x, value, strlen(value));
+	odf_paragraph_end(x);
+	free(value);
+}
+
+void odf_cell_begin(struct odf *x, const struct xml_attr *a, size_t n)
 {
 	struct odf_cells *t = cells_now(x);
 
 	if (t) {
 		t->cell_begun = 0;
-		t->times = repeat_count(times);
+		t->times = repeat_count(xml_attr(a, n, "number-columns-repeated"));
+		free(t->value);
+		keep_value(t, a, n);
 	}
 }
 
@@ -114,6 +149,8 @@ void odf_cell_end(struct odf *x)
 
 	if (!t || x->w != x->document)
 		return;
+	if (!t->cell_begun && t->value)
+		write_value(x, t);
 	if (t->cell_begun)
 		writer_cell_repeat(x->w, t->times - 1);
 	else

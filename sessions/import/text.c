@@ -81,8 +81,18 @@ static const char *zip_kind(const char *p, size_t n)
 	return "is a zip archive: unpack it first";
 }
 
+/* 1 for an Office file with a password: an archive of the old kind that holds the encrypted file. */
+static int is_encrypted_office(const char *p, size_t n)
+{
+	static const char name[] = "E\0n\0c\0r\0y\0p\0t\0e\0d\0P\0a\0c\0k\0a\0g\0e";
+
+	return n >= 8 && !memcmp(p, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8) && memmem(p, n, name, sizeof name - 1);
+}
+
 static const char *why_not_text(const char *p, size_t n)
 {
+	if (is_encrypted_office(p, n))
+		return "is encrypted: its text cannot be read without the password";
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4))
 		return zip_kind(p, n);
 	for (size_t i = 0; i < LEN(magics); i++) {

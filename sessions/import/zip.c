@@ -1,7 +1,11 @@
 /* sessions/import/zip.c - unpacks zip archives and gzip in memory, with libarchive.
  *
  * Nothing is written to disk, so harmful names of entries have no effect. Limits count the bytes really unpacked,
- * because sizes that the archive states are not trusted. */
+ * because sizes that the archive states are not trusted.
+ *
+ * A link may write the name of an entry in another way than the archive does: with accents as letters of their own
+ * (NFD), in other case, or as Unicode where the archive has the bytes of an old encoding. So each entry has keys, the
+ * names under which it is found. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -9,10 +13,12 @@
 
 #include <archive.h>
 #include <archive_entry.h>
+#include <utf8proc.h>
 
 #define ENTRIES_MAX     10000
 #define ENTRY_BYTES_MAX (64u << 20)
 #define TOTAL_BYTES_MAX (512u << 20)
+#define NAME_BYTES_MAX  1024
 #define RATIO_MAX       100        /* most bytes unpacked for each byte of the archive */
 #define RATIO_FREE      (1u << 20) /* the ratio is checked above this many bytes */
 
@@ -52,12 +58,76 @@ static int read_entry(struct archive *a, struct zip_entry *to, size_t in, size_t
 	return 0;
 }
 
+/* ---- names ---- */
+
+/* Append a name in NFC, without case, and a line end. -1: the name is not UTF-8. */
+static int add_key(struct str *keys, const char *name, size_t n)
+{
+	utf8proc_uint8_t *key = NULL;
+	utf8proc_ssize_t k = utf8proc_map((const utf8proc_uint8_t *)name, (utf8proc_ssize_t)n, &key,
+	                                  UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+
+	if (k >= 0) {
+		str_add(keys, (const char *)key, (size_t)k);
+		str_adds(keys, "\n");
+	}
+	free(key);
+	return k < 0 ? -1 : 0;
+}
+
+/* Return the keys of a name, each between line ends. A name that is not UTF-8 has a key for each encoding that programs
+ * on Windows and DOS write without a word about it. */
+static char *name_keys(const char *name)
+{
+	static const char *const labels[] = { "shift_jis", "ibm850", "gbk", "big5", "euc-kr", "ibm866", "cp1252" };
+	struct str keys = { 0 };
+	size_t n = strlen(name), replaced;
+
+	str_adds(&keys, "\n");
+	if (!add_key(&keys, name, n))
+		return keys.p;
+	for (size_t i = 0; i < LEN(labels); i++) {
+		struct str utf8 = { 0 };
+
+		if (!charset_decode(charset_by_label(labels[i], strlen(labels[i])), name, n, &utf8, &replaced) &&
+		    !replaced)
+			add_key(&keys, utf8.p, utf8.n);
+		str_free(&utf8);
+	}
+	return keys.p;
+}
+
+static const struct zip_entry *find_exactly(const struct zip *z, const char *name)
+{
+	for (size_t i = 0; i < z->n; i++)
+		if (!strcmp(z->entry[i].name, name))
+			return &z->entry[i];
+	return NULL;
+}
+
+const struct zip_entry *zip_find(const struct zip *z, const char *name)
+{
+	const struct zip_entry *found = find_exactly(z, name);
+	struct str key = { 0 };
+
+	if (found || strlen(name) > NAME_BYTES_MAX)
+		return found;
+	str_adds(&key, "\n");
+	for (size_t i = add_key(&key, name, strlen(name)) ? z->n : 0; i < z->n && !found; i++)
+		if (strstr(z->entry[i].keys, key.p))
+			found = &z->entry[i];
+	str_free(&key);
+	return found;
+}
+
 static struct zip_entry *add_entry(struct zip *z, const char *name)
 {
 	GROW(z->entry, z->n, z->cap);
-	z->entry[z->n] = (struct zip_entry){ .name = xstrndup(name, strlen(name)) };
+	z->entry[z->n] = (struct zip_entry){ .name = xstrndup(name, strlen(name)), .keys = name_keys(name) };
 	return &z->entry[z->n++];
 }
+
+/* ---- entries ---- */
 
 static int read_entries(struct zip *z, struct archive *a, size_t in, int want(const char *), struct err *e)
 {
@@ -69,7 +139,8 @@ static int read_entries(struct zip *z, struct archive *a, size_t in, int want(co
 		const char *name = archive_entry_pathname(entry);
 		if (++n > ENTRIES_MAX)
 			return err_set(e, ERR_DOCUMENT, "has more than %d entries", ENTRIES_MAX);
-		if (!name || archive_entry_filetype(entry) != AE_IFREG || !want(name) || zip_find(z, name))
+		if (!name || archive_entry_filetype(entry) != AE_IFREG || !want(name) ||
+		    strlen(name) > NAME_BYTES_MAX || find_exactly(z, name))
 			continue;
 		if (archive_entry_is_encrypted(entry))
 			return err_set(e, ERR_DOCUMENT, "is encrypted: its text cannot be read without the password");
@@ -100,18 +171,11 @@ int zip_read(struct zip *z, const char *p, size_t n, int want(const char *), str
 	return rc;
 }
 
-const struct zip_entry *zip_find(const struct zip *z, const char *name)
-{
-	for (size_t i = 0; i < z->n; i++)
-		if (!strcmp(z->entry[i].name, name))
-			return &z->entry[i];
-	return NULL;
-}
-
 void zip_free(struct zip *z)
 {
 	for (size_t i = 0; i < z->n; i++) {
 		free(z->entry[i].name);
+		free(z->entry[i].keys);
 		free(z->entry[i].p);
 	}
 	free(z->entry);

@@ -75,7 +75,7 @@ TEST(docx_text)
 	docx_becomes(
 		W("<w:p>" R(
 			"5 ") "<w:r><w:sym w:font='Symbol' w:char='F06D'/><w:t>m</w:t><w:sym w:font='Wingdings' w:char='F0FC'/></w:r></w:p>"),
-		"5 \xce\xbcm\xe2\x80\xa2");
+		"5 \xce\xbcm\xe2\x9c\x93");
 	docx_becomes(W("<w:p><w:del>" R("x") "</w:del><w:ins>" R(
 			     "new") "</w:ins><w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"),
 	             "new");

@@ -94,7 +94,7 @@ TEST(hidden_and_deleted_text)
 				     "678") "</text:section><text:section>" P("end") "</text:section>"),
 		&d);
 	CHECK_STR(d.text.p, "ab\n\nend");
-	CHECK_STR(d.notices.p, "14 hidden characters were left out\n");
+	CHECK_STR(d.notices.p, "1 comment left out\n14 hidden characters were left out\n");
 	doc_free(&d);
 }
 
@@ -328,6 +328,29 @@ TEST(packages)
 	CHECK_INT(doc_type_of("a", NULL, stored, sizeof stored - 1), DOC_ODF);
 	CHECK(doc_decode("a.odb", base, sizeof base - 1, &d, &e) < 0);
 	CHECK_STR(e.msg, "document 'a.odb' is an OpenDocument formula, chart or database, not a text");
+}
+
+TEST(cells_with_values_alone)
+{
+#define V(attributes) "<table:table-cell " attributes "/>"
+	becomes(BODY("spreadsheet",
+	             "<table:table table:name='Wood'><table:table-row>" V("office:value-type='string' office:string-value='Pine'") V(
+			     "office:value-type='float' office:value='48.2'") V("")
+	                     V("office:value-type='percentage' office:value='0.125'") "</table:table-row><table:table-row>" V(
+				     "office:value-type='date' office:date-value='2026-03-02'")
+	                             V("office:value-type='boolean' office:boolean-value='true' table:number-columns-repeated='2'") "<table:table-cell office:value-type='float' office:value='3.14159'>" P(
+					     "3.14") "</table:table-cell></table:table-row></table:table>"),
+	        "Wood\n\nPine | 48.2 |  | 12.5%\n2026-03-02 | true | true | 3.14");
+}
+
+TEST(comments_are_counted)
+{
+	struct doc d;
+
+	read_odf(BODY("text", P("a<office:annotation>" P("x") "</office:annotation>b")), &d);
+	CHECK_STR(d.text.p, "ab");
+	CHECK_STR(str_text(&d.notices), "1 comment left out\n");
+	doc_free(&d);
 }
 
 TEST(one_xml_file)

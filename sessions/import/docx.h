@@ -1,0 +1,41 @@
+/* sessions/import/docx.h - declarations shared by the files that convert DOCX (docx*.c). */
+#ifndef WEIR_DOCX_H
+#define WEIR_DOCX_H
+
+#include "sessions/import/import_private.h"
+
+/* 1 if a boolean property is on: <w:b/> is on, <w:b w:val="0"/> is off. */
+int docx_is_on(const struct xml_attr *, size_t n);
+
+/* ---- docx_form.c ---- */
+
+enum { DOCX_FORM_ENTRIES = 64 };
+enum docx_form_kind { DOCX_FORM_NONE, DOCX_FORM_BOX, DOCX_FORM_LIST };
+
+/* The form field that was read last. */
+struct docx_form {
+	enum docx_form_kind kind;
+	int open;   /* 1: inside its <w:ffData> */
+	int is_set; /* 1: value is the user's, not the default */
+	long value; /* box: 1 = ticked; list: index of the chosen entry */
+	char *entry[DOCX_FORM_ENTRIES];
+	size_t n_entry;
+};
+/* Take the start or end of an element. 1 = it belongs to a field's data. */
+int docx_form_start(struct docx_form *, const char *name, const struct xml_attr *, size_t n);
+int docx_form_end(struct docx_form *, const char *name);
+/* Return the text of a box or list, valid until the next field; NULL: there is none. */
+const char *docx_form_value(struct docx_form *);
+void docx_form_free(struct docx_form *);
+
+/* ---- docx_parts.c ---- */
+
+/* 1 if docx_parts.c reads the entry of this name. */
+int docx_parts_want(const char *name);
+/* Write the part of the file that <w:altChunk> names by the id of a relationship: HTML, plain text, or a web archive
+ * (MHTML). -1: it is missing, or of another kind. */
+int docx_chunk(struct writer *, const struct zip *, const struct xml_attr *id);
+/* Add a notice for comments, and one for the texts of diagrams (SmartArt), which are not written. */
+void docx_note_parts(struct doc *, const struct zip *);
+
+#endif

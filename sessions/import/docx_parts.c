@@ -1,0 +1,285 @@
+/* sessions/import/docx_parts.c - parts of a DOCX beside its text: documents of other formats that are inserted
+ * (<w:altChunk>), comments, and diagrams. */
+#include "sessions/import/docx.h"
+#include "engine/base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_DEPTH_MAX 2 /* DOCX inserted in DOCX */
+
+static int ends_in(const char *name, const char *ending)
+{
+	size_t n = strlen(name), k = strlen(ending);
+
+	return n > k && !strcasecmp(name + n - k, ending);
+}
+
+static int is_diagram(const char *name)
+{
+	return !strncasecmp(name, "word/diagrams/data", 18) && ends_in(name, ".xml");
+}
+
+int docx_parts_want(const char *name)
+{
+	static const char *const chunks[] = { ".htm", ".html", ".xhtml", ".mht", ".mhtml", ".txt", ".rtf", ".docx" };
+
+	for (size_t i = 0; i < LEN(chunks); i++)
+		if (ends_in(name, chunks[i]))
+			return 1;
+	return is_diagram(name) || !strcasecmp(name, "word/comments.xml") ||
+	       !strcasecmp(name, "word/_rels/document.xml.rels");
+}
+
+/* ---- relationships ---- */
+
+struct relation {
+	const struct xml_attr *id;
+	char *target; /* path in the archive; NULL: no relationship has the id */
+};
+
+static void relation_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	struct relation *r = ud;
+	const struct xml_attr *id = xml_attr(a, n, "Id"), *to = xml_attr(a, n, "Target");
+
+	if (r->target || strcmp(name, "Relationship") || !id || !to || id->n != r->id->n ||
+	    memcmp(id->value, r->id->value, id->n) != 0 || xml_attr_is(a, n, "TargetMode", "External"))
+		return;
+	if (to->n && *to->value == '/') {
+		r->target = xstrndup(to->value + 1, to->n - 1);
+	} else {
+		struct str path = { 0 };
+		str_addf(&path, "word/%.*s", (int)MIN(to->n, 1000), to->value);
+		r->target = path.p;
+	}
+}
+
+static const struct zip_entry *part_of(const struct zip *zip, const struct xml_attr *id)
+{
+	static const struct xml_handler handler = { .start = relation_start };
+	const struct zip_entry *rels = zip_find(zip, "word/_rels/document.xml.rels"), *part = NULL;
+	struct relation r = { .id = id };
+
+	if (id && rels)
+		xml_parse(rels->name, rels->p, rels->n, &handler, &r, NULL);
+	if (r.target)
+		part = zip_find(zip, r.target);
+	free(r.target);
+	return part;
+}
+
+/* ---- web archives (MHTML) ---- */
+
+/* Find a header of a MIME part, without case. Returns its value, which ends at a line end; NULL: there is none. */
+static const char *mime_header(const char *p, const char *end, const char *name)
+{
+	size_t k = strlen(name);
+
+	for (; p && p < end && *p != '\n' && *p != '\r'; p = memchr(p, '\n', (size_t)(end - p)), p += p != NULL)
+		if ((size_t)(end - p) > k && !strncasecmp(p, name, k) && p[k] == ':')
+			return p + k + 1 + strspn(p + k + 1, " \t");
+	return NULL;
+}
+
+/* Return where the headers that begin at p end: behind the blank line. */
+static const char *mime_body(const char *p, const char *end)
+{
+	const char *a = memmem(p, (size_t)(end - p), "\n\r\n", 3), *b = memmem(p, (size_t)(end - p), "\n\n", 2);
+
+	if (a && (!b || a < b))
+		return a + 3;
+	return b ? b + 2 : end;
+}
+
+static int hex(char c)
+{
+	return byte_is_digit(c)       ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
+}
+
+static void decode_quoted(struct str *out, const char *p, const char *end)
+{
+	for (; p < end; p++) {
+		char c = *p;
+
+		if (c == '=' && end - p > 2 && hex(p[1]) >= 0 && hex(p[2]) >= 0) {
+			c = (char)(hex(p[1]) * 16 + hex(p[2]));
+			p += 2;
+		} else if (c == '=') { /* a line end that is not part of the text */
+			p += end - p > 1 && p[1] == '\r';
+			p += end - p > 1 && p[1] == '\n';
+			continue;
+		}
+		str_add(out, &c, 1);
+	}
+}
+
+static void decode_base64(struct str *out, const char *p, const char *end)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	unsigned bits = 0;
+	int n = 0;
+
+	for (; p < end && *p != '='; p++) {
+		const char *at = *p ? strchr(digits, *p) : NULL;
+
+		if (!at)
+			continue;
+		bits = bits << 6 | (unsigned)(at - digits);
+		if ((n += 6) >= 8) {
+			char c = (char)(bits >> (n -= 8));
+			str_add(out, &c, 1);
+		}
+	}
+}
+
+static void decode_part(struct str *out, const char *head, const char *p, const char *end)
+{
+	const char *how = mime_header(head, p, "Content-Transfer-Encoding");
+
+	if (how && !strncasecmp(how, "quoted-printable", 16))
+		decode_quoted(out, p, end);
+	else if (how && !strncasecmp(how, "base64", 6))
+		decode_base64(out, p, end);
+	else
+		str_add(out, p, (size_t)(end - p));
+}
+
+/* Append the HTML of a web archive: its first part of that type. */
+static void unpack_mhtml(struct str *out, const char *p, const char *end)
+{
+	const char *body = mime_body(p, end), *name = memmem(p, (size_t)(body - p), "boundary=", 9), *type;
+	struct str mark = { 0 };
+
+	if (!name) {
+		decode_part(out, p, body, end);
+		return;
+	}
+	name += 9 + (name[9] == '"');
+	str_adds(&mark, "--");
+	str_add(&mark, name, strcspn(name, "\"; \r\n"));
+	for (p = body; (p = memmem(p, (size_t)(end - p), mark.p, mark.n)); p = body) {
+		p += mark.n;
+		p += strspn(p, " \t\r");
+		p += p < end && *p == '\n';
+		body = mime_body(p, end);
+		type = mime_header(p, body, "Content-Type");
+		if (type && !strncasecmp(type, "text/html", 9)) {
+			const char *to = memmem(body, (size_t)(end - body), mark.p, mark.n);
+			decode_part(out, p, body, to ? to : end);
+			break;
+		}
+	}
+	str_free(&mark);
+}
+
+/* ---- inserted documents ---- */
+
+/* Write a converted document: its text and its headings. */
+static void write_doc(struct writer *w, const struct doc *d)
+{
+	size_t base;
+
+	writer_gap(w, GAP_BLOCK);
+	w->pre++;
+	writer_text(w, str_text(&d->text), d->text.n);
+	w->pre--;
+	base = w->doc->text.n - MIN(d->text.n, w->doc->text.n);
+	for (size_t i = 0; i < d->n_mark && !w->full; i++) {
+		const struct mark *m = &d->mark[i];
+		if (m->kind == MARK_HEADING)
+			doc_mark(w->doc, MARK_HEADING, m->level, base + m->at, m->text, strlen(m->text));
+	}
+}
+
+static int write_converted(struct writer *w, int convert(const char *, size_t, struct doc *, struct err *),
+                           const struct zip_entry *z)
+{
+	static int depth;
+	struct doc d = { 0 };
+	int rc = -1;
+
+	if (depth < CHUNK_DEPTH_MAX) {
+		depth++;
+		rc = convert(z->p, z->n, &d, NULL);
+		depth--;
+	}
+	if (!rc)
+		write_doc(w, &d);
+	doc_free(&d);
+	return rc;
+}
+
+static void write_plain(struct writer *w, const struct str *text)
+{
+	w->pre++;
+	writer_text(w, str_text(text), text->n);
+	w->pre--;
+}
+
+int docx_chunk(struct writer *w, const struct zip *zip, const struct xml_attr *id)
+{
+	const struct zip_entry *z = part_of(zip, id);
+	struct str text = { 0 }, html = { 0 };
+
+	if (!z || !z->n)
+		return -1;
+	if (z->n > 4 && !memcmp(z->p, "PK\3\4", 4))
+		return write_converted(w, docx_import, z);
+	if (z->n > 5 && !memcmp(z->p, "{\\rtf", 5))
+		return write_converted(w, rtf_import, z);
+	if (ends_in(z->name, ".mht") || ends_in(z->name, ".mhtml")) {
+		unpack_mhtml(&html, z->p, z->p + z->n);
+		if (!html.n)
+			return -1;
+	}
+	writer_gap(w, GAP_BLOCK);
+	charset_decode_page(html.n ? html.p : z->p, html.n ? html.n : z->n, &text);
+	if (ends_in(z->name, ".txt"))
+		write_plain(w, &text);
+	else
+		html_convert(w, str_text(&text), text.n);
+	writer_gap(w, GAP_BLOCK);
+	str_free(&html);
+	str_free(&text);
+	return 0;
+}
+
+/* ---- what is not written ---- */
+
+static void comment_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	(void)a, (void)n;
+	*(size_t *)ud += !strcmp(name, "comment");
+}
+
+/* A diagram has text if it has a run of it. */
+static void diagram_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
+{
+	(void)a, (void)n;
+	*(size_t *)ud |= !strcmp(name, "t");
+}
+
+void docx_note_parts(struct doc *d, const struct zip *zip)
+{
+	static const struct xml_handler comment = { .start = comment_start }, diagram = { .start = diagram_start };
+	const struct zip_entry *z = zip_find(zip, "word/comments.xml");
+	size_t comments = 0, diagrams = 0;
+
+	if (z)
+		xml_parse(z->name, z->p, z->n, &comment, &comments, NULL);
+	for (size_t i = 0; i < zip->n; i++) {
+		size_t has_text = 0;
+
+		if (is_diagram(zip->entry[i].name))
+			xml_parse(zip->entry[i].name, zip->entry[i].p, zip->entry[i].n, &diagram, &has_text, NULL);
+		diagrams += has_text;
+	}
+	doc_note_comments(d, comments);
+	if (diagrams)
+		doc_note(d, "the text of %zu diagram%s (SmartArt) was left out", diagrams, diagrams == 1 ? "" : "s");
+}
