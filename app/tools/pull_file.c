@@ -194,8 +194,9 @@ void fetched_close(struct fetched *f)
 
 /* ---- a transfer ---- */
 
-static void show_progress(struct fetched *f)
+static void show_progress(void *ud)
 {
+	struct fetched *f = ud;
 	double seconds = now_seconds() - f->started;
 	uint64_t done = f->before + f->at;
 	struct str s = { 0 };
@@ -309,6 +310,7 @@ static int fetch_to(struct fetched *f, uint64_t limit, struct err *e)
 			                  .begin = on_begin,
 			                  .bytes = on_bytes,
 			                  .stopped = signals_stopped,
+			                  .waiting = show_progress,
 			                  .ud = f };
 		struct http_reply reply;
 		uint64_t at = f->at;

@@ -45,6 +45,7 @@ struct http_request {
 	int (*begin)(const struct http_reply *, void *ud, struct err *);
 	int (*bytes)(const void *p, size_t n, void *ud, struct err *);
 	int (*stopped)(void); /* polled while waiting; nonzero ends the transfer with ERR_CANCELLED; may be NULL */
+	void (*waiting)(void *ud); /* called at least once a second, also while nothing arrives; may be NULL */
 	void *ud;
 };
 /* Send a GET request and follow redirections. 0: the server answered, with any status. -1: no answer, a broken

@@ -215,6 +215,8 @@ static int on_wait(void *ud, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_
 	struct transfer *t = ud;
 
 	(void)a, (void)b, (void)c, (void)d;
+	if (t->q->waiting)
+		t->q->waiting(t->q->ud);
 	if (t->until > 0 && now_seconds() > t->until) {
 		t->refused = 1;
 		err_set(t->e, ERR_DOCUMENT, "it has not come within %d seconds", t->q->seconds);

@@ -127,7 +127,8 @@ while [ $i -lt 80 ]; do
 	echo "The ship number $i left the harbour on a cold morning, and nobody on the quay knew where the wind would carry her."
 	i=$((i + 1))
 done >"$dir/text"
-export WEIR_MODEL="$PWD/tests/vectors/models/llama-block32.gguf"
+random="$PWD/tests/vectors/models/llama-block32.gguf"
+export WEIR_MODEL="$random"
 run eval needle "$dir/text" --depths 1;       expect "a sweep wants two depths" 2 'from 2'
 run eval needle "$dir/text" --len 300;        expect "a needle without room is usage" 2 'at least'
 run eval needle "$dir/text" --len 900,1200 --depths 3 --samples 2 --kv full --kv sift:k=32
@@ -305,9 +306,9 @@ while [ $i -lt 60 ]; do
 done >"$dir/text"
 tail -n 30 "$dir/text" >"$dir/other"
 nll() { sed -n "${1}p" "$dir/out" | sed 's/.*"nll":\([0-9.]*\).*/\1/'; }
-run eval ppl "$dir/text" --tokens 600 --last 40 --json
+run eval ppl "$dir/text" --tokens 300 --last 40 --json
 one=$(nll 1)
-expect "the keys of one text are the short ones" 0 '^{"tokens":600,"scored":40,"nll"'
+expect "the keys of one text are the short ones" 0 '^{"tokens":300,"scored":40,"nll"'
 run eval plot "$dir/text" --tokens 90 --kv full --kv sink:size=32,stride=1 --layer 3 --out "$dir/p.pgm" --json
 expect "plot says what it has drawn" 0 '"kv":"full","layer":3,"head":-1,"tokens":90,"tokens_a_pixel":1,"seen":1.000000,"x":0,"side":90'
 # 90 * 91 / 2 pairs; 36 tokens and itself in sight, from the 38th on.
@@ -324,27 +325,27 @@ run eval plot "$dir/text" --tokens 20 --out /nowhere/at/all.pgm; expect "a pictu
 run eval ppl "$dir/text" --tokens 600 --curve 50 --kv full --kv sink:size=64,stride=50 --json
 cp "$dir/out" "$dir/curves"
 for k in 1 2 3 4 5; do cat "$dir/curves"; done >"$dir/many"
-run eval ppl "$dir/text" --tokens 600 --last 40 --kv full --kv sift:k=600 --kv refresh:k=64 --json
+run eval ppl "$dir/text" --tokens 300 --last 40 --kv full --kv sift:k=300 --kv refresh:k=64 --json
 [ "$(lines)" = 3 ] && ok "a line a policy" || bad "a line a policy" "$(out)"
 [ "$(nll 1)" = "$one" ] && ok "full beside others is full" || bad "full beside others is full" "$(nll 1), alone $one"
 [ "$(nll 2)" = "$one" ] && ok "sift that reads everything is full" || bad "sift that reads everything is full" "$(nll 2), not $one"
 three=$(nll 3)
-run eval ppl "$dir/text" --tokens 600 --last 40 --kv refresh:k=64 --json
+run eval ppl "$dir/text" --tokens 300 --last 40 --kv refresh:k=64 --json
 [ "$(nll 1)" = "$three" ] && ok "a policy after others gives what it gives alone" ||
 	bad "a policy after others gives what it gives alone" "$three, alone $(nll 1)"
-run eval ppl "$dir/text" --tokens 300 --last 40 --kv refresh:k=64 --json
+run eval ppl "$dir/text" --tokens 150 --last 40 --kv refresh:k=64 --json
 one=$(nll 1)
-run eval ppl "$dir/text" --offset 300 --tokens 300 --last 40 --kv refresh:k=64 --json
+run eval ppl "$dir/text" --offset 150 --tokens 150 --last 40 --kv refresh:k=64 --json
 two=$(nll 1)
-run eval ppl "$dir/text" --tokens 600 --window 300 --last 40 --kv refresh:k=64 --json
+run eval ppl "$dir/text" --tokens 300 --window 150 --last 40 --kv refresh:k=64 --json
 grep -q '"scored":80,' "$dir/out" && awk "BEGIN { d = $(nll 1) - $one - $two; exit d > 1e-5 || d < -1e-5 }" && ok "the last tokens of each window" ||
 	bad "the last tokens of each window" "$(out); alone $one and $two"
 run eval ppl "$dir/text" "$dir/other" --tokens 300 --offset 20 --curve 100 --json
 [ "$rc" = 0 ] && [ "$(lines)" = 2 ] && [ "$(grep -c '"offset":20,"kv":"full","tokens":300,"scored":299.*"every":100,"curve":\[[0-9.]*,[0-9.]*\]' "$dir/out")" = 2 ] &&
 	ok "several texts from an offset, with curves" || bad "several texts from an offset, with curves" "$(out)"
-run eval ppl "$dir/text" --tokens 300 --kv sink:size=64,stride=32 --kv cascade:size=64,stride=32 --json
-expect "bounded caches read in their stride" 0 '"kv":"cascade:size=64,stride=32","tokens":300,"scored":299,'
-run eval ppl "$dir/text" --tokens 300 --kv sink:size=400 --kv cascade:size=400 --kv full --json
+run eval ppl "$dir/text" --tokens 150 --kv sink:size=64,stride=32 --kv cascade:size=64,stride=32 --json
+expect "bounded caches read in their stride" 0 '"kv":"cascade:size=64,stride=32","tokens":150,"scored":149,'
+run eval ppl "$dir/text" --tokens 150 --kv sink:size=400 --kv cascade:size=400 --kv full --json
 [ "$(sed 's/.*"ppl":\([0-9]*\.[0-9][0-9]\).*/\1/' "$dir/out" | sort -u | wc -l)" = 1 ] && ok "bounded caches that hold all are full" ||
 	bad "bounded caches that hold all are full" "$(out)"
 
@@ -370,13 +371,13 @@ grep -q '"kv":"refresh:k=32,dense=1".*"strides":\[null,' "$dir/out" && ok "a lay
 [ "$(grep -c '"ages"' "$dir/out")" = 2 ] && ok "ages are of policies with sets" || bad "ages are of policies with sets" "$(out)"
 grep -q '"task":"queries","len":300,"layers":[0-9]*,"heads":[0-9]*,"cosine":\[[0-9.-]*,' "$dir/out" && ok "queries of consecutive tokens" || bad "queries of consecutive tokens" "$(out)"
 cp "$dir/out" "$dir/found"
-run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16
+run eval plot -m "$random" "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --kv cascade:size=64,n=4,stride=16
 expect "full reaches the beginning" 0 'full: of 400 tokens read it reaches back 400, and keeps 100.0 %'
 expect "sinks reach back as far as their size" 0 'sink:size=64,stride=32: of 400 tokens read it reaches back 64,'
 # Four rings of 16 slots reach 16 * (1 + 2 + 4 + 8) = 240 tokens, less what their last swaps leave out.
 n=$(sed -n 's/cascade.*back \([0-9]*\),.*/\1/p' "$dir/out")
 [ "${n:-0}" -ge 225 ] && [ "$n" -le 240 ] && ok "four rings reach as far as published" || bad "four rings reach as far as published" "$(out)"
-run eval plot "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --json; cp "$dir/out" "$dir/span"
+run eval plot -m "$random" "$dir/text" --draw span --tokens 400 --kv full --kv sink:size=64,stride=32 --json; cp "$dir/out" "$dir/span"
 expect "the span by age" 0 '"kv":"sink:size=64,stride=32","tokens":400,"span":64,"kept":0.1[0-9]*,"every":4,"ages":\[1.00000,.*0.00000,1.00000\]'
 run eval recovery "$dir/text" --window 300 --last 8 --kv sink;   expect "a bounded cache cannot be watched" 2
 run eval recovery "$dir/text" --window 30000 --kv sift;          expect "a text without a window is usage" 2 'one window'
@@ -457,13 +458,13 @@ run eval tune "$dir/text" --kv refresh:k=24,qc=1 --try s=-2,0.8,2 --window 200 -
 	[ "$(sed -n 's/.*"value":"\([^"]*\)".*"n":3.*"read":\([0-9]*\).*/\2/p' "$dir/out" | sort -n | tr '\n' ' ')" = \
 	"$(sed -n 's/.*"value":"\([^"]*\)".*"n":3.*"read":\([0-9]*\).*/\2/p' "$dir/out" | tr '\n' ' ')" ] && ok "a higher threshold reads more" ||
 	bad "a higher threshold reads more" "$(out)"
-run eval tune "$dir/text" --kv sift --try k=16,200 --window 200 --last 12 --samples 2
+run eval tune -m "$random" "$dir/text" --kv sift --try k=16,200 --window 200 --last 12 --samples 2
 expect "tune says what to take and how to set it" 0 'Set it: --kv sift:k=[0-9]*, or kv = sift:k=[0-9]* in'
-goes_on "tune goes on" 9 tune "$dir/text" --kv refresh:k=24 --try s=0.8,0.9 --window 200 --last 8 --samples 3
+goes_on "tune goes on" 9 tune -m "$random" "$dir/text" --kv refresh:k=24 --try s=0.8,0.9 --window 200 --last 8 --samples 3
 
 # ---- questions about documents ----
 
-for i in $(seq 1 20); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
+for i in $(seq 7 18); do printf 'Tower%d was built by the brothers of the heron%d, who came from the marshes.\n\n' "$i" "$i"; done >"$dir/towers.txt"
 echo '[{"question":"Which brothers built Tower17?","answers":["heron17"]},{"question":"Who painted Tower8?","answers":["heron8"]},
   {"question":"quantum saxophones?","answers":[]}]' >"$dir/questions.json"
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --json
@@ -476,9 +477,9 @@ expect "the table says how it was sampled" 0 '^sampling: temp .*; 1 seed a quest
 # The same seeds give the same shares.
 hot='--samples 2 --temp 2 --top-k 0 --top-p 1 --min-p 0 --json --seeds'
 shares() { grep -o '"with":"[^"]*","right":[0-9.]*' "$dir/out"; }
-run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 4; shares >"$dir/first"
-expect "several seeds" 0 '"seeds":4,"sampling":{"temp":{"value":2,"from":"yours"}'
-run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 4; shares >"$dir/second"
+run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 2; shares >"$dir/first"
+expect "several seeds" 0 '"seeds":2,"sampling":{"temp":{"value":2,"from":"yours"}'
+run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 2; shares >"$dir/second"
 cmp -s "$dir/first" "$dir/second" && ok "the same seeds, the same shares" || bad "the same seeds, the same shares" "$(cat "$dir/first" "$dir/second")"
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --samples 1 --temp 0 --seeds 4 --json; expect "greedily once is enough" 0 '"seeds":1,'
 run eval ask "$dir/towers.txt";                                    expect "questions are wanted" 2 'wants --questions FILE'

@@ -536,7 +536,7 @@ if [ -r "$model" ]; then
 
 	# ---- documents ----
 
-	bytes=20000 least=2000
+	bytes=8000 least=1024
 	[ -z "${SANITIZE:-}" ] || bytes=4000 least=512
 	cat tests/vectors/books/kim.txt tests/vectors/books/treasure-island.txt | head -c $bytes >"$dir/kim.txt"
 	"$weir" -m "$model" -s kim1 --kv full --temp 0 -n 8 --json -p 'Who is Kim?' "$dir/kim.txt" </dev/null >"$dir/a" 2>/dev/null

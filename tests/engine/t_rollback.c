@@ -252,7 +252,6 @@ TEST(the_pending_token_comes_first)
 	}
 }
 
-/* WEIR_SOAK=N: N times as many tokens, in other sequences. */
 /* Rows of logits are few where a vocabulary is large. */
 TEST(wide_steps_fit_large_vocabularies)
 {
@@ -285,6 +284,7 @@ TEST(wide_steps_fit_large_vocabularies)
 	engine_close(large);
 }
 
+/* WEIR_SOAK=N: N times as many tokens, in other sequences. */
 static int times(void)
 {
 	const char *s = getenv("WEIR_SOAK");

@@ -9,7 +9,7 @@
 
 #include "engine/engine_snapshot.h"
 
-enum { LONG = 9000, CTX = 16000, POINTS = 60 };
+enum { LONG = 6500, CTX = 12000, POINTS = 25 };
 
 static const char *const models[] = { "gemma2", "gemma3", "gemma4", "gpt-oss", "olmo3" };
 enum { N_MODELS = LEN(models) };

@@ -9,6 +9,8 @@ cd "$(dirname "$0")/../.." || exit 1
 packages='gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user'
 cc=aarch64-linux-gnu-gcc
 run='qemu-aarch64 -L /usr/aarch64-linux-gnu'
+# The limit of one program in seconds, about ten times what it takes.
+limit=${WEIR_SOAK:+7200} limit=${limit:-400}
 
 if [ -n "${SANITIZE:-}" ]; then skip "kernels for ARM" "the build carries a sanitizer"; finish; fi
 for tool in $cc qemu-aarch64; do
@@ -45,9 +47,15 @@ emulated() {
 	t=$1
 	shift
 	[ -z "${WEIR_SOAK:-}" ] || set --
-	# What it counts is added to the count here; its lines are shown as they are.
-	$run "$build/tests/$folder/$t" "$@" >"$build.out" 2>&1
+	# What it counts is added to the count here; its lines are shown as they are. The emulator itself may hang while a program
+	# starts and ends thousands of threads: a program at its limit runs once more, and this is told.
+	timeout -k 10 $limit $run "$build/tests/$folder/$t" "$@" >"$build.out" 2>&1
 	status=$?
+	if [ $status = 124 ]; then
+		echo "    $t: no end after $limit s, run once more; its last line: $(tail -n 1 "$build.out")"
+		timeout -k 10 $limit $run "$build/tests/$folder/$t" "$@" >"$build.out" 2>&1
+		status=$?
+	fi
 	counts=$(tail -n 1 "$build.out" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$')
 	sed '$d' "$build.out"
 	if [ -z "$counts" ] || { [ $status != 0 ] && [ "${counts#* passed, 0 }" != "$counts" ]; }; then
