@@ -323,6 +323,9 @@ void ui_text_lens(struct ui *, size_t from, const struct ui_span *, size_t n);
  * 0 (usual) to 3. Earlier text keeps its levels. */
 void ui_text_heat(struct ui *, size_t from, const struct ui_span *, size_t n);
 
+/* Underline words of the last answer: numbers and names that its sources do not have. words: a newline behind each. */
+void ui_underline(struct ui *, const char *words);
+
 /* ---- a terminal (display.c) ---- */
 
 struct display;

@@ -71,6 +71,11 @@ void ui_text_heat(struct ui *u, size_t from, const struct ui_span *span, size_t 
 	transcript_text_heat(u->transcript, from, span, n);
 }
 
+void ui_underline(struct ui *u, const char *words)
+{
+	transcript_underline(u->transcript, words);
+}
+
 void ui_cut(struct ui *u, size_t n)
 {
 	transcript_cut(u->transcript, n);

@@ -60,6 +60,8 @@ void sources_below(struct chat *c)
 	if (s.n)
 		str_adds(&s, "\n");
 	unsupported_line(conv, &s);
+	if (c->front->unsupported)
+		c->front->unsupported(c, unsupported_words(conv));
 	if (s.n && !c->o.json)
 		notice(c, "%.*s", (int)(s.n - (s.p[s.n - 1] == '\n')), s.p);
 	if (m->sources.n)

@@ -159,6 +159,8 @@ struct evidence_list *evidence_of(const struct conversation *);
 
 /* ---- unsupported.c: numbers and names of an answer that the model was not given ---- */
 
+/* Return these words of the last answer, with a newline behind each; valid until the next turn. */
+const char *unsupported_words(const struct conversation *);
 /* Append "not in the sources: 1872, Smith" for the last answer; nothing if there are no such words. */
 void unsupported_line(const struct conversation *, struct str *out);
 

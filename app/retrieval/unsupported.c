@@ -298,14 +298,18 @@ const struct companion_ops unsupported_ops = {
 	.free = unsupported_free,
 };
 
-void unsupported_line(const struct conversation *conv, struct str *out)
+const char *unsupported_words(const struct conversation *conv)
 {
 	const struct str *list = companion_find(conv, unsupported_ops.name);
+
+	return list ? str_text(list) : "";
+}
+
+void unsupported_line(const struct conversation *conv, struct str *out)
+{
 	const char *head = "not in the sources: ";
 
-	if (!list)
-		return;
-	for (const char *p = str_text(list), *end; *p; p = end + 1) {
+	for (const char *p = unsupported_words(conv), *end; *p; p = end + 1) {
 		end = strchr(p, '\n');
 		str_addf(out, "%s%.*s", head, (int)(end - p), p);
 		head = ", ";

@@ -102,6 +102,7 @@ static void handle_event(struct tui *t, const struct event *e)
 	case EV_LOOK: ui_open_text(t->ui, e->note.p, text, e->text.n); break;
 	case EV_SAY: ui_say(t->ui, text); break;
 	case EV_SOURCES: ui_sources(t->ui, e->at, e->source, e->n_source); break;
+	case EV_UNSUPPORTED: ui_underline(t->ui, text); break;
 	case EV_SESSIONS:
 		t->relist = 1; /* list the sessions again after the next status */
 		break;

@@ -364,6 +364,11 @@ static void on_sources(struct chat *c, const struct answer_sources *list)
 	send_sources(c->ud, SIZE_MAX, list);
 }
 
+static void on_unsupported(struct chat *c, const char *words)
+{
+	worker_post_text(c->ud, EV_UNSUPPORTED, words, strlen(words));
+}
+
 static int on_summary(struct chat *c, const char *text, size_t n, struct err *e)
 {
 	(void)e;
@@ -492,7 +497,7 @@ void worker_send_changes(struct worker *w)
 const struct front worker_front = {
 	.notice = on_notice, .error = on_error, .progress = on_progress, .turn = on_turn, .text = on_text, .was_reasoning = on_was_reasoning, .turned = on_turned,
 	.draft = on_draft, .came_back = on_came_back, .reading = on_reading, .yield = on_yield, .document = on_document,
-	.summary = on_summary, .sources = on_sources,
+	.summary = on_summary, .sources = on_sources, .unsupported = on_unsupported,
 	.dims = 1, .notes = 1,
 };
 /* clang-format on */

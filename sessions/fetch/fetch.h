@@ -44,7 +44,7 @@ struct http_request {
 	 * bytes() for each block. To end the transfer, they set *err and return nonzero. */
 	int (*begin)(const struct http_reply *, void *ud, struct err *);
 	int (*bytes)(const void *p, size_t n, void *ud, struct err *);
-	int (*stopped)(void); /* polled while waiting; nonzero ends the transfer with ERR_CANCELLED; may be NULL */
+	int (*stopped)(void);      /* polled while waiting; nonzero ends the transfer with ERR_CANCELLED; may be NULL */
 	void (*waiting)(void *ud); /* called at least once a second, also while nothing arrives; may be NULL */
 	void *ud;
 };

@@ -475,7 +475,7 @@ grep -q '"what":"not_found","share":1.0000,"error":0.0000,"questions":1}' "$dir/
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" --samples 1; expect "as a table" 0 '^3 passages  *[0-9.]* % '
 expect "the table says how it was sampled" 0 '^sampling: temp .*; 1 seed a question$'
 # The same seeds give the same shares.
-hot='--samples 2 --temp 2 --top-k 0 --top-p 1 --min-p 0 --json --seeds'
+hot='--samples 1 --temp 2 --top-k 0 --top-p 1 --min-p 0 --json --seeds'
 shares() { grep -o '"with":"[^"]*","right":[0-9.]*' "$dir/out"; }
 run eval ask "$dir/towers.txt" --questions "$dir/questions.json" $hot 2; shares >"$dir/first"
 expect "several seeds" 0 '"seeds":2,"sampling":{"temp":{"value":2,"from":"yours"}'

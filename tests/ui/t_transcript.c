@@ -478,6 +478,27 @@ TEST(lens)
 	str_free(&s);
 }
 
+/* Whole words only, through Markdown and wrapped lines, of the last answer only, also below notices. */
+TEST(underlines)
+{
+	struct transcript *t = transcript_new();
+
+	transcript_underline(t, "1872\n");
+	add(t, UI_ASSISTANT, "In 1872.");
+	add(t, UI_USER, "1872?");
+	transcript_underline(t, "1872\n");
+	CHECK(!strstr(drawn(t, 20, 9, 1), "underline"));
+	add(t, UI_ASSISTANT, "**North Sea** 1872, 18720, x1872 North Sea");
+	add(t, UI_NOTICE, "1872");
+	transcript_underline(t, "1872\nNorth Sea\n\n1872, 18720, x1872 North Sea and more\n");
+	CHECK_STR(drawn(t, 27, 8, 1),
+	          "In 1872.\n\n> 1872?\nqqqqqqq\n\nNorth Sea 1872, 18720,\nAAAAAAAAA BBBB\nx1872 North Sea\n      "
+	          "BBBBBBBBB\n\n1872\nnnnn\nq = question\nA = strong+underline\nB = text+underline\nn = notice\n");
+	transcript_underline(t, "");
+	CHECK(!strstr(drawn(t, 20, 9, 1), "underline"));
+	transcript_free(t);
+}
+
 /* Before each row a bar in the colour of the part of the cache that holds it; a dot where it is evicted. */
 TEST(gutter)
 {

@@ -195,7 +195,8 @@ struct area area_inner(const struct area *a)
 	return area_part(a, 1, 1, a->w - 2, a->h - 2);
 }
 
-void area_restyle(const struct area *a, int x, int y, int n, unsigned style)
+/* In n columns, keep the bits `keep` of the style and add the bits `add`. */
+static void change_style(const struct area *a, int x, int y, int n, unsigned keep, unsigned add)
 {
 	long long end = (long long)x + n;
 
@@ -205,11 +206,22 @@ void area_restyle(const struct area *a, int x, int y, int n, unsigned style)
 		end = a->w;
 	for (int i = MAX(x, 0); i < end; i++) {
 		struct cell *c = cell_at(a, i, y);
-		if (c->width)
-			c->style = (uint16_t)style;
-		if (c->width == 2)
-			c[1].style = (uint16_t)style;
+
+		if (!c->width)
+			continue;
+		for (int k = 0; k < c->width; k++)
+			c[k].style = (uint16_t)((c->style & keep) | add);
 	}
+}
+
+void area_restyle(const struct area *a, int x, int y, int n, unsigned style)
+{
+	change_style(a, x, y, n, 0, style);
+}
+
+void area_add_style(const struct area *a, int x, int y, int n, unsigned flags)
+{
+	change_style(a, x, y, n, ~0u, flags);
 }
 
 void area_cursor(const struct area *a, int x, int y)

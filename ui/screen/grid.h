@@ -89,6 +89,8 @@ void area_frame(const struct area *, unsigned style, int ascii);
 struct area area_inner(const struct area *);
 /* Change the style of n columns. */
 void area_restyle(const struct area *, int x, int y, int n, unsigned style);
+/* Add STYLE_ flags to the style of n columns. */
+void area_add_style(const struct area *, int x, int y, int n, unsigned flags);
 void area_cell(const struct area *, int x, int y, int32_t cp, unsigned style, uint8_t back);
 void area_cursor(const struct area *, int x, int y);
 

@@ -50,6 +50,7 @@ static void entry_release(struct entry *e)
 	str_free(&e->raw);
 	str_free(&e->clean);
 	str_free(&e->note);
+	str_free(&e->underlined);
 	entry_drop_lines(e);
 	entry_drop_lens(e);
 	free(e->heat);

@@ -37,6 +37,9 @@ void transcript_text_lens(struct transcript *, size_t from, const struct ui_span
 /* Tint the sentences of a growing file's text, from its byte `from` on, by how surprising they are to the model:
  * levels 0 to 3. */
 void transcript_text_heat(struct transcript *, size_t from, const struct ui_span *, size_t n);
+/* Underline words of the last answer. words: a newline behind each; "": none. Does nothing if the last message is a
+ * question. */
+void transcript_underline(struct transcript *, const char *words);
 /* Show or hide the gutter: a bar before each row, whose colour names the region of the KV cache (sinks, prefix, ring)
  * that has the row's first word. */
 void transcript_gutter(struct transcript *, int on);

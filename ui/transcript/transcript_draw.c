@@ -57,6 +57,8 @@ static void draw_text(const struct transcript *t, size_t i, size_t line, const s
 		if (r->source != NO_SOURCE) {
 			if (e->n_kept)
 				entry_draw_lens(e, r, a, x, y);
+			if (e->underlined.n)
+				entry_draw_underlines(e, r, a, x, y);
 			if (t->find.n)
 				draw_matches(t, i, r, a, x, y);
 		}

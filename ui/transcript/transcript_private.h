@@ -5,6 +5,7 @@
  *     transcript_move.c:   visible rows, scrolling;
  *     transcript_draw.c:   drawing;
  *     transcript_lens.c:   evicted words;
+ *     transcript_underline.c: underlined words;
  *     transcript_find.c:   search;
  *     transcript_sources.c: sources of answers;
  *     transcript_copy.c:   text for the clipboard. */
@@ -75,6 +76,7 @@ struct entry {
 	 * date */
 	int lens_fits;
 
+	struct str underlined; /* underlined words, with a newline behind each */
 	struct ui_source *source;
 	size_t n_source; /* UI_USER: sources of its answer */
 };
@@ -146,6 +148,8 @@ void entry_fit_lens(const struct transcript *, struct entry *); /* map spans ove
 /* range that contains byte `at` of clean; NULL: unknown */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
+/* transcript_underline.c */
+void entry_draw_underlines(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* transcript_find.c */
 void find_free(struct find *);
 void find_reset(struct find *);        /* search all texts again, because they have changed */
