@@ -92,6 +92,9 @@ static int import_text(enum doc_type type, const char *name, const char *p, size
 	if (text_decode(name, p, n, out, e))
 		return -1;
 	out->type = type;
+	if (type != DOC_SOURCE && !doc_is_table(name))
+		doc_print(out);
+	doc_shorten_data(out);
 	doc_mark_text(out);
 	return 0;
 }

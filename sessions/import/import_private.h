@@ -10,6 +10,7 @@
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
+ *     clean.c: leaves out of a text what only a terminal or printer understands;
  *     marks.c: marks: offsets of pages, headings and paragraphs;
  *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
  *     model.c: checks model files in the jail;
@@ -26,6 +27,8 @@
 /* Find the type of a document by its first bytes, mime (a server's Content-Type, or NULL) and the ending of its name.
  * DOC_TEXT, DOC_MARKDOWN or DOC_SOURCE if no other format is recognised. */
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n);
+/* 1 for a text whose lines are rows of a table, by the ending of its name. */
+int doc_is_table(const char *name);
 
 /* ---- charset.c ---- */
 
@@ -63,6 +66,14 @@ const char *symbol_text(int font, unsigned char byte);
 
 /* Guess the charset of a text that is not UTF-8.  NULL: no charset fits better than Windows-1252. */
 const struct charset *charset_guess(const char *p, size_t n);
+
+/* ---- clean.c ---- */
+
+/* Leave out escape sequences, overstruck characters and earlier states of progress lines, with notices. Other carriage
+ * returns end a line. */
+void doc_print(struct doc *);
+/* Leave out the data of addresses that hold a whole file ("data:image/png;base64,..."), with a notice. */
+void doc_shorten_data(struct doc *);
 
 /* ---- writer.c ---- */
 

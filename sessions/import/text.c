@@ -105,10 +105,20 @@ static const char *why_not_text(const char *p, size_t n)
 
 /* ---- text ---- */
 
-/* Counts of a scan of the bytes as UTF-8. */
+/* Counts of a scan of the bytes as UTF-8. runs: of NUL bytes. control: other control characters. */
 struct survey {
-	size_t bad, multibyte, nul, control;
+	size_t bad, multibyte, nul, runs, control;
 };
+
+/* 1 if the NULs show binary data. A log that was cut or torn while a program wrote it has few and perhaps long runs of
+ * them, and nothing else that is not text. */
+static int has_binary_nuls(const struct survey *s, size_t n)
+{
+	size_t rest = n - s->nul;
+
+	return s->nul > n / 256 &&
+	       (rest < 16 || s->runs > 1 + rest / 512 || s->control > rest / 256 || s->bad > rest / 64);
+}
 
 static struct survey survey_bytes(const char *p, size_t n)
 {
@@ -127,9 +137,10 @@ static struct survey survey_bytes(const char *p, size_t n)
 		}
 		/* Control characters that occur in real texts and logs (tab, line and page ends, bell, backspace,
 		 * escape) do not show binary data. */
-		if (c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
+		if (c && c < 0x20 && !(c >= 7 && c <= 13) && c != 27)
 			s.control++;
 		s.nul += !c;
+		s.runs += !c && (!i || p[i - 1]);
 		i++;
 	}
 	return s;
@@ -150,22 +161,34 @@ struct tidied {
 	size_t used, bad, nul;
 };
 
-/* Write the text to `to`, as valid UTF-8 with \n line ends. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0
+/* Write the text to `to`, as valid UTF-8 with \n line ends and without NULs. Several NULs within a line end it, and one
+ * becomes a blank. to NULL: only count. keep_cr: 1 = a CR without LF stays; 0
  * = it ends a line. */
 static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 {
 	struct tidied t = { 0 };
-	int after_cr = 0;
+	int after_cr = 0, nuls = 0, last = '\n';
 
 	for (size_t i = 0; i < n;) {
 		char s[4];
 		int32_t cp;
 		int len;
 		i += (size_t)utf8_decode(p + i, n - i, &cp);
-		t.nul += cp == 0;
 		t.bad += cp < 0;
-		if (cp <= 0)
+		if (!cp) {
+			t.nul++;
+			nuls++;
+			continue;
+		}
+		if (cp < 0)
 			cp = 0xfffd;
+		if (nuls && last != '\n' && last != '\r' && cp != '\n' && cp != '\r') {
+			if (to)
+				to[t.used] = nuls > 1 ? '\n' : ' ';
+			t.used++;
+		}
+		nuls = 0;
+		last = cp;
 		/* Write a CR only after it is known that no LF follows. */
 		if (after_cr && cp != '\n') {
 			if (to)
@@ -251,14 +274,14 @@ static int find_charset(const char *name, const char *p, size_t n, int marked, c
 		*c = charset_by_label("iso-2022-jp", 11);
 	if (*c)
 		return 0;
-	if (s.nul > n / 256)
+	if (has_binary_nuls(&s, n))
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL bytes)");
 	/* Ignore a character cut at the end. */
 	if (s.multibyte && utf8_complete(p, n) < n)
 		s.bad--;
 	if (!s.bad || marked)
 		return 0;
-	if (8 * s.multibyte < s.bad && s.control > n / 64)
+	if (8 * s.multibyte < s.bad && s.control + s.nul > n / 64)
 		return doc_refuse(e, name, "is a binary file, not a text (it has control characters and is not UTF-8)");
 	*c = foreign_charset(&s, p, n);
 	return 0;
@@ -269,10 +292,12 @@ static int take_utf8(const char *name, const char *p, size_t n, struct doc *out,
 {
 	const char *slash = strrchr(name, '/');
 	int keep_cr = memchr(p, '\n', n) != NULL; /* without any LF, CR ends lines */
+	struct survey s = survey_bytes(p, n);
 	char *text;
 
 	*t = tidy(keep_cr, p, n, NULL);
-	if (t->nul > n / 256)
+	s.bad = 0;
+	if (has_binary_nuls(&s, n))
 		return doc_refuse(e, name, "is a binary file, not a text (it has NUL characters)");
 	text = try_alloc(t->used + 1, 1, "a document", e);
 	if (!text)
@@ -327,7 +352,6 @@ int text_decode(const char *name, const char *p, size_t n, struct doc *out, stru
 		str_addf(&out->notices, "%zu byte sequence%s that cannot be %s replaced by U+FFFD\n", replaced,
 		         replaced == 1 ? "" : "s", replaced == 1 ? "decoded was" : "decoded were");
 	if (t.nul)
-		str_addf(&out->notices, "%zu NUL character%s replaced by U+FFFD\n", t.nul,
-		         t.nul == 1 ? " was" : "s were");
+		str_addf(&out->notices, "%zu NUL character%s left out\n", t.nul, t.nul == 1 ? " was" : "s were");
 	return 0;
 }

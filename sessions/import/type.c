@@ -194,6 +194,13 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 	return DOC_TEXT;
 }
 
+int doc_is_table(const char *name)
+{
+	static const char *const endings[] = { "csv", "tsv", NULL };
+
+	return ends_in(name, endings);
+}
+
 int doc_is_plain(const char *name, const void *bytes, size_t n)
 {
 	/* An archive's contents are not known from its first bytes. */
