@@ -71,14 +71,16 @@ static int html_text(const char *name, const char *mime, const char *p, size_t n
 	return 0;
 }
 
-static int import_html(const char *name, const char *mime, const char *p, size_t n, struct doc *out, struct err *e)
+/* Decode a format that is text in any encoding, and convert it in the jail. */
+static int import_decoded(enum doc_type type, const char *name, const char *mime, const char *p, size_t n,
+                          struct doc *out, struct err *e)
 {
 	struct doc text;
 	int rc;
 
-	if (html_text(name, mime, p, n, &text, e))
+	if (type == DOC_HTML ? html_text(name, mime, p, n, &text, e) : text_decode(name, p, n, &text, e))
 		return -1;
-	rc = helper_convert(DOC_HTML, doc_shown(name), text.text.p, text.text.n, out, e);
+	rc = helper_convert(type, doc_shown(name), text.text.p, text.text.n, out, e);
 	if (!rc) {
 		out->encoding = text.encoding;
 		str_add(&out->notices, str_text(&text.notices), text.notices.n);
@@ -129,7 +131,9 @@ int document_import(const char *name, const char *mime, const char *p, size_t n,
 
 	*out = (struct doc){ 0 };
 	switch (type) {
-	case DOC_HTML: rc = import_html(name, mime, p, n, out, e); break;
+	case DOC_HTML:
+	case DOC_NOTEBOOK:
+	case DOC_SUBTITLES: rc = import_decoded(type, name, mime, p, n, out, e); break;
 	case DOC_GZIP: rc = import_gzip(name, mime, p, n, out, e); break;
 	case DOC_EPUB:
 	case DOC_DOCX:

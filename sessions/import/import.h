@@ -21,9 +21,12 @@ enum doc_type {
 	DOC_GZIP,
 	DOC_ODF,
 	DOC_RTF,
+	DOC_NOTEBOOK,
+	DOC_SUBTITLES,
 	DOC_TYPES
 };
-/* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf" */
+/* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
+ * "notebook", "subtitles" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };

@@ -7,6 +7,7 @@
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_*.c: DOCX; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
+ *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
@@ -180,7 +181,10 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
-int pdf_import(const char *p, size_t n, struct doc *, struct err *);  /* input: see pdf_feed() */
+/* These two get text that text_decode() has decoded. */
+int notebook_import(const char *p, size_t n, struct doc *, struct err *);
+int subtitles_import(const char *p, size_t n, struct doc *, struct err *);
+int pdf_import(const char *p, size_t n, struct doc *, struct err *); /* input: see pdf_feed() */
 
 /* ---- zip.c ---- */
 
@@ -350,6 +354,8 @@ void origin_note(struct doc_origin *, const char *path, const struct stat *st, c
 /* Decode plain text of any encoding to UTF-8. Binary files are refused; *e says what they are. Type and marks of the
  * document are not set. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
+/* Make a converter's text valid UTF-8 without NULs. */
+void doc_tidy(struct doc *);
 const char *doc_shown(const char *path); /* end of a path, for messages */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". Returns -1. */
 int doc_refuse(struct err *, const char *path, const char *why);

@@ -120,8 +120,10 @@ static int convert_words(void)
 static int convert(enum doc_type type)
 {
 	static int (*const by_type[])(const char *, size_t, struct doc *, struct err *) = {
-		[DOC_HTML] = html_import, [DOC_EPUB] = epub_import, [DOC_DOCX] = docx_import,
-		[DOC_GZIP] = gzip_import, [DOC_ODF] = odf_import,   [DOC_RTF] = rtf_import,
+		[DOC_HTML] = html_import,         [DOC_EPUB] = epub_import,
+		[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
+		[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
+		[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
 	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };

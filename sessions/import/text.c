@@ -211,6 +211,21 @@ static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 	return t;
 }
 
+void doc_tidy(struct doc *d)
+{
+	struct str text = { 0 };
+
+	if (!d->text.n)
+		return;
+	text.n = tidy(1, d->text.p, d->text.n, NULL).used;
+	text.cap = text.n + 1;
+	text.p = xmalloc(text.cap);
+	tidy(1, d->text.p, d->text.n, text.p);
+	text.p[text.n] = 0;
+	str_free(&d->text);
+	d->text = text;
+}
+
 static int is_white_space(const char *p, size_t n)
 {
 	while (n && strchr(" \t\n\r\f\v", *p) && *p)

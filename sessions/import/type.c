@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = {
-	"text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf"
-};
+const char *const doc_type_name[] = { "text", "markdown", "source", "html", "epub",     "docx",
+	                              "pdf",  "gzip",     "odf",    "rtf",  "notebook", "subtitles" };
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -160,6 +159,27 @@ static int is_pdf(const char *name, const char *p, size_t n)
 	       byte_is_digit(head[7]) && has_object(head, MIN(n, 2048));
 }
 
+/* 1 for a Jupyter notebook, by its name or its keys. */
+static int is_notebook(const char *name, const char *p, size_t n)
+{
+	static const char *const endings[] = { "ipynb", NULL };
+
+	return ends_in(name, endings) ||
+	       (n && *p == '{' &&
+	        (memmem(p, MIN(n, 256), "\"cells\"", 7) || memmem(p, MIN(n, 256), "\"metadata\"", 10)) &&
+	        memmem(p, n, "\"nbformat\"", 10) && memmem(p, n, "\"cell_type\"", 11));
+}
+
+/* 1 for subtitles, by the name, or if a line with two times is near the beginning of a file without a known name. */
+static int is_subtitles(const char *name, const char *p, size_t n)
+{
+	static const char *const endings[] = { "srt", "vtt", "sbv", "ass", "ssa", NULL };
+
+	if (ends_in(name, endings) || (n > 6 && !memcmp(p, "WEBVTT", 6)))
+		return 1;
+	return n > 40 && *p == '1' && memmem(p, 8, "\n0", 2) && memmem(p, 40, " --> ", 5);
+}
+
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n)
 {
 	char ascii[2048];
@@ -176,12 +196,16 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_ODF;
 	if (n >= 5 && !memcmp(p, "{\\rtf", 5))
 		return DOC_RTF;
+	if (is_notebook(name, p, n))
+		return DOC_NOTEBOOK;
 	if (ends_in(name, markdown_endings))
 		return DOC_MARKDOWN;
 	if (ends_in(name, source_endings))
 		return DOC_SOURCE;
 	if (ends_in(name, text_endings))
 		return DOC_TEXT;
+	if (is_subtitles(name, p, n))
+		return DOC_SUBTITLES;
 	k = utf16 ? utf16_to_ascii(p, n, ascii, sizeof ascii) : 0;
 	if (is_html(utf16 ? ascii : p, utf16 ? k : n))
 		return DOC_HTML;
