@@ -140,6 +140,7 @@ check_sources() {
       rooms("engine", "base jinja gguf token template model cache policies observe forward encoder timeline lab", " kernels/backend.h kernels/macros.h engine/encoder.h engine/engine.h engine/engine_view.h ")
       open_to["engine/timeline"] = open_to["engine/lab"] = open_to["engine"] "engine/engine_private.h engine/engine_snapshot.h "
       rooms("sessions", "fetch import store snap", " engine/encoder.h engine/engine.h engine/base/base.h engine/base/sentences.h engine/base/utf8.h ")
+      open_to["sessions/import"] = open_to["sessions/import"] "engine/base/json.h " # notebooks
       open_to["sessions/snap"] = open_to["sessions/snap"] "engine/engine_snapshot.h "
       rooms("ui", "text screen input transcript panes", " ui/ui.h sessions/import/import.h engine/base/base.h engine/base/utf8.h ")
       below = " engine/encoder.h engine/engine.h engine/engine_view.h engine/engine_snapshot.h engine/base/base.h engine/base/json.h engine/base/sentences.h engine/base/utf8.h ui/ui.h ui/text/text.h "

@@ -178,6 +178,10 @@ static void begin_block(struct html *h, struct html_frame *f, const char *name, 
 		writer_gap(w, w->prefix.n ? GAP_LINE : GAP_BLOCK);
 	else if (f->is & LINE)
 		writer_gap(w, GAP_LINE);
+	if (w->quoting && !strcmp(name, "blockquote")) {
+		f->quote = 1;
+		w->quotes++;
+	}
 	if (f->is & PRE)
 		w->pre++;
 	if (name[0] == 'h' && name[1] >= '1' && name[1] <= '6' && !name[2]) {
@@ -343,6 +347,7 @@ static void end_frame(struct html *h, struct html_frame *f)
 		h->lists--;
 	if (f->is & PRE)
 		w->pre--;
+	w->quotes -= f->quote;
 	if (!strcmp(f->name, "table"))
 		writer_table_end(w);
 	else if (!strcmp(f->name, "tr"))

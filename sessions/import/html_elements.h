@@ -26,6 +26,7 @@ struct html_frame {
 	unsigned link_note : 1; /* "[" was written before a note's number in it; "]" is due */
 	unsigned link : 1;      /* <a> */
 	unsigned raised : 1;    /* <sup> */
+	unsigned quote : 1;     /* a quotation in a mail */
 	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];

@@ -23,10 +23,11 @@ enum doc_type {
 	DOC_RTF,
 	DOC_NOTEBOOK,
 	DOC_SUBTITLES,
+	DOC_MAIL,
 	DOC_TYPES
 };
 /* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
- * "notebook", "subtitles" */
+ * "notebook", "subtitles", "mail" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };

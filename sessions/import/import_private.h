@@ -8,6 +8,7 @@
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_*.c: DOCX; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
+ *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
@@ -88,6 +89,8 @@ struct writer {
 	struct doc *doc;   /* receives text, marks, pages and notices */
 	enum gap gap;      /* pending gap before the next text */
 	int pre;           /* > 0: keep white space */
+	int quoting;       /* 1: <blockquote> is a quotation in a mail, whose lines begin with "> " */
+	int quotes;        /* open quotations */
 	int full;          /* 1: the text reached DOC_BYTES_MAX; the rest is dropped */
 	struct str prefix; /* indent and label of a list item, written before its text */
 	struct str page;   /* label of the pending page mark */
@@ -180,6 +183,7 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 /* convert OpenDocument texts, spreadsheets and presentations, as zip archives or single XML files */
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
+int mail_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
 /* These two get text that text_decode() has decoded. */
 int notebook_import(const char *p, size_t n, struct doc *, struct err *);
@@ -354,8 +358,8 @@ void origin_note(struct doc_origin *, const char *path, const struct stat *st, c
 /* Decode plain text of any encoding to UTF-8. Binary files are refused; *e says what they are. Type and marks of the
  * document are not set. */
 int text_decode(const char *name, const char *p, size_t n, struct doc *, struct err *);
-/* Make a converter's text valid UTF-8 without NULs. */
-void doc_tidy(struct doc *);
+/* Make bytes valid UTF-8 with \n line ends and without NULs. */
+void text_tidy(struct str *);
 const char *doc_shown(const char *path); /* end of a path, for messages */
 /* Set ERR_DOCUMENT: "document 'PATH' WHY". Returns -1. */
 int doc_refuse(struct err *, const char *path, const char *why);

@@ -124,6 +124,7 @@ static int convert(enum doc_type type)
 		[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
 		[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
 		[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
+		[DOC_MAIL] = mail_import,
 	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };
@@ -199,7 +200,7 @@ int doc_helper(int argc, char **argv)
 	program = argc > 3 && type == DOC_PDF;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* These documents contain text in several encodings: load iconv's conversions, which the jail will hide. */
-	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX)
+	if (type == DOC_EPUB || type == DOC_RTF || type == DOC_DOCX || type == DOC_MAIL)
 		charset_load();
 	setlocale(LC_CTYPE, "C.UTF-8"); /* libarchive converts names of entries to the locale's encoding */
 	if (jail_enter(program ? JAIL_EXEC : model ? JAIL_MODEL : JAIL_PARSE, argc > 3 ? argv[3] : NULL, &level, &e)) {

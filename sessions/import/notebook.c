@@ -218,7 +218,7 @@ int notebook_import(const char *p, size_t n, struct doc *d, struct err *e)
 	if (b.other)
 		doc_note(d, "%zu output%s without text %s left out", b.other, b.other == 1 ? "" : "s",
 		         b.other == 1 ? "was" : "were");
-	doc_tidy(d);
+	text_tidy(&d->text);
 	doc_print(d);
 	doc_shorten_data(d);
 	d->type = DOC_MARKDOWN;

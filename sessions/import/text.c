@@ -211,19 +211,19 @@ static struct tidied tidy(int keep_cr, const char *p, size_t n, char *to)
 	return t;
 }
 
-void doc_tidy(struct doc *d)
+void text_tidy(struct str *s)
 {
 	struct str text = { 0 };
 
-	if (!d->text.n)
+	if (!s->n)
 		return;
-	text.n = tidy(1, d->text.p, d->text.n, NULL).used;
+	text.n = tidy(1, s->p, s->n, NULL).used;
 	text.cap = text.n + 1;
 	text.p = xmalloc(text.cap);
-	tidy(1, d->text.p, d->text.n, text.p);
+	tidy(1, s->p, s->n, text.p);
 	text.p[text.n] = 0;
-	str_free(&d->text);
-	d->text = text;
+	str_free(s);
+	*s = text;
 }
 
 static int is_white_space(const char *p, size_t n)

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-const char *const doc_type_name[] = { "text", "markdown", "source", "html", "epub",     "docx",
-	                              "pdf",  "gzip",     "odf",    "rtf",  "notebook", "subtitles" };
+const char *const doc_type_name[] = { "text", "markdown", "source", "html",     "epub",      "docx", "pdf",
+	                              "gzip", "odf",      "rtf",    "notebook", "subtitles", "mail" };
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -180,6 +180,33 @@ static int is_subtitles(const char *name, const char *p, size_t n)
 	return n > 40 && *p == '1' && memmem(p, 8, "\n0", 2) && memmem(p, 40, " --> ", 5);
 }
 
+/* 1 if a header field of that name is in the text: the name and ":" at the beginning of a line. */
+static int has_field(const char *p, size_t n, const char *name)
+{
+	size_t k = strlen(name);
+
+	for (const char *end = p + n; p && (size_t)(end - p) > k; p = memchr(p, '\n', (size_t)(end - p))) {
+		p += *p == '\n';
+		if ((size_t)(end - p) > k && p[k] == ':' && !strncasecmp(p, name, k))
+			return 1;
+	}
+	return 0;
+}
+
+/* 1 for mail, by the name, or by the header fields at the beginning of a file without a known name. */
+static int is_mail(const char *name, const char *p, size_t n)
+{
+	static const char *const endings[] = { "eml", "emlx", "mbox", "mbx", "mht", "mhtml", NULL };
+	const char *blank = memmem(p, MIN(n, 16384), "\n\n", 2), *crlf = memmem(p, MIN(n, 16384), "\r\n\r\n", 4);
+	size_t head = crlf ? (size_t)(crlf - p) : blank ? (size_t)(blank - p) : MIN(n, 16384);
+
+	if (ends_in(name, endings))
+		return 1;
+	return n > 5 && byte_is_upper(*p) && has_field(p, head, "From") &&
+	       (has_field(p, head, "Message-ID") || has_field(p, head, "MIME-Version") ||
+	        has_field(p, head, "Received"));
+}
+
 enum doc_type doc_type_of(const char *name, const char *mime, const char *p, size_t n)
 {
 	char ascii[2048];
@@ -204,6 +231,8 @@ enum doc_type doc_type_of(const char *name, const char *mime, const char *p, siz
 		return DOC_SOURCE;
 	if (ends_in(name, text_endings))
 		return DOC_TEXT;
+	if (is_mail(name, p, n))
+		return DOC_MAIL;
 	if (is_subtitles(name, p, n))
 		return DOC_SUBTITLES;
 	k = utf16 ? utf16_to_ascii(p, n, ascii, sizeof ascii) : 0;

@@ -45,6 +45,7 @@ static void append_text(struct writer *w, const char *s, size_t n)
 static void begin_text(struct writer *w)
 {
 	struct str *t = &w->doc->text;
+	int line = w->gap >= GAP_LINE || !t->n;
 
 	if (w->gap && t->n) {
 		size_t newlines = w->gap == GAP_BLOCK ? 2 : w->gap == GAP_LINE;
@@ -62,6 +63,8 @@ static void begin_text(struct writer *w)
 	}
 	if (w->heading && w->heading_at == SIZE_MAX)
 		w->heading_at = t->n;
+	for (int i = 0; line && i < w->quotes; i++)
+		append_text(w, "> ", 2);
 	if (w->prefix.n) {
 		append_text(w, w->prefix.p, w->prefix.n);
 		str_clear(&w->prefix);

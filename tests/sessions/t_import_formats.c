@@ -866,6 +866,9 @@ TEST(types)
 		{"a.xml", NULL, "<?xml version='1.0'?><html>", DOC_SOURCE}, {"a", NULL, "%PDF-1.4", DOC_PDF}, {"a.txt", NULL, "\n%PDF-1.4", DOC_PDF},
 		{"a.txt", NULL, "about %PDF-1.4", DOC_TEXT}, {"a", NULL, "about %PDF-1.4\n1 0 objects", DOC_TEXT}, {"a.md", NULL, "x\n%PDF-1.4\n1 0 obj", DOC_MARKDOWN},
 		{"a", NULL, "@PJL JOB\n%PDF-1.4\n%x\n1 0 obj <<", DOC_PDF}, {"a.PDF", NULL, "x%PDF-", DOC_PDF}, {"a", NULL, "\x1f\x8b\x08", DOC_GZIP}, {"a.PY", NULL, "x", DOC_SOURCE}, {"a", NULL, "PK\3\4", DOC_TEXT},
+		{"a.ipynb", NULL, "{}", DOC_NOTEBOOK}, {"a", NULL, "{\"cells\": [{\"cell_type\": 1}], \"nbformat\": 4}", DOC_NOTEBOOK}, {"a.json", NULL, "{\"cells\": []}", DOC_SOURCE},
+		{"a.vtt", NULL, "x", DOC_SUBTITLES}, {"a", NULL, "WEBVTT\n", DOC_SUBTITLES}, {"a.eml", NULL, "x", DOC_MAIL},
+		{"a", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_MAIL}, {"a.txt", NULL, "Subject: x\nFrom: a\nMIME-Version: 1.0\n\n", DOC_TEXT},
 	};
 	/* clang-format on */
 

@@ -48,6 +48,30 @@ static void import(int (*fn)(const char *, size_t, struct doc *, struct err *), 
 	doc_free(&d);
 }
 
+static void pass_print(const char *p, size_t n)
+{
+	struct doc d;
+	struct err e;
+
+	if (text_decode("a.txt", p, n, &d, &e))
+		return;
+	doc_print(&d);
+	doc_shorten_data(&d);
+	doc_free(&d);
+}
+static void pass_mail(const char *p, size_t n)
+{
+	import(mail_import, p, n);
+}
+static void pass_notebook(const char *p, size_t n)
+{
+	import(notebook_import, p, n);
+}
+static void pass_subtitles(const char *p, size_t n)
+{
+	import(subtitles_import, p, n);
+}
+
 static void le(struct str *s, uint32_t v, int bytes)
 {
 	for (int i = 0; i < bytes; i++)
@@ -326,6 +350,10 @@ static const struct pass passes[] = {
 	{ "import of Markdown", pass_markdown_document, 2 },
 	{ "import of HTML", pass_html, 4 },
 	{ "import of RTF", pass_rtf, 2 },
+	{ "what a printer would print", pass_print, 2 },
+	{ "import of mail", pass_mail, 2 },
+	{ "import of notebooks", pass_notebook, 2 },
+	{ "import of subtitles", pass_subtitles, 2 },
 	{ "import of DOCX: text", pass_docx_text, 2 },
 	{ "import of DOCX: elements", pass_docx_elements, 2 },
 	{ "import of OpenDocument: text", pass_odf_text, 2 },
