@@ -1,5 +1,5 @@
 #!/bin/sh
-# tests/headers.sh - every header must compile alone; run by `make check-headers` and `make check`.
+# tests/headers.sh - every header must compile alone, and every fuzz target, which `make test` does not build; run by `make check-headers` and `make check`.
 #
 # CC and FLAGS come from the Makefile; the defaults serve a run by hand.  Prints each offender with what the compiler
 # said and exits 1, or prints "headers: ok".
@@ -10,7 +10,7 @@ FLAGS=${FLAGS:--std=gnu11 -D_GNU_SOURCE -I. -Wall -Wextra -Wno-unused-parameter}
 
 bad=0
 for header in kernels/*.h kernels/*/*.h engine/*.h engine/*/*.h sessions/*.h sessions/*/*.h ui/*.h ui/*/*.h app/*.h app/*/*.h \
-  tests/*/*.h tests/cuda/emulator/*.h; do
+  tests/*/*.h tests/cuda/emulator/*.h tests/fuzz/*.c; do
   [ -f "$header" ] || continue
   # CC and FLAGS are lists of words.
   # shellcheck disable=SC2086

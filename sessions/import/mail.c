@@ -158,7 +158,7 @@ static void note_attachment(struct mail *m, const struct mime *part, const char 
 
 	mime_field(part, "Content-Disposition", &disposition);
 	if (!mime_param(str_text(&disposition), "filename", &name) && !mime_param(type, "name", &name))
-		str_add(&name, type, strcspn(type, "; "));
+		mime_text(type, strcspn(type, "; "), "", &name);
 	for (size_t i = 0; i < name.n; i++)
 		if (byte_is_blank(name.p[i]))
 			name.p[i] = ' ';

@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
  *
  * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext
- * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF. Seeds lie in
+ * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook, subtitles. Seeds lie in
  * tests/fuzz/documents. */
 #include "sessions/import/import_private.h"
 
@@ -110,6 +110,9 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 8: zip(&s, opf, 3); break;
 	case 9: return odf_import(p, n, d, e);
 	case 11: return rtf_import(p, n, d, e);
+	case 12: return mail_import(p, n, d, e);
+	case 13: return notebook_import(p, n, d, e);
+	case 14: return subtitles_import(p, n, d, e);
 	default: zip(&s, odf, 3); break;
 	}
 	rc = how <= 6   ? docx_import(s.p, s.n, d, e)
@@ -124,15 +127,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct doc d = { 0 };
 	struct err e = { 0 };
-	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 3 : data[0] % 9, rc;
+	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 6 : data[0] % 9, rc;
 	char *copy;
 
 	if (!size)
 		return 0;
-	/* A page reaches its converter as UTF-8 without NUL. */
+	/* A page, a notebook and subtitles reach their converters as UTF-8 without NUL. */
 	copy = malloc(size);
 	memcpy(copy, data + 1, size - 1);
-	if (how == 0) {
+	if (how == 0 || how == 13 || how == 14) {
 		struct doc text;
 		if (text_decode("x", copy, size - 1, &text, &e)) {
 			free(copy);

@@ -53,7 +53,7 @@ static void prepare(int i)
 		abort();
 	for (int k = 0; k < 10; k++)
 		timeline_step(tl, &s, &out, &err);
-	kept[i].t = tl;
+	kept[i].tl = tl;
 	kept[i].ready = timeline_entries_ready(tl);
 	kept[i].rows = xcalloc((size_t)kept[i].ready + 1, timeline_token_bytes(tl, 1));
 	if (timeline_entries_save(tl, 0, kept[i].ready, 1, kept[i].rows, &err) ||
@@ -86,9 +86,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 	if (n < 10)
 		return 0;
 	i = data[0] % POLICIES;
-	if (!kept[i].t)
+	if (!kept[i].tl)
 		prepare(i);
-	tl = kept[i].t;
+	tl = kept[i].tl;
 	len = kept[i].head.n - (data[1] < 128 ? 0 : (size_t)(data[1] - 127));
 	head = xmalloc(len);
 	memcpy(head, kept[i].head.p, len);
