@@ -5,41 +5,60 @@
  * such as "30", "4.3.1" or "IV", or a Chinese or Japanese form like "第3章". */
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "app/retrieval/retrieval_private.h"
+#include "engine/base/base.h"
 #include "engine/base/sentences.h"
 #include "engine/base/utf8.h"
 
 enum { PARTS = 6, PASSAGE_BYTES = 1000, QUOTE_BYTES = 300 };
 
+/* PLACE_ANY: a Chinese or Japanese form of another place than a page, or a number alone. */
+enum place_kind { PLACE_ANY, PLACE_PAGE, PLACE_CHAPTER, PLACE_SECTION, PLACE_APPENDIX, PLACE_PART, PLACE_BOOK };
+
 /* The name of a place, such as "page 30" or "chapter 4.3.1". */
 struct place_name {
-	int page;           /* 1: a page; 0: a chapter or section */
-	int word;           /* index into words[]; -1: a Chinese or Japanese form, or a number alone */
+	enum place_kind kind;
 	int part[PARTS], n; /* the n numbers: 4, 3, 1 */
 };
 
 static const struct {
 	const char *word;
-	int page;
+	enum place_kind kind;
 } words[] = {
-	{ "page", 1 },     { "seite", 1 },   { "página", 1 },    { "pagina", 1 },   { "страница", 1 },
-	{ "странице", 1 }, { "chapter", 0 }, { "section", 0 },   { "appendix", 0 }, { "part", 0 },
-	{ "book", 0 },     { "kapitel", 0 }, { "abschnitt", 0 }, { "anhang", 0 },   { "teil", 0 },
-	{ "chapitre", 0 }, { "annexe", 0 },  { "capítulo", 0 },  { "sección", 0 },  { "глава", 0 },
-	{ "главе", 0 },    { "раздел", 0 },  { "разделе", 0 },
+	{ "page", PLACE_PAGE },        { "seite", PLACE_PAGE },        { "página", PLACE_PAGE },
+	{ "pagina", PLACE_PAGE },      { "страница", PLACE_PAGE },     { "странице", PLACE_PAGE },
+	{ "chapter", PLACE_CHAPTER },  { "kapitel", PLACE_CHAPTER },   { "chapitre", PLACE_CHAPTER },
+	{ "capítulo", PLACE_CHAPTER }, { "глава", PLACE_CHAPTER },     { "главе", PLACE_CHAPTER },
+	{ "section", PLACE_SECTION },  { "abschnitt", PLACE_SECTION }, { "sección", PLACE_SECTION },
+	{ "раздел", PLACE_SECTION },   { "разделе", PLACE_SECTION },   { "appendix", PLACE_APPENDIX },
+	{ "anhang", PLACE_APPENDIX },  { "annexe", PLACE_APPENDIX },   { "part", PLACE_PART },
+	{ "teil", PLACE_PART },        { "book", PLACE_BOOK },
 };
 /* Chinese and Japanese words for page and chapter, which follow the number. */
 static const struct {
 	const char *unit;
-	int page;
-} units[] = { { "页", 1 }, { "頁", 1 }, { "ページ", 1 }, { "章", 0 }, { "节", 0 }, { "節", 0 }, { "回", 0 } };
+	enum place_kind kind;
+} units[] = { { "页", PLACE_PAGE }, { "頁", PLACE_PAGE }, { "ページ", PLACE_PAGE }, { "章", PLACE_ANY },
+	      { "节", PLACE_ANY },  { "節", PLACE_ANY },  { "回", PLACE_ANY } };
 
-static int prefix_bytes(const char *s, size_t n, const char *word)
+/* Return the bytes at s that are the word, in capitals or not; 0 if s does not begin with it. word: in small letters. */
+static size_t prefix_bytes(const char *s, size_t n, const char *word)
 {
-	size_t k = strlen(word);
+	size_t at = 0, left = strlen(word);
 
-	return n >= k && !strncasecmp(s, word, k) ? (int)k : 0;
+	while (left && at < n) {
+		int32_t has, wants;
+		int some = utf8_decode(s + at, n - at, &has), step = utf8_decode(word, left, &wants);
+
+		if (some <= 0 || step <= 0 || utf8proc_tolower(has) != wants)
+			return 0;
+		at += (size_t)some;
+		word += step;
+		left -= (size_t)step;
+	}
+	return left ? 0 : at;
 }
 
 static int read_roman(const char *s, size_t n, int *value)
@@ -88,14 +107,13 @@ static size_t read_number(const char *s, size_t n, struct place_name *out)
 /* Parse a name such as "page 30" or "chapter IV" at s. Returns 1; 0 if there is none. */
 static int read_name(const char *s, size_t n, struct place_name *out)
 {
-	*out = (struct place_name){ .word = -1 };
+	*out = (struct place_name){ .kind = PLACE_ANY };
 	for (size_t w = 0; w < LEN(words); w++) {
-		size_t k = (size_t)prefix_bytes(s, n, words[w].word);
+		size_t k = prefix_bytes(s, n, words[w].word);
 
 		if (!k || k == n || s[k] != ' ')
 			continue;
-		out->page = words[w].page;
-		out->word = (int)w;
+		out->kind = words[w].kind;
 		return read_number(s + k + 1, n - k - 1, out) > 0;
 	}
 	if (n > 3 && !memcmp(s, "第", 3))
@@ -104,27 +122,27 @@ static int read_name(const char *s, size_t n, struct place_name *out)
 		return 0;
 	for (size_t k = read_number(s, n, out), u = 0; k && u < LEN(units); u++)
 		if (prefix_bytes(s + k, n - k, units[u].unit)) {
-			out->page = units[u].page;
+			out->kind = units[u].kind;
 			return 1;
 		}
 	return 0;
 }
 
 /* 1 if a heading has the number that the question names: "4.3.1 Title", "CHAPTER IV". If both the heading and the
- * question have a word such as "chapter", the words must be equal. */
+ * question have a word such as "chapter", the words must mean the same. */
 static int heading_has(const char *text, const struct place_name *want)
 {
 	struct place_name has;
 	size_t n = strlen(text);
 
 	if (!read_name(text, n, &has)) {
-		has.word = -1;
+		has.kind = PLACE_ANY;
 		if (!read_number(text, n, &has))
 			return 0;
 	}
 	if (has.n != want->n || memcmp(has.part, want->part, (size_t)has.n * sizeof *has.part))
 		return 0;
-	return has.word < 0 || want->word < 0 || has.word == want->word;
+	return has.kind == PLACE_ANY || want->kind == PLACE_ANY || has.kind == want->kind;
 }
 
 /* Return the end of page or section i: where the next page begins, or the next heading of the same or a higher
@@ -142,7 +160,7 @@ static size_t place_end(const struct document *d, size_t i)
  * of contents. Returns 1 if found, else 0. */
 static int find_place(const struct document *d, const struct place_name *want, size_t *from, size_t *to)
 {
-	int found = 0;
+	int found = 0, page = want->kind == PLACE_PAGE;
 
 	*from = *to = 0;
 	for (size_t i = 0; i < d->n_mark; i++) {
@@ -150,10 +168,10 @@ static int find_place(const struct document *d, const struct place_name *want, s
 		char *end;
 		size_t until;
 
-		if (m->kind != (want->page ? MARK_PAGE : MARK_HEADING) || !m->text || !*m->text)
+		if (m->kind != (page ? MARK_PAGE : MARK_HEADING) || !m->text || !*m->text)
 			continue;
-		if (want->page ? want->n != 1 || strtol(m->text, &end, 10) != want->part[0] || *end
-		               : !heading_has(m->text, want))
+		if (page ? want->n != 1 || strtol(m->text, &end, 10) != want->part[0] || *end
+		         : !heading_has(m->text, want))
 			continue;
 		until = place_end(d, i);
 		if (!found || until - m->at > *to - *from) {
@@ -211,7 +229,7 @@ int named_place(const struct conversation *conv, const char *question, size_t n,
 				to--;
 			*out = (struct source){ .doc = k, .from = from, .to = to, .quote = from };
 			/* The quote begins after the heading line of a section, and at the first text of a page. */
-			line = want.page ? NULL : memchr(body + from, '\n', to - from);
+			line = want.kind == PLACE_PAGE ? NULL : memchr(body + from, '\n', to - from);
 			for (out->quote = line ? (size_t)(line - body) : from;
 			     out->quote < to && is_blank_or_control(body[out->quote]); out->quote++)
 				;

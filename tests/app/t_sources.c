@@ -83,7 +83,8 @@ TEST(a_named_page_or_section_comes_first)
 {
 	static const char book[] =
 		"# Contents\n\n## 1 Ropes\n## 2 Knots\n\n# 1 Ropes\n\nHemp rots.\n\n## 1.1 Old ropes\n\nThrow them away.\n\n# 2 Knots\n\n"
-		"The bowline holds.  See chapter 1.\n\n# Chapter IV\n\nSails are mended in winter.\n\n# 第7章\n\n船は港にある。\n";
+		"The bowline holds.  See chapter 1.\n\n# Chapter IV\n\nSails are mended in winter.\n\n# 第7章\n\n船は港にある。\n\n"
+		"# CAPÍTULO 5\n\nLa vela es blanca.\n\n# Глава 6\n\nКорабль в порту.\n";
 	static const char paged[] = "One line.\n\fTwo lines, and page 3 is next.\n\fThree masts.\n";
 	struct talk k;
 	int found;
@@ -95,6 +96,11 @@ TEST(a_named_page_or_section_comes_first)
 	CHECK_STR(quoted(&k, "Summarise section 1.1.", &found), "book.md: Throw them away.");
 	CHECK_STR(quoted(&k, "and what happens in Chapter 4?", &found), "book.md: Sails are mended in winter.");
 	CHECK_STR(quoted(&k, "第7章は何ですか", &found), "book.md: 船は港にある。");
+	/* capitals beyond ASCII, as headings have them */
+	CHECK_STR(quoted(&k, "¿Qué dice el capítulo 5?", &found), "book.md: La vela es blanca.");
+	CHECK_STR(quoted(&k, "О чём глава 6?", &found), "book.md: Корабль в порту.");
+	CHECK_STR(quoted(&k, "Что в главе 6?", &found), "book.md: Корабль в порту.");
+	CHECK_STR(quoted(&k, "What is in chapter 6?", &found), "book.md: Корабль в порту.");
 	CHECK(strcmp(quoted(&k, "In this chapter I want ropes", &found), "book.md: Hemp rots."));
 	add(&k, "paged.txt", paged);
 	CHECK_STR(quoted(&k, "What is on page 3?", &found), "paged.txt: Three masts.");
