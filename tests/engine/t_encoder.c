@@ -232,6 +232,7 @@ TEST(refuses_files_that_it_cannot_compute)
 		{ BERT, "bert.feed_forward_length", 4, 65, "tensor 'blk.0.ffn_up.weight' has the shape" },
 		{ BERT, "bert.attention.layer_norm_epsilon", 4, 0x3f800000,
 		  "'bert.attention.layer_norm_epsilon' is out of range" },
+		{ BERT, "token_types.weight", 12, 0, "is 0, and must be 1" },
 		{ NOMIC, "nomic-bert.rope.freq_base", 4, 0, "'nomic-bert.rope.freq_base' is out of range" },
 		{ NOMIC, "nomic-bert.attention.head_count", 4, 32,
 		  "and must divide the embedding_length, 32, into even" },
@@ -672,4 +673,54 @@ TEST(refuses_readers_that_do_not_fit)
 	encoder_close(e);
 	unlink(path);
 	free(path);
+}
+
+/* Tensors that a file declares to be of each type: their bytes are then others than meant, or end elsewhere. */
+TEST(weights_of_any_type_are_loaded_or_refused)
+{
+	static const struct {
+		const char *file, *tensor;
+		size_t at; /* bytes from the name to the type */
+	} list[] = {
+		{ BERT, "token_types.weight", 20 },
+		{ BERT, "token_embd.weight", 20 },
+		{ BERT, "blk.0.attn_q.weight", 20 },
+		{ BERT, "blk.0.attn_q.bias", 12 },
+		{ READER, "blk.0.attn_q.weight.lora_a", 20 },
+		{ READER, "blk.0.attn_q.weight.lora_b", 20 },
+		{ RANKER, "cls.weight", 20 },
+	};
+	enum { TYPES_GGML = 48 };
+	int loaded = 0, refused = 0;
+
+	for (size_t i = 0; i < LEN(list) * TYPES_GGML; i++) {
+		char *path = changed_file(list[i / TYPES_GGML].file, list[i / TYPES_GGML].tensor,
+		                          list[i / TYPES_GGML].at, (uint32_t)(i % TYPES_GGML)),
+		     *tokens = file_with_tokens("e5", 60);
+		int reads = strcmp(list[i / TYPES_GGML].file, BERT) != 0;
+		struct encoder *e = NULL;
+		struct encoder_answer answer;
+		struct err err = { 0 };
+		int32_t id[3] = { 0, 1, 2 };
+		float out[DIMS];
+
+		if (encoder_open(&e, reads ? tokens : path, "cpu", 1, &err) ||
+		    (reads && encoder_reader_open(e, path, &err))) {
+			CHECK(err.msg[0]);
+			refused++;
+		} else {
+			CHECK(!encoder_embed(e, &(struct encoder_text){ id, 3 }, 1, out, NULL, &err));
+			if (reads)
+				CHECK(!encoder_read(e, (struct encoder_string){ "ab", 2 },
+				                    &(struct encoder_string){ "b a", 3 }, 1, &answer, NULL, &err));
+			loaded++;
+		}
+		encoder_close(e);
+		unlink(path);
+		unlink(tokens);
+		free(path);
+		free(tokens);
+	}
+	printf("%d loaded, %d refused\n", loaded, refused);
+	CHECK(loaded >= (int)LEN(list) && refused > 200);
 }
