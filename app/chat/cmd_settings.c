@@ -3,6 +3,7 @@
 #include "app/remote/remote.h"
 #include "app/models/models.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,20 +139,30 @@ static void save_option(struct chat *c, const struct option_def *d, const char *
 	str_free(&path);
 }
 
+/* 1 if the options name an encoder that is not there; *e says so. */
+static int encoder_missing(const struct options *o, struct err *e)
+{
+	struct str path = { 0 };
+	int found = encoder_path(o, &path, e);
+
+	if (found > 0 && access(path.p, F_OK))
+		found = err_set(e, ERR_MODEL, "cannot open '%.200s': %s", path.p, strerror(errno));
+	str_free(&path);
+	return found < 0;
+}
+
 /* Set the option. An encoder that does not exist is refused. Returns 0, or -1 with the old value unchanged. */
 static int option_change(struct chat *c, const struct option_def *d, const char *where, const char *value,
                          struct err *e)
 {
 	const char *encoder = c->o.encoder;
-	struct str path = { 0 };
 	int rc, text = d->type == OPT_CHOICE || d->type == OPT_TEXT;
 
 	rc = option_set(&c->o, d, where, text ? options_own(&c->o, value, strlen(value)) : value, e);
-	if (rc >= 0 && c->o.encoder != encoder && encoder_path(&c->o, &path, e) < 0) {
+	if (rc >= 0 && c->o.encoder != encoder && encoder_missing(&c->o, e)) {
 		c->o.encoder = encoder;
 		rc = -1;
 	}
-	str_free(&path);
 	return rc;
 }
 

@@ -324,7 +324,8 @@ int encoder_find(const char *wanted, struct str *out, struct err *e)
 
 	add_encoders(&f);
 	f.file = xrealloc(f.file, (f.n + n_others + 1) * sizeof *f.file);
-	memcpy(f.file + f.n, others, n_others * sizeof *others);
+	if (n_others)
+		memcpy(f.file + f.n, others, n_others * sizeof *others);
 	free(others);
 	rc = find_among(f.file, f.n + n_others, wanted, "encoder", out, e);
 	model_files_free(f.file, f.n + n_others);

@@ -1334,6 +1334,8 @@ TEST(an_encoder_is_set_by_its_name)
 	CHECK(has(&s.errors, "'first' is the beginning of 2 encoders: first-a, first-b"));
 	do_line(&s, "/set encoder second");
 	CHECK(has(&s.errors, "there is no file and no encoder 'second' here"));
+	do_line(&s, "/set encoder /nowhere/encoder.gguf");
+	CHECK(has(&s.errors, "cannot open '/nowhere/encoder.gguf': No such file or directory"));
 	do_line(&s, "/set encoder");
 	CHECK(has(&s.said, "encoder first-a"));
 	check_encoder(&s, 32);
