@@ -109,19 +109,19 @@ static int with_last_turn(const struct conversation *conv, const char *question,
 	return any;
 }
 
-/* Append the text whose meaning is compared with the passages: the question; before it the user's last message, if the
- * question refers to earlier messages ("he", "that"). */
-static void asked_text(const struct conversation *conv, const char *question, size_t n, struct str *out)
+/* Set the texts that are compared with the passages. */
+static void asked_set(const struct conversation *conv, const char *question, size_t n, struct asked *a)
 {
 	size_t i = messages_before(conv, question, n);
 
+	str_add(&a->text[0], question, n);
 	while (i && conv->msg[i - 1].role != ROLE_USER)
 		i--;
-	if (i && !conv->msg[i - 1].read && question_refers(question, n)) {
-		add_beginning(out, str_text(&conv->msg[i - 1].text), conv->msg[i - 1].text.n, BEFORE_MOST);
-		str_adds(out, " ");
-	}
-	str_add(out, question, n);
+	if (!i || conv->msg[i - 1].read || !question_refers(question, n))
+		return;
+	add_beginning(&a->text[1], str_text(&conv->msg[i - 1].text), conv->msg[i - 1].text.n, BEFORE_MOST);
+	str_adds(&a->text[1], " ");
+	str_add(&a->text[1], question, n);
 }
 
 /* ---- the search ---- */
@@ -214,7 +214,7 @@ static struct spread spread_of(const struct passage_candidate *c, size_t n, size
 
 /* If there is an encoder, set the similarity of all passages and the points for it, and c->nat. Returns 0 or -1. */
 static int candidates_compare(struct conversation *conv, const struct parts *p, struct passage_index *index,
-                              const struct str *asked, const struct found_passage *all, struct candidates *c,
+                              const struct asked *asked, const struct found_passage *all, struct candidates *c,
                               struct err *e)
 {
 	float *similar = xcalloc(c->n + 1, sizeof *similar);
@@ -271,10 +271,10 @@ static void candidates_introduce(const struct parts *p, const struct subject *x,
 	}
 }
 
-/* Set *c to all passages of the texts, with their points for words and for meaning. asked: the text of asked_text().
+/* Set *c to all passages of the texts, with their points for words and for meaning. asked: see asked_set().
  * Returns 0 or -1. */
 static int candidates_search(struct conversation *conv, const struct parts *p, const char *question, size_t n,
-                             const struct str *asked, struct candidates *c, struct err *e)
+                             const struct asked *asked, struct candidates *c, struct err *e)
 {
 	struct source_search *s = search_of(conv);
 	struct passage_index *index = NULL;
@@ -381,7 +381,7 @@ static struct quote judged_text(const struct document *d, const struct found_pas
 }
 
 /* Let the reader score the best passages; without a reader, the chat model. Returns 0 or -1. */
-static int candidates_judge(struct conversation *conv, const char *question, size_t n, const struct str *asked,
+static int candidates_judge(struct conversation *conv, const char *question, size_t n, const struct asked *asked,
                             struct candidates *c, struct err *e)
 {
 	struct quote quote[SOURCES_MOST];
@@ -434,11 +434,12 @@ static void candidates_drop(struct candidates *c)
 int candidates_find(struct conversation *conv, const char *question, size_t n, struct candidates *c, struct err *e)
 {
 	struct parts p = parts_of(conv);
-	struct str words = { 0 }, asked = { 0 };
+	struct str words = { 0 };
+	struct asked asked = { 0 };
 	int rc;
 
 	*c = (struct candidates){ .at = NULL };
-	asked_text(conv, question, n, &asked);
+	asked_set(conv, question, n, &asked);
 	rc = p.n && search_of(conv)->search ? candidates_search(conv, &p, question, n, &asked, c, e) : 0;
 	if (!rc && c->n && with_last_turn(conv, question, n, &words))
 		rc = candidates_lean(conv, &p, question, n, &words, c, e);
@@ -469,7 +470,8 @@ int candidates_find(struct conversation *conv, const char *question, size_t n, s
 		}
 	}
 	str_free(&words);
-	str_free(&asked);
+	str_free(&asked.text[0]);
+	str_free(&asked.text[1]);
 	parts_free(&p);
 	return rc;
 }

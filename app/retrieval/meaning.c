@@ -187,22 +187,37 @@ static int centre_compute(struct meaning *m, struct err *e)
 	return rc;
 }
 
-/* Set q[dims] to the vector of the question, minus the mean of usual questions, scaled to length 1. English questions
- * are encoded with the reader's adapter, which was trained on them and finds less in other languages. Returns 0 or
- * -1. */
-static int question_vector(struct meaning *m, const struct str *question, float *q, struct err *e)
+/* Add the vector of a text to q[dims], minus the mean of usual questions, scaled to length 1. English questions are
+ * encoded with the reader's adapter, which was trained on them and finds less in other languages. Returns 0 or -1. */
+static int question_add(struct meaning *m, const struct str *text, float *q, struct err *e)
 {
-	enum encoder_side side = question_is_english(question->p, question->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
+	enum encoder_side side = question_is_english(text->p, text->n) ? ENCODER_QUERY_ADAPTED : ENCODER_QUERY;
+	size_t dims = (size_t)encoder_dims(m->encoder);
+	float *v = xcalloc(dims, sizeof *v);
+	double squares = 0;
+	int rc = encoder_texts(m->encoder, side, &(struct encoder_string){ text->p, text->n }, 1, v, NULL, e);
+
+	for (size_t k = 0; k < dims && !rc; k++) {
+		v[k] -= m->centre[side * dims + k];
+		squares += v[k] * v[k];
+	}
+	for (size_t k = 0; k < dims && !rc && squares > 0; k++)
+		q[k] += (float)(v[k] / sqrt(squares));
+	free(v);
+	return rc;
+}
+
+/* Set q[dims] to the vector of what is asked, scaled to length 1. Returns 0 or -1. */
+static int question_vector(struct meaning *m, const struct asked *a, float *q, struct err *e)
+{
 	size_t dims = (size_t)encoder_dims(m->encoder);
 	double squares = 0;
 
-	if ((!m->centre && centre_compute(m, e)) ||
-	    encoder_texts(m->encoder, side, &(struct encoder_string){ question->p, question->n }, 1, q, NULL, e))
+	if ((!m->centre && centre_compute(m, e)) || question_add(m, &a->text[0], q, e) ||
+	    (a->text[1].n && question_add(m, &a->text[1], q, e)))
 		return -1;
-	for (size_t k = 0; k < dims; k++) {
-		q[k] -= m->centre[side * dims + k];
+	for (size_t k = 0; k < dims; k++)
 		squares += q[k] * q[k];
-	}
 	for (size_t k = 0; k < dims && squares > 0; k++)
 		q[k] = (float)(q[k] / sqrt(squares));
 	return 0;
@@ -257,7 +272,7 @@ int without_meaning(struct conversation *conv, const struct err *e)
 }
 
 int meaning_similar(struct conversation *conv, struct passage_index *index, const struct indexed_text *text,
-                    const struct str *question, const struct found_passage *found, size_t n, float *similar,
+                    const struct asked *asked, const struct found_passage *found, size_t n, float *similar,
                     struct err *e)
 {
 	struct source_search *s = search_of(conv);
@@ -271,7 +286,7 @@ int meaning_similar(struct conversation *conv, struct passage_index *index, cons
 	dims = (size_t)encoder_dims(m->encoder);
 	free(m->question);
 	m->question = xcalloc(2 * dims, sizeof *m->question);
-	rc = question_vector(m, question, m->question, e);
+	rc = question_vector(m, asked, m->question, e);
 	for (size_t i = 0, end; i < n && !rc; i = end) {
 		for (end = i; end < n && found[end].text == found[i].text; end++)
 			;

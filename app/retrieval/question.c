@@ -122,6 +122,24 @@ static size_t next_word(const char *q, size_t n, size_t at, char word[SUBJECT_BY
 	return at;
 }
 
+/* Words that ask, refer or help in English, beside those of `filler` and of `pronouns`. */
+static const char helping[] =
+	" which whose whom many much long far often old big be been am can could will would shall should may "
+	"might must has have had having to on at by with from into than or as if i you we us "
+	"there here what's else one ones too also ";
+
+int question_own_words(const char *question, size_t n)
+{
+	char word[SUBJECT_BYTES];
+	size_t at = 0;
+	int count = 0;
+
+	while (at = next_word(question, n, at, word), *word)
+		count += !in_list(filler, word) && !in_list(pronouns, word) && !in_list(beginnings, word) &&
+		         !in_list(helping, word);
+	return count;
+}
+
 struct subject question_subject(const char *question, size_t n)
 {
 	struct subject s = { .n = 0 };

@@ -20,7 +20,11 @@
  * - 80 questions of SQuAD: 4 are wrongly refused; 40 about other articles: 23 are refused.
  *
  * The reader was trained on English paragraphs. Its odds are too low for questions in other languages, and for
- * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused. */
+ * documents whose passages have fewer than PARAGRAPH bytes on average. Such questions are not refused; neither are those
+ * that refer to earlier messages and have fewer than two words of their own ("And what about the keeper?").
+ *
+ * A question with a word of its own is read alone, also if it refers to earlier messages: behind the message before,
+ * which is mostly a question, too, the reader answers that one. */
 static const double ODDS_LEAST = 0.6;
 enum { PARAGRAPH = 200 };
 
@@ -47,11 +51,13 @@ static void answer_place(const char *body, const struct encoder_answer *answer, 
 	c->answer_end = to;
 }
 
-int candidates_read(struct conversation *conv, const struct str *asked, struct candidates *c, struct err *e)
+int candidates_read(struct conversation *conv, const struct asked *asked, struct candidates *c, struct err *e)
 {
 	struct encoder_string passage[READ_MOST];
 	struct encoder_answer answer[READ_MOST];
-	struct encoder_string question = { asked->p, asked->n };
+	const struct str *text =
+		&asked->text[asked->text[1].n && !question_own_words(asked->text[0].p, asked->text[0].n)];
+	struct encoder_string question = { text->p, text->n };
 	struct encoder *encoder = search_of(conv)->meaning.encoder;
 	int answers = encoder_reads(encoder) == READS_ANSWERS,
 	    n = (int)MIN(c->n, (size_t)(answers ? READ_MOST : RANK_MOST));
@@ -112,5 +118,6 @@ int reading_tells(const struct candidates *c, const char *question, size_t n, in
 		odds += exp(c->at[i].answers);
 	}
 	*found = odds >= ODDS_LEAST;
-	return *found || (bytes >= PARAGRAPH * (size_t)c->n_judged && question_is_english(question, n));
+	return *found || (bytes >= PARAGRAPH * (size_t)c->n_judged && question_is_english(question, n) &&
+	                  !(question_refers(question, n) && question_own_words(question, n) < 2));
 }

@@ -91,12 +91,18 @@ struct source candidate_source(const struct candidates *, size_t i);
 
 /* ---- meaning.c ---- */
 
+/* What is compared with the passages: text[0] is the question; text[1] is the user's last message and the question, if
+ * the question refers to earlier messages ("he", "that"), else empty. Many questions with a pronoun can be understood
+ * alone, others only behind that message: the mean of the two vectors stands for both. */
+struct asked {
+	struct str text[2];
+};
+
 /* Set similar[i], from -1 to 1, to how close the meaning of passage found[i] is to that of the question; 0 is the mean
  * of all passages. found[0 .. n) must be in the order of the texts. Returns 1; 0 if there is no encoder, it failed, or
  * there are too many passages; -1 if the user has stopped (ERR_CANCELLED). */
 int meaning_similar(struct conversation *, struct passage_index *, const struct indexed_text *text,
-                    const struct str *question, const struct found_passage *found, size_t n, float *similar,
-                    struct err *);
+                    const struct asked *, const struct found_passage *found, size_t n, float *similar, struct err *);
 /* Set the quote of a passage to the sentence that is closest to the question of the last meaning_similar(). body: the
  * text that has the passage. Returns 0, or -1 if the user has stopped. */
 int meaning_quote(struct conversation *, const char *body, struct found_passage *, struct err *);
@@ -113,9 +119,9 @@ void meaning_close(struct meaning *);
 enum { READ_MOST = 24, RANK_MOST = SOURCES_MOST };
 /* 1 if the encoder has a reader. Call after meaning_similar(). */
 int reading_open(const struct conversation *);
-/* Let the reader score the best passages for the question `asked`. Returns 0, also if the reader failed and nothing is
+/* Let the reader score the best passages for one of the two texts. Returns 0, also if the reader failed and nothing is
  * scored; -1 if the user has stopped. */
-int candidates_read(struct conversation *, const struct str *asked, struct candidates *, struct err *);
+int candidates_read(struct conversation *, const struct asked *, struct candidates *, struct err *);
 /* 1 if the reader can tell whether the documents answer the question; then *found is 1 if they do, else 0. */
 int reading_tells(const struct candidates *, const char *question, size_t n, int *found);
 /* Set the quote of a passage that the reader has read to the sentence in which its answer begins. body: the text of
@@ -173,6 +179,8 @@ size_t context_quotes(const struct conversation *, const struct str *context, st
 
 /* 1 if the question refers to earlier messages ("And why did he leave?"). */
 int question_refers(const char *question, size_t n);
+/* Return the number of words of a question that are not function words: 0 for "And why did he do it?". */
+int question_own_words(const char *question, size_t n);
 /* 1 if the question is probably English: it has a frequent English word. */
 int question_is_english(const char *question, size_t n);
 /* 1 if the text is a question that one sentence can answer; "Write a poem about plum cake." is not. */

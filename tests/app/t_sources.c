@@ -496,10 +496,10 @@ static void check_answer(struct talk *k, const char *question, const char *want)
 static const char keeper[] =
 	"The lighthouse at Cape Morrow was built in 1871 by a Scottish engineer. Its lamp burns rape oil, and is lit an hour "
 	"before sunset. The keeper, a retired whaler, lives below the lamp with his two daughters.\n\n"
-	"On the night of the great storm the elder daughter rowed out alone to a stranded barque. She brought nine "
+	"On the night of the great storm of that first winter the elder daughter rowed out alone to a stranded barque. She brought nine "
 	"sailors ashore in three trips, and was given a silver watch by the harbour board.\n\n"
-	"Supplies come by boat once a month from the village of Ebbing. In winter the boat stays away for weeks, and the "
-	"family eats dried fish and the potatoes that grow behind the wall.\n";
+	"Supplies come by boat once a month from the village of Ebbing on the other shore. In winter the boat stays away for weeks, and the "
+	"family eats dried fish and the potatoes that grow in the shelter of the wall.\n";
 
 TEST(a_reader_finds_the_words_that_answer_and_refuses)
 {
@@ -514,6 +514,33 @@ TEST(a_reader_finds_the_words_that_answer_and_refuses)
 	check_answer(&k, "What does the family eat in winter?", "dried fish");
 	check_answer(&k, "What is the keeper's dog called?", NULL);
 	check_answer(&k, "How much does a ticket to the museum cost?", NULL);
+	talk_close_with_reader(&k, folder, &encoder);
+}
+
+/* A pronoun may mean the message before, or nothing in it: neither hides an answer, nor makes one. */
+TEST(a_question_with_a_pronoun_is_read_alone_and_behind_the_one_before)
+{
+	static const char *const said[][2] = {
+		{ "What did the elder daughter get from the harbour board?", "A silver watch." },
+		{ "When was the lighthouse built?", "In 1871." },
+		{ "What does the family eat in winter?", "Dried fish and potatoes." },
+	};
+	struct str encoder = { 0 };
+	struct talk k;
+	char *folder = talk_open_with_reader(&k, &encoder);
+
+	add(&k, "keeper.txt", keeper);
+	for (size_t i = 0; i < LEN(said); i++) {
+		conversation_message(&k.c.conv, ROLE_USER, said[i][0], strlen(said[i][0]), NULL, 0);
+		conversation_message(&k.c.conv, ROLE_ASSISTANT, said[i][1], strlen(said[i][1]), NULL, 0);
+		check_answer(&k, "Which oil do they burn?", "rape oil");
+		check_answer(&k, "How many sailors did she save?", "nine");
+		check_answer(&k, "How do their supplies come?", "boat");
+		check_answer(&k, "And who built it?", "Scottish engineer");
+		check_answer(&k, "What is their dog called?", NULL);
+		check_answer(&k, "How much does it cost to get in?", NULL);
+		conversation_clear(&k.c.conv);
+	}
 	talk_close_with_reader(&k, folder, &encoder);
 }
 
@@ -649,4 +676,13 @@ TEST(an_encoder_that_cannot_be_opened_leaves_the_words)
 	CHECK(strstr(quoted(&k, "Which bakery sells bread?", &found), "The bakery opens at six"));
 	CHECK_INT(found, 1);
 	chat_close(&k.c, &k.o);
+}
+
+TEST(function_words_of_a_question_are_not_its_own)
+{
+	CHECK_INT(question_own_words("And why did he do it?", 21), 0);
+	CHECK_INT(question_own_words("what about them then", 20), 0);
+	CHECK_INT(question_own_words("and what about summerlee", 24), 1);
+	CHECK_INT(question_own_words("Which oil do they burn?", 23), 2);
+	CHECK_INT(question_own_words("", 0), 0);
 }
