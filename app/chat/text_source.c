@@ -1,7 +1,8 @@
 /* app/chat/text_source.c - reads, decodes and checks text, about 2 KiB a call (text_source.h).
  *
  * Plain text may grow while it is read. Its encoding is found from its first bytes; then each block is read,
- * converted to UTF-8 and checked. Files of other formats and web pages are imported whole by doc_decode() and
+ * converted to UTF-8 and checked. Each line is returned once it has ended, without what only a terminal understands, or
+ * as far as it has come if a pipe is silent. Files of other formats and web pages are imported whole by doc_decode() and
  * doc_read(), and their text is returned in parts. */
 #include "app/chat/text_source.h"
 
@@ -21,6 +22,7 @@
 enum {
 	LOOK = 4096, /* bytes that are read before the encoding is found; fewer if a pipe has no more yet */
 	PIECE = 2048,
+	LINE = 65536,   /* longest part of a line that waits for the line's end */
 	GATHER = 65536, /* bytes per read() of a document that is imported whole */
 };
 
@@ -39,7 +41,9 @@ struct text_source {
 	 * encoding is known. */
 	struct str raw;
 	struct str utf8; /* converted text that is not checked yet; between calls an incomplete character */
+	struct str line; /* checked text of a line that has not ended; only used if prints is 1 */
 	int after_cr;
+	int prints;  /* 1 = escape sequences, overstrikes and states of progress lines are left out */
 	int gathers; /* 1 = not plain text: read whole into raw, then imported */
 	int imported;
 	struct doc doc;
@@ -117,6 +121,7 @@ void text_source_close(struct text_source *s)
 	str_free(&s->shown);
 	str_free(&s->raw);
 	str_free(&s->utf8);
+	str_free(&s->line);
 	doc_free(&s->doc);
 	free(s);
 }
@@ -137,6 +142,7 @@ static int encoding_find(struct text_source *s, struct err *e)
 	}
 	if (doc_decode(s->name, s->raw.p, s->raw.n, &doc, e) < 0)
 		return -1;
+	s->prints = doc_is_printed(s->name, doc.type);
 	if (strcmp(doc.encoding, "UTF-8") != 0) {
 		s->conv = iconv_open("UTF-8", doc.encoding);
 		s->converts = s->conv != (iconv_t)-1;
@@ -193,7 +199,8 @@ static void raw_convert(struct text_source *s)
 	}
 }
 
-/* Move s->utf8 to *out, with U+FFFD for invalid bytes and \n as line end. */
+/* Move s->utf8 to *out, with U+FFFD for invalid bytes and \n for \r\n. A single \r stays if the text is printed, else
+ * it becomes \n. */
 static void utf8_check(struct text_source *s, struct str *out)
 {
 	size_t whole = s->ended || !s->utf8.n ? s->utf8.n : utf8_complete(s->utf8.p, s->utf8.n), at = 0;
@@ -205,13 +212,39 @@ static void utf8_check(struct text_source *s, struct str *out)
 		if (cp < 0 || cp == 0)
 			str_adds(out, "\xef\xbf\xbd");
 		else if (cp == '\r')
-			str_adds(out, "\n");
+			str_adds(out, s->prints ? "\r" : "\n");
+		else if (cp == '\n' && s->after_cr && s->prints)
+			out->p[out->n - 1] = '\n';
 		else if (cp != 0xfeff && !(cp == '\n' && s->after_cr))
 			str_add(out, s->utf8.p + at, n);
 		s->after_cr = cp == '\r';
 		at += n;
 	}
 	bytes_drop(&s->utf8, whole);
+}
+
+/* 1 if the line has nothing that the rest of it can change: a silent pipe may return it before it has ended. */
+static int line_is_settled(const struct str *line)
+{
+	return line->n && !memchr(line->p, '\r', line->n) && !memchr(line->p, '\b', line->n) &&
+	       !memchr(line->p, '\033', line->n);
+}
+
+/* Move the lines that have ended from s->line to *out, without what only a terminal understands. whole: 1 = also the
+ * last line, as far as it has come. */
+static void line_print(struct text_source *s, int whole, struct str *out)
+{
+	char *end = s->line.n ? memrchr(s->line.p, '\n', s->line.n) : NULL;
+	size_t n = whole || s->line.n > LINE ? s->line.n : end ? (size_t)(end + 1 - s->line.p) : 0;
+	struct str part = { 0 };
+
+	if (!n)
+		return;
+	str_add(&part, s->line.p, n);
+	bytes_drop(&s->line, n);
+	doc_print_part(&part);
+	str_add(out, part.p, part.n);
+	str_free(&part);
 }
 
 /* ---- documents of other formats ---- */
@@ -263,8 +296,10 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 		return document_import(s, e) < 0 ? -1 : SOURCE_TEXT;
 	if (!wait_for(s, wait_ms)) {
 		/* The pipe is silent: find the encoding from the bytes that have come so far. */
-		if (s->looked || is_blank(&s->raw))
+		if (s->looked || is_blank(&s->raw)) {
+			line_print(s, line_is_settled(&s->line), out);
 			return SOURCE_LATER;
+		}
 		n = -1;
 	} else {
 		n = read(s->fd, buf, s->gathers ? GATHER : PIECE);
@@ -291,7 +326,8 @@ int text_source_next(struct text_source *s, int wait_ms, struct str *out, struct
 	if (s->gathers)
 		return SOURCE_TEXT;
 	raw_convert(s);
-	utf8_check(s, out);
+	utf8_check(s, s->prints ? &s->line : out);
+	line_print(s, s->ended, out);
 	return s->ended && out->n == before ? SOURCE_END : SOURCE_TEXT;
 }
 

@@ -282,16 +282,34 @@ static void print_lines(struct str *t, struct printer *r)
 	str_free(&copy);
 }
 
+/* Print the whole text. Returns the number of escape sequences that were left out; r counts the rest. */
+static size_t print_text(struct str *t, struct printer *r)
+{
+	size_t escapes = 0;
+
+	if (t->n) {
+		escapes = delete_escapes(t);
+		print_lines(t, r);
+		t->p[t->n] = 0;
+	}
+	free(r->cell);
+	str_free(&r->line);
+	str_free(&r->next);
+	return escapes;
+}
+
+void doc_print_part(struct str *text)
+{
+	struct printer r = { 0 };
+
+	print_text(text, &r);
+}
+
 void doc_print(struct doc *d)
 {
 	struct printer r = { 0 };
-	size_t escapes;
+	size_t escapes = print_text(&d->text, &r);
 
-	if (!d->text.n)
-		return;
-	escapes = delete_escapes(&d->text);
-	print_lines(&d->text, &r);
-	d->text.p[d->text.n] = 0;
 	if (escapes)
 		doc_note(d, "%zu escape sequence%s left out", escapes, escapes == 1 ? " was" : "s were");
 	if (r.struck)
@@ -299,9 +317,6 @@ void doc_print(struct doc *d)
 	if (r.states)
 		doc_note(d, "%zu earlier state%s of a progress line %s left out", r.states, r.states == 1 ? "" : "s",
 		         r.states == 1 ? "was" : "were");
-	free(r.cell);
-	str_free(&r.line);
-	str_free(&r.next);
 }
 
 /* ---- pictures ---- */

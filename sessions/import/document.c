@@ -89,12 +89,17 @@ static int import_decoded(enum doc_type type, const char *name, const char *mime
 	return rc;
 }
 
+int doc_is_printed(const char *name, enum doc_type type)
+{
+	return type != DOC_SOURCE && !doc_is_table(name);
+}
+
 static int import_text(enum doc_type type, const char *name, const char *p, size_t n, struct doc *out, struct err *e)
 {
 	if (text_decode(name, p, n, out, e))
 		return -1;
 	out->type = type;
-	if (type != DOC_SOURCE && !doc_is_table(name))
+	if (doc_is_printed(name, type))
 		doc_print(out);
 	doc_shorten_data(out);
 	doc_mark_text(out);

@@ -75,6 +75,11 @@ int doc_decode(const char *name, const void *bytes, size_t n, struct doc *out, s
 /* 1 if name and first bytes show plain text, source code or Markdown: a part of such a file can be read alone. 0 if
  * doc_decode() needs the whole file. */
 int doc_is_plain(const char *name, const void *bytes, size_t n);
+/* 1 if the text of such a document is cleaned of what only a terminal understands: not source code and tables. */
+int doc_is_printed(const char *name, enum doc_type);
+/* Clean whole lines of such a text, in place: leave out escape sequences, overstruck characters and earlier states of
+ * progress lines. Other carriage returns end a line. The text does not grow. */
+void doc_print_part(struct str *lines);
 /* Check a web address. Append to url the address to fetch (blanks as %20). Append to shown the address for the
  * screen: without "?..." and "#...", which may be secret. -1 with ERR_DOCUMENT if the address is refused, for example
  * because it contains a user name. */

@@ -693,6 +693,18 @@ TEST(what_a_file_holds)
 	             6, "program");
 	check_stream(" \n\n", 3, "white space");
 	check_stream("", 0, "empty");
+	/* What only a terminal understands. A line is held back until it ends. */
+	check_stream("\033[1mbold\033[0m _\bu\n10%\r20%\rdone\n", 30, "bold u\ndone\n");
+	check_stream("one\rtwo\rthree", 13, "one\ntwo\nthree");
+	for (int i = 0; i < 1500; i++)
+		str_adds(&s, "x\bx");
+	str_adds(&s, "\r\n");
+	for (int i = 0; i < 1500; i++)
+		str_adds(&want, "x");
+	str_adds(&want, "\n");
+	check_stream(s.p, s.n, want.p);
+	str_clear(&s);
+	str_clear(&want);
 	/* A bad byte late in a text, and a character across the border of two reads. */
 	for (int i = 0; i < 3000; i++)
 		str_adds(&s, "\xe4\xb8\xad");
@@ -807,6 +819,15 @@ TEST(a_pipe_that_waits)
 	CHECK_STR(out.p, "one line\n");
 	text_source_place(s, &place);
 	CHECK_INT(place.total, 0);
+	/* A silent pipe returns a line before it has ended, but no state of a progress line. */
+	CHECK(write(w, "a part\n40%\r", 11) == 11);
+	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
+		;
+	CHECK_STR(out.p, "one line\na part\n");
+	CHECK(write(w, "\n2 parts", 8) == 8);
+	while (text_source_next(s, 10, &out, &e) == SOURCE_TEXT)
+		;
+	CHECK_STR(out.p, "one line\na part\n40%\n2 parts");
 	close(w);
 	CHECK_INT(text_source_next(s, 10, &out, &e), SOURCE_END);
 	text_source_close(s);

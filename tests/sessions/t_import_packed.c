@@ -11,8 +11,8 @@
 
 static void put(struct str *s, uint64_t v, int bytes)
 {
-	for (int i = 0; i < bytes; i++) {
-		char c = (char)(v >> (8 * i));
+	for (; bytes; bytes--, v >>= 8) {
+		char c = (char)v;
 		str_add(s, &c, 1);
 	}
 }
