@@ -308,7 +308,7 @@ void html_element_begin(struct html *h, const GumboNode *node, const char *name)
 	if (html_look_hides(&look))
 		return;
 	begin_raised(h, f, name);
-	html_formula_begin(h, f, name);
+	html_formula_begin(h, f, name, node);
 }
 
 /* Note where <main> or <article> ends. */

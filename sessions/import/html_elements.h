@@ -30,7 +30,8 @@ struct html_frame {
 	unsigned part : 1;      /* part of a formula, begun by writer_part_begin() */
 	/* formula, such as <mfrac>: signs before its second and third part */
 	const char *signs[2];
-	unsigned parts; /* elements that have begun in it so far */
+	const char *separators, *close; /* of <mfenced>; belong to the page's tree */
+	unsigned parts;                 /* elements that have begun in it so far */
 	/* part of a formula: what writer_part_begin() returned, and n_main + n_article at that time */
 	size_t part_begin, ranges;
 	long number;           /* list: number of its next item */
@@ -98,7 +99,7 @@ void html_cell_end(struct html *, const struct html_frame *);
 
 /* Begin an element that may belong to a MathML formula. Signs such as the fraction's "/" are not in MathML's text:
  * write them between the parts. */
-void html_formula_begin(struct html *, struct html_frame *, const char *name);
+void html_formula_begin(struct html *, struct html_frame *, const char *name, const GumboNode *);
 void html_formula_end(struct html *, const struct html_frame *);
 /* Write a formula that is shown as a picture: Wikipedia and LaTeX2HTML store its source, such as "$x^2$", as
  * alternative text. Other pictures write nothing. */

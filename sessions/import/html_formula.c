@@ -4,7 +4,47 @@
  * MathJax leaves a script with the formula's source behind it, too. Only one of them becomes text. */
 #include "sessions/import/html_elements.h"
 
+#include "engine/base/utf8.h"
+
 #include <string.h>
+
+/* Write the separator before a part of <mfenced>, of which `parts` have begun: each has its own, the last one repeats. */
+static void separator_write(struct html *h, const char *separators, unsigned parts)
+{
+	const char *at = separators, *next = at;
+	int32_t cp;
+
+	for (unsigned i = 0; i < parts && *next; i++) {
+		at = next;
+		next += utf8_decode(at, strlen(at), &cp);
+	}
+	writer_text(h->w, at, (size_t)(next - at));
+}
+
+/* Begin a part of <mmultiscripts>: the base, then pairs of "_a" and "^b". Those before the base follow behind it. */
+static void script_begin(struct html *h, struct html_frame *f, struct html_frame *outer, const char *name)
+{
+	unsigned i = outer->parts++;
+
+	if (!strcmp(name, "mprescripts")) {
+		outer->parts = 1;
+	} else if (strcmp(name, "none") != 0) {
+		f->part = 1;
+		f->ranges = h->n_main + h->n_article;
+		f->part_begin = writer_part_begin(h->w, !i ? "" : i % 2 ? "_" : "^");
+	}
+}
+
+static void fence_begin(struct html *h, struct html_frame *f, const GumboNode *node)
+{
+	const char *open = html_attr(node, "open"), *close = html_attr(node, "close"),
+		   *separators = html_attr(node, "separators");
+
+	open = open ? open : "(";
+	writer_text(h->w, open, strlen(open));
+	f->close = close ? close : ")";
+	f->separators = separators ? separators : ",";
+}
 
 /* Write what stands between two rows or cells of a matrix: "1 2; 3 4". */
 static void between_cells(struct html *h, const char *outer)
@@ -15,7 +55,7 @@ static void between_cells(struct html *h, const char *outer)
 		writer_gap(h->w, GAP_SPACE);
 }
 
-void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
+void html_formula_begin(struct html *h, struct html_frame *f, const char *name, const GumboNode *node)
 {
 	static const struct {
 		const char *name, *second, *third;
@@ -25,7 +65,11 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
 	};
 	struct html_frame *outer = h->depth > 1 ? &h->frame[h->depth - 2] : NULL;
 
-	if (outer && outer->signs[0]) {
+	if (outer && !strcmp(outer->name, "mmultiscripts")) {
+		script_begin(h, f, outer, name);
+	} else if (outer && outer->separators) {
+		separator_write(h, outer->separators, outer->parts++);
+	} else if (outer && outer->signs[0]) {
 		unsigned i = outer->parts++;
 
 		f->part = 1;
@@ -36,6 +80,8 @@ void html_formula_begin(struct html *h, struct html_frame *f, const char *name)
 	}
 	if (*name != 'm')
 		return;
+	if (!strcmp(name, "mfenced"))
+		fence_begin(h, f, node);
 	if (!strcmp(name, "msqrt"))
 		writer_text(h->w, "\xe2\x88\x9a", 3);
 	for (size_t i = 0; i < LEN(formulas); i++)
@@ -52,6 +98,8 @@ void html_formula_end(struct html *h, const struct html_frame *f)
 		writer_part_end(h->w, f->part_begin);
 	if (f->signs[0] && f->parts > 1 && !strcmp(f->name, "mroot"))
 		writer_text(h->w, ")", 1);
+	if (f->close)
+		writer_text(h->w, f->close, strlen(f->close));
 }
 
 void html_formula_picture(struct html *h, const GumboNode *node)

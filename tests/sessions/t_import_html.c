@@ -71,6 +71,11 @@ TEST(powers_notes_and_formulas)
 	        "8^(1/3)=(x+1)^(1/n)");
 	becomes("<math><mo>(</mo><mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd><mtd><mn>4</mn></mtd></mtr></mtable><mo>)</mo></math>",
 	        "(1 2; 3 4)");
+	becomes("<math><mi>f</mi><mfenced><mi>x</mi><mi>y</mi></mfenced><mo>=</mo><mfenced open='[' close=']' separators=';,'><mn>1</mn><mn>2</mn><mn>3</mn><mn>4</mn></mfenced><mfenced open='|' close='|' separators=''><mi>a</mi><mi>b</mi></mfenced></math>",
+	        "f(x,y)=[1;2,3,4]|ab|");
+	becomes("<math><mmultiscripts><mi>R</mi><mi>i</mi><none/><none/><mrow><mi>j</mi><mo>+</mo><mn>1</mn></mrow></mmultiscripts></math>",
+	        "R_i^(j+1)");
+	becomes("<math><mmultiscripts><mi>C</mi><mprescripts/><mn>6</mn><mn>14</mn></mmultiscripts></math>", "C_6^14");
 	becomes("<h1>Title<a class=headerlink>\xc2\xb6</a></h1><p>a \xc2\xb6 b", "Title\n\na \xc2\xb6 b");
 	becomes("<div class=navheader><a>Prev</a> <a>Next</a></div><p>text of the page", "text of the page");
 }
