@@ -13,7 +13,7 @@
  *     pdf.c, pdf_*.c: PDF, of which pdftotext prints the words with their places on the page;
  *     text.c: plain text of any encoding; refuses binary files;
  *     clean.c: leaves out of a text what only a terminal or printer understands;
- *     marks.c: marks: offsets of pages, headings and paragraphs;
+ *     marks.c: marks: offsets of pages, headings and paragraphs; marks_*.c: find the headings of plain text and of markup;
  *     helper.c: starts the jailed process; jailed.c: its main function; jail.c: confines it;
  *     model.c: checks model files in the jail;
  *     stop.c: lets the user stop an import; origin.c: detects changes of a document's file.

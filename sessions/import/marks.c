@@ -1,5 +1,5 @@
 /* sessions/import/marks.c - finds and stores marks: offsets of a document's pages, headings and paragraphs. */
-#include "sessions/import/import_private.h"
+#include "sessions/import/marks.h"
 #include "engine/base/utf8.h"
 
 #include <stdarg.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define HEADING_BYTES_MAX 200 /* longest text of a mark */
-#define HEADING_LINE_MAX  80  /* longest line that can be a heading of plain text */
 
 void doc_note_comments(struct doc *d, size_t comments)
 {
@@ -191,8 +190,7 @@ void doc_keep(struct doc *d, const struct range *range, size_t n)
 
 /* ---- lines ---- */
 
-/* 1 if the user has stopped the import. Asks only once per MiB of text: *asked is the offset of the last time. */
-static int stopped_at(size_t at, size_t *asked)
+int marks_stopped(size_t at, size_t *asked)
 {
 	if (at - *asked < 1 << 20)
 		return 0;
@@ -200,12 +198,7 @@ static int stopped_at(size_t at, size_t *asked)
 	return import_stopped();
 }
 
-struct line {
-	const char *s;
-	size_t n;
-}; /* a line of text, without the white space around it */
-
-static struct line line_at(const struct str *t, size_t at, size_t *next)
+struct line line_at(const struct str *t, size_t at, size_t *next)
 {
 	const char *s = t->p + at, *end = memchr(s, '\n', t->n - at);
 	struct line l = { s, end ? (size_t)(end - s) : t->n - at };
@@ -218,201 +211,15 @@ static struct line line_at(const struct str *t, size_t at, size_t *next)
 	return l;
 }
 
-/* 1 if s begins with a capital letter (Latin, Greek, Cyrillic), or with a letter of a script without capitals. */
-static int begins_title(const char *s, size_t n)
+int line_is_all(struct line l, char c)
 {
-	int32_t cp;
-
-	if (!n)
-		return 0;
-	if ((unsigned char)*s < 0x80)
-		return byte_is_upper(*s);
-	utf8_decode(s, n, &cp);
-	return (cp >= 0xc0 && cp <= 0xde) || (cp >= 0x100 && cp < 0x180) || (cp >= 0x386 && cp <= 0x3ab) ||
-	       (cp >= 0x400 && cp <= 0x42f) || (cp >= 0x590 && cp < 0x2000) || (cp >= 0x3040 && cp < 0xfe00);
-}
-
-/* Return the level of a heading with a word for a division and its number ("CHAPTER IV", "Kapitel 3"); 0 for other
- * lines. */
-static int word_division(const char *s, size_t n)
-{
-	static const struct {
-		const char *word;
-		int level;
-	} words[] = {
-		{ "part", 1 },      { "book", 1 },       { "volume", 1 },   { "chapter", 2 },   { "appendix", 2 },
-		{ "act", 2 },       { "section", 3 },    { "scene", 3 },    { "teil", 1 },      { "kapitel", 2 },
-		{ "anhang", 2 },    { "partie", 1 },     { "chapitre", 2 }, { "annexe", 2 },    { "parte", 1 },
-		{ "capítulo", 2 },  { "apéndice", 2 },   { "capitolo", 2 }, { "appendice", 2 }, { "deel", 1 },
-		{ "hoofdstuk", 2 }, { "rozdział", 2 },   { "kapitola", 2 }, { "Часть", 1 },     { "Глава", 2 },
-		{ "ГЛАВА", 2 },     { "Приложение", 2 },
-	};
-
-	for (size_t i = 0; i < LEN(words); i++) {
-		size_t k = strlen(words[i].word), at;
-		if (n < k + 2 || strncasecmp(s, words[i].word, k) || s[k] != ' ' || !begins_title(s, n))
-			continue;
-		for (at = k + 1; at < n && (byte_is_digit(s[at]) || (s[at] && strchr("IVXLCDM", s[at]))); at++)
-			;
-		if (at == k + 1 && n == k + 2 && byte_is_upper(s[at])) /* a letter as the number: "Appendix B" */
-			at++;
-		if (at > k + 1 && (at == n || strchr(" .:-,", s[at])))
-			return words[i].level;
-	}
-	return 0;
-}
-
-static size_t skip_any(const char *s, size_t n, const char *const *any)
-{
-	size_t at = 0;
-
-	for (int more = 1; more;) {
-		more = 0;
-		for (size_t i = 0; any[i]; i++) {
-			size_t k = strlen(any[i]);
-			if (n - at >= k && !memcmp(s + at, any[i], k)) {
-				at += k;
-				more = 1;
-			}
-		}
-	}
-	return at;
-}
-
-/* Return the level of an East Asian division ("第3章 ...", "第十二节", "제 3 장"); 0 for other lines. */
-static int east_asian_division(const char *s, size_t n)
-{
-	static const char *const digits[] = { "0",  "1",  "2",  "3",  "4",  "5",  "6",  "7",  "8",  "9",  " ",  "一",
-		                              "二", "三", "四", "五", "六", "七", "八", "九", "十", "百", "零", NULL };
-	static const struct {
-		const char *of;
-		int level;
-	} units[] = {
-		{ "部", 1 }, { "篇", 1 }, { "編", 1 }, { "卷", 1 }, { "巻", 1 }, { "부", 1 },
-		{ "章", 2 }, { "回", 2 }, { "장", 2 }, { "节", 3 }, { "節", 3 }, { "절", 3 },
-	};
-	size_t at;
-
-	if (n < 7 || (memcmp(s, "第", 3) != 0 && memcmp(s, "제", 3) != 0) || !(at = skip_any(s + 3, n - 3, digits)))
-		return 0;
-	for (size_t i = 0; i < LEN(units); i++)
-		if (n - 3 - at >= 3 && !memcmp(s + 3 + at, units[i].of, 3))
-			return units[i].level;
-	return 0;
-}
-
-static int division_level(const char *s, size_t n)
-{
-	int level = word_division(s, n);
-
-	return level ? level : east_asian_division(s, n);
-}
-
-/* Return the level of a heading that begins with its number ("3 Methods", "3.1. Results"); 0 for other lines. */
-static int numbered_level(const char *s, size_t n)
-{
-	size_t i = 0, digits = 0;
-	int level = 1;
-
-	for (; i < n && (byte_is_digit(s[i]) || (s[i] == '.' && i && byte_is_digit(s[i - 1]))); i++) {
-		digits = byte_is_digit(s[i]) ? digits + 1 : 0;
-		if (digits > 2)
+	for (size_t i = 0; i < l.n; i++)
+		if (l.s[i] != c)
 			return 0;
-		if (s[i] == '.' && i + 1 < n && byte_is_digit(s[i + 1]))
-			level++;
-	}
-	if (!i || i + 3 > n || s[i] != ' ' || s[0] == '0')
-		return 0;
-	while (i < n && s[i] == ' ')
-		i++;
-	/* Exclude "2 July 2011" and "3.94 MB[1]". */
-	if (i + 2 > n || !begins_title(s + i, n - i) || memchr(s + i, '|', n - i) ||
-	    strchr(".,;:!?]0123456789", s[n - 1]))
-		return 0;
-	return MIN(level, 6);
+	return l.n >= 2;
 }
 
-static int known_heading(const char *s, size_t n)
-{
-	static const char *const known[] = {
-		"Abstract",     "Introduction",      "Background",
-		"Related Work", "Methods",           "Materials and Methods",
-		"Results",      "Discussion",        "Conclusion",
-		"Conclusions",  "Acknowledgments",   "Acknowledgements",
-		"References",   "Bibliography",      "Appendix",
-		"Contents",     "Table of Contents", "Preface",
-		"Foreword",     "Summary",           "Index",
-		"Glossary",     "Prologue",          "Epilogue",
-	};
-
-	for (size_t i = 0; i < LEN(known); i++)
-		if (strlen(known[i]) == n && byte_is_upper(*s) && !strncasecmp(s, known[i], n))
-			return 1;
-	return 0;
-}
-
-/* 1 if the line looks like one of a table of contents, where dots lead to a page number. */
-static int has_leaders(const char *s, size_t n)
-{
-	return memmem(s, n, " . . ", 5) || memmem(s, n, "....", 4);
-}
-
-int heading_number_level(const char *s, size_t n)
-{
-	size_t i = 0, parts = 0;
-	int level;
-
-	if (n < 2 || n > 40)
-		return 0;
-	/* "Chapter 4", "第4章" without a title */
-	if ((level = division_level(s, n)) && !memchr(s, '|', n)) {
-		size_t words = 0;
-		for (size_t k = 0; k < n; k++)
-			words += s[k] == ' ';
-		return words < 2 || (words == 2 && !memcmp(s, "제", 3)) ? level : 0;
-	}
-	/* "3.1", "3.1.2.", "A.2" */
-	if (byte_is_upper(s[0]) && n > 2 && s[1] == '.')
-		i = 2, parts = 1;
-	while (i < n) {
-		size_t digits = 0;
-		while (i < n && byte_is_digit(s[i]))
-			i++, digits++;
-		if (!digits || digits > 2)
-			return 0;
-		parts++;
-		if (i < n && s[i++] != '.')
-			return 0;
-	}
-	return parts < 2 || parts > 5 || s[0] == '0' ? 0 : (int)parts;
-}
-
-int heading_title(const char *s, size_t n)
-{
-	return n > 1 && n <= HEADING_LINE_MAX && begins_title(s, n) && !memchr(s, '|', n) && !has_leaders(s, n) &&
-	       !strchr(".,;:", s[n - 1]);
-}
-
-int heading_level(const char *s, size_t n)
-{
-	size_t letters = 0, small = 0;
-	int level;
-
-	if (n < 3 || n > HEADING_LINE_MAX || has_leaders(s, n))
-		return 0;
-	if ((level = division_level(s, n)) || (level = numbered_level(s, n)))
-		return level;
-	if (known_heading(s, n))
-		return 1;
-	/* A line of capitals is a heading, as in old books. */
-	for (size_t i = 0; i < n; i++) {
-		letters += byte_is_upper(s[i]) || byte_is_lower(s[i]);
-		small += byte_is_lower(s[i]);
-	}
-	return !small && letters >= 5 && letters * 4 >= n * 3 && !memchr(s, '|', n) && !strchr(",;", s[n - 1]) ? 2 : 0;
-}
-
-/* ---- plain text ---- */
+/* ---- headings and pages ---- */
 
 /* Mark pages at form feeds, which stay in the text. */
 static void mark_pages(struct doc *d)
@@ -425,7 +232,7 @@ static void mark_pages(struct doc *d)
 	if (!ff)
 		return;
 	doc_mark(d, MARK_PAGE, 0, 0, "1", 1);
-	for (; ff && !stopped_at((size_t)(ff - p), &asked); ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
+	for (; ff && !marks_stopped((size_t)(ff - p), &asked); ff = memchr(ff + 1, '\f', (size_t)(end - ff) - 1)) {
 		const char *rest = ff + 1;
 		while (rest < end && (unsigned char)*rest <= ' ' && *rest != '\f')
 			rest++;
@@ -433,126 +240,6 @@ static void mark_pages(struct doc *d)
 			return;
 		doc_mark(d, MARK_PAGE, 0, (size_t)(ff + 1 - p), number,
 		         (size_t)snprintf(number, sizeof number, "%d", ++page));
-	}
-}
-
-static int all_of(struct line l, char c)
-{
-	for (size_t i = 0; i < l.n; i++)
-		if (l.s[i] != c)
-			return 0;
-	return l.n >= 2;
-}
-
-/* Return the level of a title that is underlined with one repeated character, as in reStructuredText and AsciiDoc; 0
- * if it is not. seen: underline characters in order of appearance; each new one is one level deeper. */
-static int underlined_level(struct line title, struct line under, char seen[6])
-{
-	size_t width = utf8_characters(title.s, title.n);
-	int level = 0;
-
-	if (under.n < 3 || !strchr("=-~^*+#\"'`_", *under.s) || !all_of(under, *under.s))
-		return 0;
-	/* Chinese and Japanese letters are two columns wide, so the underline may have twice as many characters. */
-	if (under.n + 1 < width || under.n > 2 * width + 2 || title.n > HEADING_LINE_MAX ||
-	    memchr(title.s, '|', title.n) || all_of(title, *title.s))
-		return 0;
-	if (under.n > width + 2 && width == title.n)
-		return 0;
-	while (level < 5 && seen[level] && seen[level] != *under.s)
-		level++;
-	seen[level] = *under.s;
-	return level + 1;
-}
-
-/* Return the level of "== Title ==": the number of '=' before the title. *l becomes the title. */
-static int equals_level(struct line *l)
-{
-	size_t level = 0;
-
-	while (level < l->n && l->s[level] == '=')
-		level++;
-	if (!level || level > 6 || level + 1 >= l->n || l->s[level] != ' ' ||
-	    !begins_title(l->s + level + 1, l->n - level - 1))
-		return 0;
-	l->s += level + 1;
-	l->n -= level + 1;
-	while (l->n > 1 && (l->s[l->n - 1] == '=' || l->s[l->n - 1] == ' '))
-		l->n--;
-	return (int)level;
-}
-
-static void mark_headings(struct doc *d)
-{
-	char seen[6] = { 0 };
-	int blank_before = 1;
-	size_t asked = 0;
-
-	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
-		struct line l = line_at(&d->text, at, &next), after = { 0 }, title = l;
-		size_t ignored;
-		int level = 0;
-		blank_before |= d->text.p[at] == '\f';
-		if (blank_before && l.n && next < d->text.n)
-			after = line_at(&d->text, next, &ignored);
-		if (blank_before && l.n && !(level = equals_level(&title)))
-			level = !after.n ? heading_level(l.s, l.n) : underlined_level(l, after, seen);
-		if (level)
-			doc_mark(d, MARK_HEADING, level, (size_t)(title.s - d->text.p), title.s, title.n);
-		/* A title may also come directly after a line of one repeated character, or after AsciiDoc's
-		 * "[[anchor]]" or "[preface]". */
-		blank_before = !l.n || (blank_before && (all_of(l, *l.s) || (*l.s == '[' && l.s[l.n - 1] == ']')));
-	}
-}
-
-/* Return the level of a Markdown heading, "## Title ##": the number of '#'. *l becomes the title. */
-static int atx_level(struct line *l)
-{
-	int level = 0;
-
-	while (level < (int)l->n && l->s[level] == '#')
-		level++;
-	if (!level || level > 6 || (level < (int)l->n && l->s[level] != ' ' && l->s[level] != '\t'))
-		return 0;
-	l->s += level;
-	l->n -= (size_t)level;
-	while (l->n && l->s[l->n - 1] == '#')
-		l->n--;
-	while (l->n && (unsigned char)*l->s <= ' ')
-		l->s++, l->n--;
-	return l->n ? level : 0;
-}
-
-static void mark_markdown(struct doc *d)
-{
-	char fence = 0;
-	size_t fence_n = 0, asked = 0;
-
-	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
-		struct line l = line_at(&d->text, at, &next), title = l, under = { 0 };
-		size_t indent = (size_t)(l.s - d->text.p) - at, run = 0, ignored;
-		int level = 0;
-		while (run < l.n && (l.s[run] == '`' || l.s[run] == '~') && l.s[run] == l.s[0])
-			run++;
-		if (fence) {
-			if (run >= fence_n && l.s[0] == fence && run == l.n)
-				fence = 0;
-			continue;
-		}
-		if (run >= 3) {
-			fence = l.s[0];
-			fence_n = run;
-			continue;
-		}
-		if (indent > 3 || !l.n)
-			continue;
-		level = atx_level(&title);
-		if (!level && next < d->text.n && l.s[0] != '-' && l.s[0] != '>' && l.s[0] != '|') {
-			under = line_at(&d->text, next, &ignored);
-			level = all_of(under, '=') ? 1 : all_of(under, '-') ? 2 : 0;
-		}
-		if (level)
-			doc_mark(d, MARK_HEADING, level, at, title.s, title.n);
 	}
 }
 
@@ -564,7 +251,7 @@ void doc_mark_text(struct doc *d)
 	if (d->type == DOC_MARKDOWN)
 		mark_markdown(d);
 	else if (d->type == DOC_TEXT)
-		mark_headings(d);
+		mark_plain(d);
 }
 
 /* ---- paragraphs ---- */
@@ -619,7 +306,7 @@ void doc_mark_paragraphs(struct doc *d)
 	int inside = 0;
 	size_t asked = 0;
 
-	for (size_t at = 0, next; at < d->text.n && !stopped_at(at, &asked); at = next) {
+	for (size_t at = 0, next; at < d->text.n && !marks_stopped(at, &asked); at = next) {
 		struct line l = line_at(&d->text, at, &next);
 		if (l.n && (!inside || d->text.p[at] == '\f'))
 			doc_mark(d, MARK_PARAGRAPH, 0, (size_t)(l.s - d->text.p), NULL, 0);

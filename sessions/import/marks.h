@@ -1,0 +1,24 @@
+/* sessions/import/marks.h (private to marks*.c) - lines of a text, and the functions that find the headings of one
+ * kind of text each. */
+#ifndef WEIR_MARKS_H
+#define WEIR_MARKS_H
+
+#include "sessions/import/import_private.h"
+
+/* A line of a text, without the white space around it. */
+struct line {
+	const char *s;
+	size_t n;
+};
+/* The line that begins at byte `at` of the text. *next: where the line after it begins. */
+struct line line_at(const struct str *, size_t at, size_t *next);
+/* 1 if the line is at least two characters, all of them c. */
+int line_is_all(struct line, char c);
+/* 1 if the user has stopped the import. Asks only once per MiB of text: *asked is the offset of the last time. */
+int marks_stopped(size_t at, size_t *asked);
+
+/* Each finds the headings of d->text and stores them by doc_mark(). */
+void mark_plain(struct doc *d);
+void mark_markdown(struct doc *d);
+
+#endif
