@@ -225,11 +225,11 @@ static void write_pictures(struct docx *x, const char *s, size_t n)
 /* Write the value of a form field, at its end, unless the field's own text was written. */
 static void write_form(struct docx *x)
 {
-	const char *value = docx_form_value(&x->form);
+	const char *value = form_field_value(&x->form.field);
 
 	if (value && x->w->doc->text.n == x->form_end)
 		write_text(x, value, strlen(value));
-	docx_form_free(&x->form);
+	form_field_clear(&x->form.field);
 }
 
 /* ---- formulas (OMML) ---- */
@@ -603,7 +603,7 @@ int docx_import(const char *p, size_t n, struct doc *d, struct err *e)
 	}
 	free(x.style);
 	docx_lists_free(x.lists);
-	docx_form_free(&x.form);
+	form_field_clear(&x.form.field);
 	free(x.note);
 	zip_free(&x.zip);
 	return rc;

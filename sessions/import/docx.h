@@ -9,24 +9,14 @@ int docx_is_on(const struct xml_attr *, size_t n);
 
 /* ---- docx_form.c ---- */
 
-enum { DOCX_FORM_ENTRIES = 64 };
-enum docx_form_kind { DOCX_FORM_NONE, DOCX_FORM_BOX, DOCX_FORM_LIST };
-
 /* The form field that was read last. */
 struct docx_form {
-	enum docx_form_kind kind;
-	int open;   /* 1: inside its <w:ffData> */
-	int is_set; /* 1: value is the user's, not the default */
-	long value; /* box: 1 = ticked; list: index of the chosen entry */
-	char *entry[DOCX_FORM_ENTRIES];
-	size_t n_entry;
+	struct form_field field;
+	int open; /* 1: inside its <w:ffData> */
 };
 /* Take the start or end of an element. 1 = it belongs to a field's data. */
 int docx_form_start(struct docx_form *, const char *name, const struct xml_attr *, size_t n);
 int docx_form_end(struct docx_form *, const char *name);
-/* Return the text of a box or list, valid until the next field; NULL: there is none. */
-const char *docx_form_value(struct docx_form *);
-void docx_form_free(struct docx_form *);
 
 /* ---- docx_parts.c ---- */
 

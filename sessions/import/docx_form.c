@@ -3,20 +3,7 @@
 #include "sessions/import/docx.h"
 #include "engine/base/utf8.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static void clear(struct docx_form *f)
-{
-	for (size_t i = 0; i < f->n_entry; i++)
-		free(f->entry[i]);
-	*f = (struct docx_form){ 0 };
-}
-
-void docx_form_free(struct docx_form *f)
-{
-	clear(f);
-}
 
 /* Return the value of an element: the index of a list's entry, or 1 or 0. */
 static long value_of(const struct xml_attr *a, size_t n)
@@ -31,22 +18,20 @@ int docx_form_start(struct docx_form *f, const char *name, const struct xml_attr
 	const struct xml_attr *v = xml_attr(a, n, "val");
 
 	if (!strcmp(name, "ffData")) {
-		clear(f);
+		form_field_clear(&f->field);
 		f->open = 1;
 		return 1;
 	}
 	if (!f->open)
 		return 0;
-	if (!strcmp(name, "checkBox") || !strcmp(name, "ddList")) {
-		f->kind = *name == 'c' ? DOCX_FORM_BOX : DOCX_FORM_LIST;
-	} else if (!strcmp(name, "checked") || !strcmp(name, "result")) {
-		f->value = value_of(a, n);
-		f->is_set = 1;
-	} else if (!strcmp(name, "default") && !f->is_set) {
-		f->value = value_of(a, n);
-	} else if (!strcmp(name, "listEntry") && v && f->n_entry < DOCX_FORM_ENTRIES) {
-		f->entry[f->n_entry++] = xstrndup(v->value, v->n);
-	}
+	if (!strcmp(name, "checkBox") || !strcmp(name, "ddList"))
+		f->field.kind = *name == 'c' ? FORM_BOX : FORM_LIST;
+	else if (!strcmp(name, "checked") || !strcmp(name, "result"))
+		form_field_set(&f->field, value_of(a, n), 1);
+	else if (!strcmp(name, "default"))
+		form_field_set(&f->field, value_of(a, n), 0);
+	else if (!strcmp(name, "listEntry") && v)
+		form_field_entry(&f->field, v->value, v->n);
 	return 1;
 }
 
@@ -57,13 +42,4 @@ int docx_form_end(struct docx_form *f, const char *name)
 	if (was && !strcmp(name, "ffData"))
 		f->open = 0;
 	return was;
-}
-
-const char *docx_form_value(struct docx_form *f)
-{
-	const char *box = f->value ? "\xe2\x98\x92" : "\xe2\x98\x90";
-
-	return f->kind == DOCX_FORM_BOX                                                      ? box
-	       : f->kind == DOCX_FORM_LIST && f->value >= 0 && (size_t)f->value < f->n_entry ? f->entry[f->value]
-	                                                                                     : NULL;
 }

@@ -6,7 +6,7 @@
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
- *     docx.c, docx_*.c: DOCX; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
+ *     docx.c, docx_*.c: DOCX; form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
@@ -56,6 +56,26 @@ int charset_decode(const struct charset *, const char *p, size_t n, struct str *
 void charset_decode_page(const char *p, size_t n, struct str *out);
 /* Return the UTF-8 character of a byte in Adobe's font Symbol, which has an encoding of its own. */
 const char *charset_symbol(unsigned char);
+
+/* ---- form_field.c ---- */
+
+enum { FORM_ENTRIES = 64 }; /* of a list; further ones are ignored */
+enum form_kind { FORM_NONE, FORM_BOX, FORM_LIST };
+
+/* A form field of DOCX or RTF. All zero: none. */
+struct form_field {
+	enum form_kind kind;
+	int is_set; /* 1: value is the user's, not the default */
+	long value; /* box: 1 = ticked; list: index of the chosen entry */
+	char *entry[FORM_ENTRIES];
+	size_t n_entry;
+};
+/* Set the value. by_user: 0 = it is the default, which a user's value replaces. */
+void form_field_set(struct form_field *, long value, int by_user);
+void form_field_entry(struct form_field *, const char *s, size_t n);
+/* Return the text of a box or list, which belongs to the field; NULL: there is none. */
+const char *form_field_value(const struct form_field *);
+void form_field_clear(struct form_field *);
 
 /* ---- symbol_fonts.c ---- */
 

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD_MAX 32
+#define WORD_MAX   32
+#define FORM_UNSET 25 /* \ffres of a form field that the user has not set */
 
 /* ---- text ---- */
 
@@ -55,11 +56,11 @@ static int page_of_charset(int charset)
 	return 0;
 }
 
-/* Write a byte in a symbol font: the font Symbol's character, or a bullet for other fonts (Wingdings). */
+/* Write a byte in a symbol font, such as Wingdings. */
 static void show_sign(struct rtf *x, unsigned char c)
 {
 	const struct rtf_font *f = rtf_font_now(x);
-	const char *s = c == ' ' ? " " : f && f->symbol ? charset_symbol(c) : "•";
+	const char *s = c == ' ' ? " " : symbol_text(f ? f->symbol : 0, c);
 
 	rtf_shown(x, s, strlen(s));
 }
@@ -148,8 +149,12 @@ static void group_begin(struct rtf *x)
 
 static void font_end(struct rtf *x)
 {
-	if (x->n_font && x->name.n >= 6 && !strncmp(x->name.p, "Symbol", 6))
-		x->font[x->n_font - 1].symbol = 1;
+	size_t n = x->name.n;
+
+	if (n && x->name.p[n - 1] == ';')
+		n--;
+	if (x->n_font && n)
+		x->font[x->n_font - 1].symbol = symbol_font(x->name.p, n);
 	str_clear(&x->name);
 }
 
@@ -171,8 +176,20 @@ static void style_end(struct rtf *x)
 	str_clear(&x->name);
 }
 
+/* Write the value of a form field behind its instruction. */
+static void write_form(struct rtf *x)
+{
+	const char *value = form_field_value(&x->form);
+
+	if (value)
+		rtf_shown(x, value, strlen(value));
+	form_field_clear(&x->form);
+}
+
 static void group_end(struct rtf *x)
 {
+	int instruction;
+
 	write_bytes(x);
 	x->drop = 0;
 	if (x->deeper) {
@@ -185,17 +202,22 @@ static void group_end(struct rtf *x)
 		style_end(x);
 	else if (x->g->to == RTF_FONTS)
 		font_end(x);
+	else if (x->g->to == RTF_ENTRY)
+		form_field_entry(&x->form, str_text(&x->name), x->name.n), str_clear(&x->name);
 	if (x->g->bracket)
 		rtf_shown(x, ")", 1);
 	if (x->g->part)
 		writer_part_end(x->w, x->g->part_at);
 	if (x->g->note)
 		rtf_note_end(x);
+	instruction = x->g->instruction;
 	x->g = &x->group[--x->depth];
 	x->heading = x->g->heading;
 	x->level = x->g->level;
 	x->in_table = x->g->in_table;
 	x->program = x->g->program;
+	if (instruction && !x->g->instruction)
+		write_form(x);
 }
 
 /* ---- control words ---- */
@@ -255,12 +277,28 @@ static const char *part_sign(const char *word)
 	return NULL;
 }
 
+/* Handle control words of a form field. Returns 0 for other words. */
+static int form_word(struct rtf *x, const char *word, long n)
+{
+	if (!strcmp(word, "fftype"))
+		x->form.kind = n == 1 ? FORM_BOX : n == 2 ? FORM_LIST : FORM_NONE;
+	else if (!strcmp(word, "ffres") && n != FORM_UNSET)
+		form_field_set(&x->form, n, 1);
+	else if (!strcmp(word, "ffdefres"))
+		form_field_set(&x->form, n, 0);
+	else if (!strcmp(word, "ffl"))
+		x->g->to = RTF_ENTRY, str_clear(&x->name);
+	else
+		return 0;
+	return 1;
+}
+
 /* Handle control words that begin a font or style table, a note, a part of a formula, or a list item's number or
  * bullet. Returns 0 for other words. */
-static int destination_word(struct rtf *x, const char *word)
+static int destination_word(struct rtf *x, const char *word, long n)
 {
 	if (x->g->to == RTF_NOWHERE)
-		return 0;
+		return x->g->instruction && form_word(x, word, n);
 	if (!strcmp(word, "fonttbl"))
 		x->g->to = RTF_FONTS;
 	else if (!strcmp(word, "stylesheet"))
@@ -275,9 +313,11 @@ static int destination_word(struct rtf *x, const char *word)
 		x->g->alternatives = 1;
 	else if (!strcmp(word, "md") && x->g->to == RTF_TEXT)
 		rtf_shown(x, "(", 1), x->g->bracket = 1;
-	else if (is_nowhere(word))
+	else if (is_nowhere(word)) {
 		x->g->to = RTF_NOWHERE;
-	else
+		x->g->instruction |= !strcmp(word, "fldinst");
+		x->comments += !strcmp(word, "annotation");
+	} else
 		return 0;
 	return 1;
 }
@@ -388,7 +428,7 @@ static void word_read(struct rtf *x, const char *word, int has_number, long n)
 		x->p += n > 0 && n < x->end - x->p ? n : n > 0 ? x->end - x->p : 0;
 		return;
 	}
-	if (x->deeper || destination_word(x, word))
+	if (x->deeper || destination_word(x, word, n))
 		return;
 	if (starred && !is_text_though_starred(word)) {
 		x->g->to = RTF_NOWHERE;
@@ -501,6 +541,7 @@ int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	writer_end(&document);
 	writer_end(&notes_writer);
 	doc_free(&notes);
+	doc_note_comments(d, x->comments);
 	if (x->hidden)
 		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
 	if (x->replaced)
@@ -509,6 +550,7 @@ int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	str_free(&x->bytes);
 	str_free(&x->name);
 	str_free(&x->label);
+	form_field_clear(&x->form);
 	free(x);
 	return d->text.n ? 0 : err_set(e, ERR_DOCUMENT, "holds no text");
 }

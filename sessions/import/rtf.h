@@ -7,7 +7,14 @@
 enum { RTF_GROUPS_MAX = 256, RTF_FONTS_MAX = 512, RTF_STYLES_MAX = 512 };
 
 /* The destination of a group's text. */
-enum rtf_to { RTF_TEXT, RTF_NOWHERE, RTF_FONTS, RTF_STYLES, RTF_LABEL /* label of a list item */ };
+enum rtf_to {
+	RTF_TEXT,
+	RTF_NOWHERE,
+	RTF_FONTS,
+	RTF_STYLES,
+	RTF_LABEL /* label of a list item */,
+	RTF_ENTRY /* of a form's list */
+};
 
 struct rtf_group {
 	enum rtf_to to;
@@ -16,6 +23,7 @@ struct rtf_group {
 	int font;
 	/* what the group is: a formula's bracket, a note, or a part of a formula that begins at offset part_at */
 	int bracket, note, part;
+	int instruction; /* 1: it, or a group around it, holds a field's instruction, which may be a form field */
 	size_t part_at;
 	int heading, level, in_table, program; /* paragraph properties to restore after a nested group */
 	/* 1: \upr was read, after which a text follows twice: in a code page, then in Unicode. The next group is
@@ -24,7 +32,8 @@ struct rtf_group {
 };
 /* A font. page: code page, 0 = the document's. fixed: fixed-width, which shows program text. */
 struct rtf_font {
-	int number, page, fixed, symbol;
+	int number, page, fixed;
+	int symbol; /* symbol_font() */
 };
 struct rtf_style {
 	int number, level, program;
@@ -43,7 +52,7 @@ struct rtf {
 	struct rtf_style style[RTF_STYLES_MAX];
 	int n_style;
 	struct str bytes; /* text bytes not yet decoded, in the font's code page */
-	struct str name;  /* name of the current font or style */
+	struct str name;  /* name of the current font or style, or entry of a form's list */
 	int32_t high;     /* pending high surrogate */
 	int drop;         /* bytes still to skip after \u */
 	size_t hidden;
@@ -51,7 +60,8 @@ struct rtf {
 	int begun, heading, level, in_table, program, kept, last_was_item, last_was_kept;
 	struct str label;     /* label of the list item that begins */
 	int table, row, cell; /* 1: open */
-	size_t note;
+	size_t note, comments;
+	struct form_field form; /* of the field whose instruction is read */
 	/* saved while a note is read */
 	int outer_last_was_item, outer_last_was_kept, outer_heading, outer_level, outer_in_table;
 	size_t replaced; /* undecodable byte sequences */

@@ -156,7 +156,7 @@ void rtf_shown(struct rtf *x, const char *s, size_t n)
 
 	if (!n || x->g->to == RTF_NOWHERE)
 		return;
-	if (x->g->to == RTF_STYLES || x->g->to == RTF_FONTS) {
+	if (x->g->to == RTF_STYLES || x->g->to == RTF_FONTS || x->g->to == RTF_ENTRY) {
 		str_add(&x->name, s, x->name.n < 256 ? n : 0);
 		return;
 	}

@@ -119,6 +119,26 @@ TEST(notes_and_formulas)
 	becomes(RTF("f{\\md{\\mdPr{\\mctrlPr no}}{\\me z}}, 10{\\super 1}{\\super 2}"), "f(z), 10^12");
 }
 
+TEST(form_fields_boxes_and_comments)
+{
+	becomes(RTF("By {\\field{\\*\\fldinst {FORMCHECKBOX }{\\*\\formfield{\\fftype1\\ffres25\\ffdefres1{\\*\\ffname C}}}}{\\fldrslt }}car"
+	            "{\\field{\\*\\fldinst {FORMCHECKBOX }{\\*\\formfield{\\fftype1\\ffres0\\ffdefres1}}}{\\fldrslt }} train"),
+	        "By \xe2\x98\x92"
+	        "car\xe2\x98\x90 train");
+	becomes(RTF("Colour: {\\field{\\*\\fldinst {FORMDROPDOWN }{\\*\\formfield{\\fftype2\\ffres1{\\*\\ffl red}{\\*\\ffl gr\\'fcn}}}}{\\fldrslt }}."
+	            "{\\field{\\*\\fldinst {FORMTEXT }{\\*\\formfield{\\fftype0{\\*\\ffdeftext no}}}}{\\fldrslt  Yes}}"),
+	        "Colour: gr\xc3\xbcn. Yes");
+	becomes(RTF("{\\header {\\field{\\*\\fldinst {FORMCHECKBOX }{\\*\\formfield{\\fftype1\\ffres1}}}{\\fldrslt }}}text"),
+	        "text");
+	becomes("{\\rtf1{\\fonttbl{\\f0 T;}{\\f1\\fcharset2 Wingdings;}{\\f2\\fcharset2 Wingdings 2;}}{\\f1\\u-3842\\'3f}a {\\f1\\'a8}b {\\f2 R}c",
+	        "\xe2\x98\x91"
+	        "a \xe2\x98\x90"
+	        "b \xe2\x98\x91"
+	        "c");
+	becomes_noting(RTF("a{\\*\\atnid X}{\\*\\atnauthor Y}\\chatn {\\*\\annotation{\\*\\atndate 1}\\pard no}b"),
+	               "ab", "1 comment left out\n");
+}
+
 TEST(empty_and_deep)
 {
 	struct doc d = { 0 };
