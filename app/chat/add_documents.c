@@ -162,7 +162,7 @@ static int add_several(struct chat *c, const char *what, const struct doc_paths 
 	c->adding_several = 1;
 	for (size_t i = 0; i < list->n && e->code != ERR_CANCELLED; i++) {
 		*e = (struct err){ 0 };
-		if (path_add(c, list->path[i], e) == 0)
+		if (path_add(c, list->at[i].path, e) == 0)
 			added++;
 		else if (++failed && e->code != ERR_CANCELLED)
 			say("%s", e->msg);
@@ -196,7 +196,7 @@ int chat_documents(struct chat *c, const char *what, struct err *e)
 
 	if (doc_find(what, &list, e) < 0)
 		return -1;
-	rc = list.n == 1 ? path_add(c, list.path[0], e) : add_several(c, what, &list, e);
+	rc = list.n == 1 ? path_add(c, list.at[0].path, e) : add_several(c, what, &list, e);
 	doc_paths_free(&list);
 	return rc;
 }

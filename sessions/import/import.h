@@ -105,18 +105,27 @@ void origin_free(struct doc_origin *);
  * the time alone differs. If the content is unchanged, the new time is stored in *o. */
 enum doc_change doc_changed(struct doc_origin *o);
 
+#define DOC_PATHS_MAX 20000 /* most documents that one argument names */
+
 /* The documents that an argument names. Files that are no documents by their endings are skipped: n_other counts them,
  * and `other` is the name of the first. */
+struct doc_path {
+	char *path;
+	int64_t size, mtime; /* of a file in a folder, as in struct doc_origin; else 0 */
+};
 struct doc_paths {
-	char **path;
-	size_t n;
+	struct doc_path *at;
+	size_t n, cap;
 	char *other;
 	size_t n_other;
 };
-/* List the documents that an argument names, at most 1,000. A file, "-" or an address names itself. A folder names the
- * files below it, sorted, without hidden files, links, pictures and programs. A pattern with * ? [ names the matching
- * files, unless a file has exactly that name. -1 on error; ERR_DOCUMENT if there is none. */
+/* List the documents that an argument names, at most DOC_PATHS_MAX. A file, "-" or an address names itself. A folder
+ * names the files that doc_list() finds. A pattern with * ? [ names the matching files, unless a file has exactly that
+ * name. -1 on error; ERR_DOCUMENT if there is none. */
 int doc_find(const char *what, struct doc_paths *out, struct err *e);
+/* List the files below a folder, sorted, without hidden files, links, pictures, programs and those that git ignores by
+ * .gitignore files in the folder, below it, and above it in the same repository. */
+int doc_list(const char *folder, struct doc_paths *out, struct err *e);
 void doc_paths_free(struct doc_paths *);
 
 /* If argv says so, run as the jailed process, which parses a document or a model file, and exit. Returns -1 in an

@@ -1,6 +1,7 @@
 /* sessions/import/import_private.h - declarations shared by the files of sessions/import.
  *
  *     import.c: reads files, pipes and addresses; url.c: http and https; list.c: files of a folder or a pattern;
+ *     ignore.c: files that git ignores;
  *     type.c: finds a document's format; document.c: chooses its converter;
  *     charset.c: encodings by name; guess.c: guesses the encoding of a text;
  *     writer.c: output of all converters: text in blocks, lines and table cells, with marks;
@@ -366,9 +367,27 @@ int url_document(const char *url, struct doc *, struct err *);
 /* Import bytes of any format.  mime: a server's Content-Type, or NULL. */
 int document_import(const char *name, const char *mime, const char *p, size_t n, struct doc *, struct err *);
 
+/* ---- ignore.c ---- */
+
+/* The .gitignore files that hold for a folder, that of the deepest folder last. All paths are absolute. */
+struct ignores {
+	struct ignore_file *at;
+	size_t n, cap;
+};
+/* Read the .gitignore files of the folders above a folder, if it is part of a git repository. */
+void ignores_above(struct ignores *, const char *folder);
+/* Read the .gitignore of a folder. level: 0 for the folder that is listed, 1 for one in it, and so on; files of the
+ * same and deeper levels no longer hold. */
+void ignores_enter(struct ignores *, const char *folder, int level);
+void ignores_leave(struct ignores *, int level);
+/* 1 if git ignores the path, whose folders it does not ignore. */
+int ignores_tell(const struct ignores *, const char *path, int is_folder);
+void ignores_free(struct ignores *);
+
 /* ---- origin.c ---- */
 
 struct stat;
+int64_t origin_mtime(const struct stat *); /* nanoseconds since 1970 */
 /* Record the file that a document was read from: path, size, time (from st, taken when the file was opened) and
  * hash. */
 void origin_note(struct doc_origin *, const char *path, const struct stat *st, const void *bytes, size_t n);

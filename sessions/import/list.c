@@ -9,15 +9,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PATHS_MAX 1000
 #define DEPTH_MAX 16
 
-static int add_path(struct doc_paths *list, const char *path, struct err *e)
+/* st: NULL = the file was not examined */
+static int add_path(struct doc_paths *list, const char *path, const struct stat *st, struct err *e)
 {
-	if (list->n == PATHS_MAX)
-		return err_set(e, ERR_DOCUMENT, "more than %d documents at once: name a smaller folder", PATHS_MAX);
-	list->path = xrealloc(list->path, (list->n + 1) * sizeof *list->path);
-	list->path[list->n++] = xstrndup(path, strlen(path));
+	if (list->n == DOC_PATHS_MAX)
+		return err_set(e, ERR_DOCUMENT, "more than %d documents at once: name a smaller folder", DOC_PATHS_MAX);
+	GROW(list->at, list->n, list->cap);
+	list->at[list->n++] = (struct doc_path){
+		.path = xstrndup(path, strlen(path)),
+		.size = st ? (int64_t)st->st_size : 0,
+		.mtime = st ? origin_mtime(st) : 0,
+	};
 	return 0;
 }
 
@@ -53,31 +57,77 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-/* Add the regular files below a folder, sorted by name, without links and hidden files. path itself may be a link. */
-static int add_folder(struct doc_paths *list, const char *path, struct err *e)
+/* A folder that is being listed. root: its path as given; real: its absolute path; path: that of what was found last. */
+struct walk {
+	FTS *tree;
+	const char *root;
+	char *real;
+	struct ignores ignores;
+	struct str path;
+};
+
+/* 1 if what was found is not listed: it is hidden, too deep, or ignored by git. Sets w->path. */
+static int is_skipped(struct walk *w, const FTSENT *f)
 {
-	char *roots[] = { (char *)(uintptr_t)path, NULL };
-	FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+	const char *below = f->fts_path + strlen(w->root);
+
+	str_clear(&w->path);
+	str_adds(&w->path, w->real);
+	if (f->fts_level > 0)
+		str_addf(&w->path, "/%s", below + strspn(below, "/"));
+	ignores_leave(&w->ignores, f->fts_level);
+	return f->fts_level > 0 && (f->fts_name[0] == '.' || f->fts_level > DEPTH_MAX ||
+	                            ignores_tell(&w->ignores, w->path.p, f->fts_info == FTS_D));
+}
+
+static int add_found(struct walk *w, FTSENT *f, struct doc_paths *list, struct err *e)
+{
+	if (f->fts_info == FTS_DP)
+		return 0;
+	if (is_skipped(w, f))
+		fts_set(w->tree, f, FTS_SKIP);
+	else if (f->fts_info == FTS_D)
+		ignores_enter(&w->ignores, w->path.p, f->fts_level);
+	else if (f->fts_info == FTS_F && is_other(f->fts_name))
+		leave_out(list, f->fts_path);
+	else if (f->fts_info == FTS_F)
+		return add_path(list, f->fts_path, f->fts_statp, e);
+	else if (f->fts_info == FTS_DNR && f->fts_level == 0)
+		return err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(w->root),
+		               strerror(f->fts_errno));
+	return 0;
+}
+
+int doc_list(const char *folder, struct doc_paths *out, struct err *e)
+{
+	char *roots[] = { (char *)(uintptr_t)folder, NULL };
+	struct walk w = { .root = folder, .real = realpath(folder, NULL) };
 	FTSENT *f;
 	int rc = 0;
 
-	if (!tree)
-		return err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path), strerror(errno));
-	while (!rc && (f = fts_read(tree))) {
-		if (f->fts_level > 0 && (f->fts_name[0] == '.' || f->fts_level > DEPTH_MAX))
-			fts_set(tree, f, FTS_SKIP);
-		else if (f->fts_info == FTS_F && is_other(f->fts_name))
-			leave_out(list, f->fts_path);
-		else if (f->fts_info == FTS_F)
-			rc = add_path(list, f->fts_path, e);
-		else if (f->fts_info == FTS_DNR && f->fts_level == 0)
-			rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(path),
-			             strerror(f->fts_errno));
+	*out = (struct doc_paths){ 0 };
+	w.tree = w.real ? fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name) : NULL;
+	if (w.tree) {
+		ignores_above(&w.ignores, w.real);
+		while (!rc && (f = fts_read(w.tree)))
+			rc = add_found(&w, f, out, e);
+		fts_close(w.tree);
+	} else {
+		rc = err_set(e, ERR_DOCUMENT, "folder '%s' cannot be opened: %s", doc_shown(folder), strerror(errno));
 	}
-	fts_close(tree);
-	if (!rc && !list->n)
-		rc = err_set(e, ERR_DOCUMENT, "folder '%s' holds no documents", doc_shown(path));
+	ignores_free(&w.ignores);
+	str_free(&w.path);
+	free(w.real);
+	if (rc)
+		doc_paths_free(out);
 	return rc;
+}
+
+static int add_folder(struct doc_paths *list, const char *path, struct err *e)
+{
+	if (doc_list(path, list, e))
+		return -1;
+	return list->n ? 0 : err_set(e, ERR_DOCUMENT, "folder '%s' holds no documents", doc_shown(path));
 }
 
 static int add_pattern(struct doc_paths *list, const char *pattern, struct err *e)
@@ -98,7 +148,7 @@ static int add_pattern(struct doc_paths *list, const char *pattern, struct err *
 		if (is_other(path))
 			leave_out(list, path);
 		else
-			rc = add_path(list, path, e);
+			rc = add_path(list, path, NULL, e);
 	}
 	globfree(&g);
 	if (!rc && !list->n)
@@ -113,12 +163,12 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 
 	*out = (struct doc_paths){ 0 };
 	if (!strcmp(what, "-") || doc_is_address(what))
-		rc = add_path(out, what, e);
+		rc = add_path(out, what, NULL, e);
 	else if (!stat(what, &st))
-		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, e);
+		rc = S_ISDIR(st.st_mode) ? add_folder(out, what, e) : add_path(out, what, NULL, e);
 	else
 		/* a missing file is listed, too: doc_read() reports it */
-		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, e);
+		rc = strpbrk(what, "*?[") ? add_pattern(out, what, e) : add_path(out, what, NULL, e);
 	if (rc)
 		doc_paths_free(out);
 	return rc;
@@ -127,8 +177,8 @@ int doc_find(const char *what, struct doc_paths *out, struct err *e)
 void doc_paths_free(struct doc_paths *list)
 {
 	for (size_t i = 0; i < list->n; i++)
-		free(list->path[i]);
-	free(list->path);
+		free(list->at[i].path);
+	free(list->at);
 	free(list->other);
 	*list = (struct doc_paths){ 0 };
 }

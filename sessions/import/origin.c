@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int64_t mtime_of(const struct stat *st)
+int64_t origin_mtime(const struct stat *st)
 {
 	return (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
 }
@@ -18,7 +18,7 @@ void origin_note(struct doc_origin *o, const char *path, const struct stat *st, 
 {
 	o->path = realpath(path, NULL);
 	o->size = (int64_t)n;
-	o->mtime = mtime_of(st);
+	o->mtime = origin_mtime(st);
 	if (!o->path || EVP_Digest(n ? bytes : "", n, o->hash, NULL, EVP_sha256(), NULL) != 1)
 		origin_free(o);
 }
@@ -63,7 +63,7 @@ enum doc_change doc_changed(struct doc_origin *o)
 	/* Check the kind before open(): opening a device can have effects. */
 	if (stat(o->path, &st) || !S_ISREG(st.st_mode))
 		return DOC_GONE;
-	if (st.st_size == o->size && mtime_of(&st) == o->mtime)
+	if (st.st_size == o->size && origin_mtime(&st) == o->mtime)
 		return DOC_SAME;
 	if (st.st_size != o->size)
 		return DOC_CHANGED;
@@ -71,7 +71,7 @@ enum doc_change doc_changed(struct doc_origin *o)
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && !hash_file(fd, hash)) {
 		rc = memcmp(hash, o->hash, sizeof hash) ? DOC_CHANGED : DOC_SAME;
 		if (rc == DOC_SAME)
-			o->mtime = mtime_of(&st);
+			o->mtime = origin_mtime(&st);
 	}
 	if (fd >= 0)
 		close(fd);

@@ -29,7 +29,7 @@ static void finds(const char *what, const char *want)
 		str_adds(&got, e.msg);
 	} else {
 		for (size_t i = 0; i < list.n; i++)
-			str_addf(&got, "%s%s", i ? " " : "", list.path[i]);
+			str_addf(&got, "%s%s", i ? " " : "", list.at[i].path);
 		doc_paths_free(&list);
 	}
 	CHECK_STR(str_text(&got), want);
@@ -69,19 +69,78 @@ TEST(too_many)
 	char name[32];
 
 	CHECK(!mkdir("many", 0700));
-	for (int i = 0; i <= 1000; i++) {
+	for (int i = 0; i <= DOC_PATHS_MAX; i++) {
 		snprintf(name, sizeof name, "many/%d.txt", i);
-		put(name);
+		CHECK(!link("x[1].md", name));
 	}
-	finds("many", "more than 1000 documents at once: name a smaller folder");
-	CHECK(!unlink("many/1000.txt"));
+	finds("many", "more than 20000 documents at once: name a smaller folder");
+	CHECK(!unlink("many/20000.txt"));
 	{
 		struct doc_paths list;
 		CHECK(!doc_find("many", &list, NULL));
-		CHECK_INT(list.n, 1000);
-		CHECK_STR(list.path[1], "many/1.txt");
+		CHECK_INT(list.n, DOC_PATHS_MAX);
+		CHECK_STR(list.at[1].path, "many/1.txt");
 		doc_paths_free(&list);
 	}
+}
+
+static void write_file(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "w");
+
+	CHECK(f && fputs(text, f) >= 0);
+	if (f)
+		fclose(f);
+}
+
+/* Files of the current folder, of which .gitignore has the patterns. */
+static void keeps(const char *patterns, const char *want)
+{
+	write_file(".gitignore", patterns);
+	finds(".", want);
+}
+
+TEST(gitignore)
+{
+	CHECK(!mkdir("g", 0700) && !chdir("g") && !mkdir("a", 0700) && !mkdir("a/b", 0700) && !mkdir("b", 0700));
+	put("x.c");
+	put("x.log");
+	put("a/x.log");
+	put("a/b/x.c");
+	put("b/[1].c");
+	put("b/end ");
+
+	keeps("", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("# all\n\n*.log\r\n", "./a/b/x.c ./b/[1].c ./b/end  ./x.c");
+	keeps("/*.log", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c");
+	keeps("*.log\n!a/x.log\n", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c");
+	keeps("b/   \n", "./a/x.log ./x.c ./x.log");
+	keeps("/b/", "./a/b/x.c ./a/x.log ./x.c ./x.log");
+	keeps("a/b", "./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("x.c/", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("a/**/x.c", "./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("a/**", "./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("**/b/x.c\n", "./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("a/*.c", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	keeps("\\[1].c\nend\\ \n", "./a/b/x.c ./a/x.log ./x.c ./x.log");
+	keeps("[x.c\n", "./a/b/x.c ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	/* a file in an ignored folder stays ignored */
+	keeps("a\n!a/x.log\n", "./b/[1].c ./b/end  ./x.c ./x.log");
+	/* the deepest file of patterns decides */
+	write_file("a/.gitignore", "!x.log\nx.c\n");
+	keeps("*.log\n", "./a/x.log ./b/[1].c ./b/end  ./x.c");
+	/* the files above count inside a repository alone */
+	CHECK(!chdir("a"));
+	finds(".", "./x.log");
+	CHECK(!unlink(".gitignore"));
+	finds(".", "./b/x.c ./x.log");
+	CHECK(!mkdir("../.git", 0700));
+	finds(".", "./b/x.c");
+	CHECK(!chdir(".."));
+	/* a link is no file of patterns */
+	CHECK(!rename(".gitignore", "a/ignore") && !symlink("a/ignore", ".gitignore"));
+	finds(".", "./a/b/x.c ./a/ignore ./a/x.log ./b/[1].c ./b/end  ./x.c ./x.log");
+	CHECK(!chdir(".."));
 }
 
 TEST(tidy_up)

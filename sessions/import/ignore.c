@@ -1,0 +1,268 @@
+/* sessions/import/ignore.c - tells which files git ignores, by the patterns of .gitignore files (gitignore(5)).
+ *
+ * The patterns of a .gitignore hold for its folder and the folders below. Of all patterns that match a path, the last
+ * one of the deepest file decides. A bracket expression that contains a slash, which git accepts, matches nothing here.
+ * Patterns are untrusted: their number and length are limited, and a match takes time in proportion to the segments of
+ * the pattern times those of the path. */
+#include "sessions/import/import_private.h"
+
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	FILE_MOST = 262144,  /* bytes that are read of a .gitignore */
+	PATTERN_MOST = 1024, /* a longer pattern is left out */
+	ABOVE_MOST = 64,     /* folders above the listed one in which .git is looked for */
+};
+
+/* ---- one pattern ---- */
+
+/* 1 if the bracket expressions of a pattern's segment are closed: git matches nothing with one that is not. */
+static int brackets_closed(const char *p)
+{
+	for (; *p; p++) {
+		if (*p == '\\' && p[1]) {
+			p++;
+		} else if (*p == '[') {
+			p += p[1] == '!' || p[1] == '^' ? 2 : 1;
+			/* a ']' that comes first stands for itself */
+			for (int first = 1; *p && (first || *p != ']'); first = 0, p++)
+				if (*p == '\\' && p[1])
+					p++;
+				else if (*p == '[' && p[1] == ':' && strstr(p + 2, ":]"))
+					p = strstr(p + 2, ":]") + 1;
+			if (!*p)
+				return 0;
+		}
+	}
+	return 1;
+}
+
+/* Copy the first segment of a path or pattern, up to '/' or the end, to out. Returns its length; -1 = too long. */
+static long segment(const char *p, char out[PATTERN_MOST + 1])
+{
+	size_t n = strcspn(p, "/");
+
+	if (n > PATTERN_MOST)
+		return -1;
+	memcpy(out, p, n);
+	out[n] = 0;
+	return (long)n;
+}
+
+/* Match the first segment of a path with that of a pattern. *next_pattern, *next: what follows them; NULL = nothing. */
+static int segment_matches(const char *pattern, const char *path, const char **next_pattern, const char **next)
+{
+	char a[PATTERN_MOST + 1], b[PATTERN_MOST + 1];
+	long n = segment(pattern, a), m = segment(path, b);
+
+	if (n < 0 || m < 0 || !brackets_closed(a) || fnmatch(a, b, 0))
+		return 0;
+	*next_pattern = pattern[n] ? pattern + n + 1 : NULL;
+	*next = path[m] ? path + m + 1 : NULL;
+	return 1;
+}
+
+static int is_any_folders(const char *pattern)
+{
+	return pattern[0] == '*' && pattern[1] == '*' && (pattern[2] == '/' || !pattern[2]);
+}
+
+/* Match a path with a pattern, segment by segment. A segment "**" stands for any number of folders; at the end of the
+ * pattern, for at least one name. The last "**" is tried with one more segment whenever what follows does not match;
+ * earlier ones need not be tried again. */
+static int path_matches(const char *pattern, const char *path)
+{
+	const char *again = NULL, *again_path = NULL;
+
+	for (;;) {
+		if (pattern && is_any_folders(pattern)) {
+			if (!pattern[2])
+				return path != NULL;
+			again = pattern += 3;
+			again_path = path;
+		} else if (!pattern && !path) {
+			return 1;
+		} else if (!pattern || !path || !segment_matches(pattern, path, &pattern, &path)) {
+			if (!again_path || !(again_path = strchr(again_path, '/')))
+				return 0;
+			pattern = again;
+			path = ++again_path;
+		}
+	}
+}
+
+/* ---- one file of patterns ---- */
+
+struct ignore_rule {
+	char *pattern;
+	int unless;   /* 1 = "!": a path that matches is not ignored */
+	int folder;   /* 1 = matches folders only */
+	int anywhere; /* 1 = compared with the name alone; 0 = with the path below the folder of the .gitignore */
+};
+
+/* Parse one line, which ends with a NUL. 1 = *r is a pattern in the line's memory; 0 = the line has none. */
+static int rule_parse(char *line, struct ignore_rule *r)
+{
+	size_t n = strlen(line), kept = 0;
+
+	*r = (struct ignore_rule){ .unless = *line == '!' };
+	if (*line == '#' || n > PATTERN_MOST)
+		return 0;
+	line += r->unless;
+	/* Blanks at the end do not count, unless a backslash precedes the first of them. */
+	for (size_t i = 0; line[i]; i++)
+		if (line[i] == '\\' && line[i + 1])
+			kept = ++i + 1;
+		else if (line[i] != ' ')
+			kept = i + 1;
+	line[kept] = 0;
+	if (kept && line[kept - 1] == '/') {
+		line[--kept] = 0;
+		r->folder = 1;
+	}
+	r->anywhere = !strchr(line, '/');
+	r->pattern = line + (*line == '/');
+	return *line != 0;
+}
+
+struct ignore_file {
+	size_t base; /* bytes of the path of its folder, with the slash behind it */
+	int level;   /* level of its folder, as given to ignores_enter() */
+	struct str text;
+	struct ignore_rule *rule; /* [n_rule] in the order of the file; the strings are in text */
+	size_t n_rule, cap;
+};
+
+static void file_parse(struct ignore_file *f)
+{
+	char *p = f->text.p, *end = p + f->text.n;
+
+	if (f->text.n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end) {
+		char *nl = memchr(p, '\n', (size_t)(end - p));
+		struct ignore_rule r;
+
+		nl = nl ? nl : end; /* struct str keeps a NUL behind its end */
+		*nl = 0;
+		if (nl > p && nl[-1] == '\r')
+			nl[-1] = 0;
+		if (rule_parse(p, &r)) {
+			GROW(f->rule, f->n_rule, f->cap);
+			f->rule[f->n_rule++] = r;
+		}
+		p = nl + 1;
+	}
+}
+
+/* Read a regular file, which is no link, up to FILE_MOST bytes. Returns 0; -1 = there is none. */
+static int file_read(const char *path, struct str *out)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+	char buf[4096];
+	struct stat st;
+	ssize_t got = -1;
+
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode))
+		while (out->n < FILE_MOST && (got = read(fd, buf, sizeof buf)) > 0)
+			str_add(out, buf, (size_t)got);
+	if (fd >= 0)
+		close(fd);
+	return out->n ? 0 : -1;
+}
+
+/* 1 = ignored, 0 = not ignored by a pattern with "!", -1 = no pattern of the file matches. */
+static int file_tells(const struct ignore_file *f, const char *path, int is_folder)
+{
+	const char *name = strrchr(path, '/') + 1;
+
+	for (size_t i = f->n_rule; i--;) {
+		const struct ignore_rule *r = &f->rule[i];
+
+		if (r->folder && !is_folder)
+			continue;
+		if (r->anywhere ? brackets_closed(r->pattern) && !fnmatch(r->pattern, name, 0)
+		                : path_matches(r->pattern, path + f->base))
+			return !r->unless;
+	}
+	return -1;
+}
+
+/* ---- the files that hold for a folder ---- */
+
+static void ignores_drop(struct ignores *g)
+{
+	struct ignore_file *f = &g->at[--g->n];
+
+	str_free(&f->text);
+	free(f->rule);
+}
+
+void ignores_enter(struct ignores *g, const char *folder, int level)
+{
+	struct ignore_file f = { .base = strlen(folder) + 1, .level = level };
+	struct str path = { 0 };
+
+	ignores_leave(g, level);
+	str_addf(&path, "%s/.gitignore", folder);
+	if (!file_read(path.p, &f.text)) {
+		file_parse(&f);
+		GROW(g->at, g->n, g->cap);
+		g->at[g->n++] = f;
+	}
+	str_free(&path);
+}
+
+void ignores_leave(struct ignores *g, int level)
+{
+	while (g->n && g->at[g->n - 1].level >= level)
+		ignores_drop(g);
+}
+
+void ignores_above(struct ignores *g, const char *folder)
+{
+	struct str path = { 0 };
+	size_t end[ABOVE_MOST]; /* lengths of the paths of the folders above, the nearest first */
+	int n = 0, inside = 0;
+
+	for (size_t i = strlen(folder); n < ABOVE_MOST && !inside;) {
+		str_clear(&path);
+		str_add(&path, folder, i);
+		str_adds(&path, "/.git");
+		inside = !access(path.p, F_OK);
+		while (i && folder[--i] != '/')
+			;
+		end[n++] = i;
+		if (!i)
+			break;
+	}
+	/* .git was found beside the folder of end[n - 2], or in the listed folder itself if n is 1 */
+	for (int k = n - 2; inside && k >= 0; k--) {
+		str_clear(&path);
+		str_add(&path, folder, end[k]);
+		ignores_enter(g, str_text(&path), -1 - k);
+	}
+	str_free(&path);
+}
+
+int ignores_tell(const struct ignores *g, const char *path, int is_folder)
+{
+	int ignored = -1;
+
+	for (size_t i = g->n; i-- && ignored < 0;)
+		ignored = file_tells(&g->at[i], path, is_folder);
+	return ignored > 0;
+}
+
+void ignores_free(struct ignores *g)
+{
+	while (g->n)
+		ignores_drop(g);
+	free(g->at);
+	*g = (struct ignores){ 0 };
+}
