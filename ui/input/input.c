@@ -60,8 +60,8 @@ void input_close(void)
 	rl_free_line_state();
 	rl_callback_handler_remove();
 	rl_clear_history();
-	/* rl_clear_history() does not end its list with NULL, but a search in an input line that is opened later
-	 * needs that. */
+	/* rl_clear_history() does not write the NULL that ends its list. Write it here: searches after the next
+	 * input_open() read up to it. */
 	if (history_list())
 		history_list()[0] = NULL;
 	rl_getc_function = rl_getc;
@@ -133,7 +133,7 @@ int input_key(const struct key *k)
 		line_complete(1);
 	else if (!typing || !rl_end)
 		offers_close(&input.offers);
-	/* While typing, update an open popup of completions. While a command's name is typed, open the popup, too. */
+	/* While a command's name is typed, open the popup of completions. Any typing updates a popup that is open. */
 	else if (had || (rl_line_buffer[0] == '/' && (int)strcspn(rl_line_buffer, " \t\n") >= rl_point))
 		line_look_for_offers();
 	return 1;

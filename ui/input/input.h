@@ -14,7 +14,7 @@
  * NULL. */
 void input_open(const char *history, const struct ui_command *commands, const struct ui_setting *settings);
 void input_close(void);
-void input_names(const char *const *names, size_t n); /* names for completion; copied */
+void input_names(const char *const *names, size_t n); /* sets the names that completion offers; copies them */
 
 /* Handle a key. Returns 1 if it was used, 0 if the input line has no use for it (such as Page Up or F1). If Enter
  * ended a message, get it with input_take(). */
@@ -24,9 +24,9 @@ int input_key(const struct key *);
 int input_take(struct str *out);
 
 int input_empty(void);
-const char *input_text(size_t *n); /* a long paste is one character in it */
+const char *input_text(size_t *n); /* returns the text, in which each long paste is one character */
 void input_whole(struct str *out); /* appends the text with long pastes in full */
-/* Replace the text, as one undo step; the cursor moves to its end. */
+/* Replace the text; one undo restores the old text. The cursor moves to the end. */
 void input_set(const char *text, size_t n);
 /* Replace the text by an edited copy of what input_text() returned. Long pastes stay represented by one character
  * each. */

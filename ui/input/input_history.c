@@ -257,8 +257,8 @@ void history_trim(const char *path)
 	copy = mkostemp(name.p, O_CLOEXEC); /* creates mode 0600 */
 	if (copy < 0)
 		goto out;
-	/* Do not replace the file if it has grown meanwhile: a process that cannot get the lock in time appends
-	 * without it. The next program that ends cuts the file. */
+	/* Replace the file only if it has not grown since it was read: a process that waits too long for the lock
+	 * appends without the lock. If the file has grown, the next program that ends cuts it. */
 	if (write_whole(copy, p + from, n - from) < 0 || fstat(fd, &now) < 0 || now.st_size != st.st_size ||
 	    rename(name.p, path) < 0)
 		unlink(name.p);

@@ -96,7 +96,8 @@ static void feed_queue(const char *bytes, size_t n)
 		rl_callback_read_char();
 		if (input.locale.n)
 			line_locale_restore();
-		idle = input.taken == before ? idle + 1 : 0; /* stop if readline takes no bytes 4 times */
+		/* end the loop after 4 calls of readline in a row that read no byte */
+		idle = input.taken == before ? idle + 1 : 0;
 		if (RL_ISSTATE(RL_STATE_NUMERICARG) && rl_numeric_arg > ARG_MOST)
 			rl_numeric_arg = ARG_MOST;
 	}
@@ -105,8 +106,8 @@ static void feed_queue(const char *bytes, size_t n)
 	input.taken = 0;
 }
 
-/* Store the edits of a history line in the history. readline 8.2 does not always do so: then the edit is lost, and
- * undoing it later damages the old text. */
+/* Copy the edited text of a history line into the history. readline 8.2 sometimes omits this: the edit is then lost,
+ * and a later undo damages the old text. */
 static void keep_change(void)
 {
 	HIST_ENTRY *entry = RL_ISSTATE(STATES_OPEN) ? NULL : current_history();
@@ -125,7 +126,8 @@ void line_feed(const char *bytes, size_t n)
 {
 	keep_change();
 	feed_queue(bytes, n);
-	/* After a repeat count readline ends a line only at the next byte: feed one that does nothing. */
+	/* After a repeat count, readline reports the end of a line only when it reads another byte: feed a byte without
+	 * effect. */
 	if (RL_ISSTATE(RL_STATE_DONE))
 		feed_queue(BYTE_NOTHING, 1);
 }
@@ -221,7 +223,8 @@ void line_ended(char *line)
 		line_history_keep(whole.p, whole.n);
 		str_free(&whole);
 	} else if (goes_on(line, n)) {
-		/* A macro may end a line although its message continues. Put the text back, with a line break. */
+		/* A macro may end a line although its message continues. Put the text back, and a line break after
+		 * it. */
 		str_clear(&input.back);
 		str_add(&input.back, line, n - !begins_block(line, n));
 		str_adds(&input.back, "\n");

@@ -20,7 +20,7 @@ static void take_offer(size_t which)
 	int again = input.offers.kind == OFFER_PATHS && input.offers.list[which].more;
 
 	offers_text(&input.offers, which, &s);
-	/* the completion ends with a blank, and one follows already: replace that one */
+	/* If the completion ends with a blank and the line has a blank at that place, replace the blank of the line. */
 	if (s.n && s.p[s.n - 1] == ' ' && rl_line_buffer[to] == ' ')
 		to++;
 	if (s.n)
@@ -112,7 +112,8 @@ static int char_key(const struct key *k)
 	size_t n = 0;
 	int32_t cp = k->cp > 0 && !paste_is_mark(k->cp) ? k->cp : 0xfffd;
 
-	/* after Ctrl-X, or a repeat count below 1, readline would use only the first byte of a UTF-8 character */
+	/* After Ctrl-X, or a repeat count below 1, readline would use only the first byte of a UTF-8 character. Cancel
+	 * Ctrl-X and ignore the character; cancel a repeat count and insert the character once. */
 	if (cp >= 0x80 && RL_ISSTATE(RL_STATE_MULTIKEY)) {
 		line_settle();
 		return 1;
@@ -170,7 +171,7 @@ static int special_key(const struct key *k)
 	int lines = memchr(rl_line_buffer, '\n', (size_t)rl_end) != NULL;
 	char seq[32];
 
-	/* do not cancel a repeat count: it applies to this key */
+	/* keep a repeat count, because it applies to this key */
 	if ((rl_readline_state & STATES_OPEN) != RL_STATE_NUMERICARG)
 		line_settle();
 	if (!k->mods && (k->code == K_UP || k->code == K_DOWN)) {
@@ -247,7 +248,8 @@ static int quoted_key(const struct key *k)
 	case K_CHAR:
 		if (k->mods & KEY_CTRL && k->cp == '@')
 			return 1;
-		/* after Ctrl-V, readline would insert only the first byte of a non-ASCII character: cancel Ctrl-V */
+		/* after Ctrl-V, readline would insert only the first byte of a non-ASCII character: cancel Ctrl-V
+		 * first */
 		if (k->cp < 0 || k->cp >= 0x80)
 			line_settle();
 		return char_key(&plain);

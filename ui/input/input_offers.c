@@ -70,7 +70,8 @@ static int begins(const char *s, const char *with, size_t n)
 
 /* ---- commands ---- */
 
-/* Find the first word of a list, separated by blanks, that begins with text[0..n). *len: its length. NULL: none. */
+/* Find the first word that begins with text[0..n) in a list of words separated by blanks. *len: its length. NULL:
+ * none. */
 static const char *alias_with(const char *list, const char *text, size_t n, size_t *len)
 {
 	for (const char *p = list; *p; p += strspn(p, " ")) {
@@ -208,7 +209,7 @@ static void quote(struct str *out, const char *s, size_t n, char q)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (q == '\'' && s[i] == '\'')
-			str_adds(out, "'\\'"); /* close the quote, an escaped quote, open again */
+			str_adds(out, "'\\'"); /* closes the quote, writes an escaped quote, opens the quote again */
 		else if ((!q && strchr(" \t\n\"'\\", s[i])) || (q == '"' && strchr("\"\\", s[i])))
 			str_adds(out, "\\");
 		str_add(out, s + i, 1);

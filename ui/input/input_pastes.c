@@ -11,7 +11,7 @@
 
 enum {
 	PASTE_FIRST = 0x10e000,
-	PASTES_MOST = 4096,       /* uses characters U+10E000 .. U+10EFFF */
+	PASTES_MOST = 4096,       /* most pastes: characters U+10E000 .. U+10EFFF stand for them */
 	PASTES_BYTES = 256 << 20, /* most bytes of all pastes together */
 	LINES_SHOWN = 8,
 	BYTES_SHOWN = 1500, /* a paste of more bytes than this, or of more lines than LINES_SHOWN, is long */
@@ -53,7 +53,7 @@ int paste_keep(const char *text, size_t n, char out[5])
 	return 1;
 }
 
-/* The paste that a character represents, or NULL. */
+/* Return the paste that a character represents, or NULL. */
 static const struct str *paste_of(int32_t cp)
 {
 	return cp >= PASTE_FIRST && cp < PASTE_FIRST + (int32_t)pastes.n ? &pastes.at[cp - PASTE_FIRST] : NULL;

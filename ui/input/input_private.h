@@ -17,7 +17,7 @@ struct wrapped {
 };
 struct wrap_row {
 	size_t from, to, next;
-}; /* byte offsets; next: where the following row begins, NO_ROW if this is the last row */
+}; /* byte offsets; next: start of the following row, or NO_ROW */
 #define NO_ROW SIZE_MAX
 
 void wrap_row_at(const struct wrapped *, size_t from, struct wrap_row *out); /* from: first byte of the row */
@@ -61,8 +61,8 @@ struct offers {
 	size_t n, cap;
 	int cut;         /* 1: the list is incomplete, because more than OFFER_MOST completions were found */
 	size_t from, to; /* the chosen completion replaces bytes [from, to) of the line */
-	/* head: for paths, the directory as typed, which is kept; quote: the quote character that is open at its end,
-	 * or 0 */
+	/* For paths. head: the directory as typed, which is kept; quote: the quote character open at the end of head,
+	 * or 0. */
 	struct str head;
 	char quote;
 	size_t typed; /* how many bytes of each name have been typed */

@@ -50,7 +50,7 @@ struct input {
 	int abandon;     /* 1: the line that ends is a discarded draft, not a message */
 	int spare_blank; /* 1: completion added a blank, so the next typed blank is ignored */
 	int quoting;     /* 1 after Ctrl-V: the next key is inserted literally */
-	int ask;         /* 1: a completion key of readline was pressed */
+	int ask;         /* 1: a key that readline binds to completion was pressed */
 	struct offers offers;
 	/* width: columns of the area drawn last; mark: columns of the text before the first row, such as "> " */
 	int width, mark;
@@ -66,7 +66,7 @@ int line_bytes_wait(void);
 void line_draw_nothing(void);
 void line_ended(char *);
 char **line_no_completion(const char *text, int start, int end);
-void line_overrule(void); /* override user settings that break the input line */
+void line_overrule(void); /* replaces user settings that break the input line */
 void line_bind_keys(void);
 /* Call before and after functions in which readline sets the locale from the environment. */
 void line_locale_save(void);
@@ -76,7 +76,7 @@ void line_feeds(const char *seq);
 int line_is_vi(void);
 int line_vi_command(void);
 void line_settle(void); /* end a search, keeping the line found; cancel a half-typed command */
-void line_replace(size_t from, size_t to, const char *text); /* as one undo step */
+void line_replace(size_t from, size_t to, const char *text); /* replaces bytes [from, to), in one undo step */
 /* move the cursor one row up or down; 0: there is no such row */
 int line_move_row(int step);
 

@@ -109,8 +109,8 @@ void wrap_row_at(const struct wrapped *w, size_t from, struct wrap_row *r)
 		col += p.width;
 	}
 	r->to = i;
-	/* A full last row gets an empty row after it, for the cursor. A full row before a newline gets none: there
-	 * the cursor is right of the last column. */
+	/* If the last row of the text is full, add an empty row for the cursor. A full row before a newline needs no
+	 * such row: there the cursor stands right of the last column. */
 	r->next = i < w->n ? i + 1 : i > from && col == cols ? i : NO_ROW;
 }
 
@@ -180,7 +180,8 @@ size_t wrap_byte(const struct wrapped *w, const struct wrap_row *r, int want)
 
 	for (; i < r->to; i += p.len) {
 		row_cell(w->text + i, w->n - i, cols, &p);
-		/* the end of a wrapped row is the start of the next row: stay on this row's last character */
+		/* The end of a wrapped row is the same offset as the start of the next row: stay on this row's last
+		 * character. */
 		if (want < col + p.width || (i + p.len >= r->to && r->next == r->to))
 			break;
 		col += p.width;

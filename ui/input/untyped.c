@@ -27,7 +27,7 @@ static uint64_t hash_step(uint64_t h, unsigned char c)
 	return h ^ h >> 29;
 }
 
-/* Finish the hash of a word; never 0. whole: 1 = the word ended; 0 = more characters may belong to it. */
+/* Return the final hash of a word, never 0. whole: 1 = the word has ended; 0 = more characters may belong to it. */
 static uint64_t hash_finish(uint64_t h, int whole)
 {
 	h = hash_step(h, whole ? 1 : 2);
