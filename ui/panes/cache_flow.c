@@ -89,7 +89,7 @@ void flow_draw(const struct cache_pane *p, const struct area *a)
 
 int reads_known(const struct ui_cache *c)
 {
-	/* If all entries are read (selected = 0), their estimated share is 1 and tells nothing. */
+	/* If all entries are read (selected = 0), `estimated` is always 1 and therefore tells nothing. */
 	return c->refreshed >= 0 || c->cosine >= -1 || c->recovered >= 0 || (c->estimated >= 0 && c->selected > 0);
 }
 
@@ -102,7 +102,8 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	                   : c->selected < 0 ? "-"
 	                                     : "all",
 		   *layers = c->refreshed >= 0 ? refreshed.s : "-";
-	/* Policies that reuse a selection report `recovered`; those that select for each token report `estimated`. */
+	/* Policies that use a selection for several tokens report `recovered`; those that select for each token,
+	 * `estimated`. */
 	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
 	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));
 

@@ -174,7 +174,7 @@ void kept_by_draw(const struct cache_pane *p, const struct area *a, int y)
 	              num_percent(share_of_seen(p, all)).s, num_fit(some, 7).s, num_percent(share_of_seen(p, some)).s,
 	              num_fit(none, 9).s) +
 	    2;
-	/* Draw the same as a bar if it fits. */
+	/* Draw the three numbers also as a bar, if there is room. */
 	if ((w = a->w - x - 2) < 8 || all + some + none <= 0)
 		return;
 	n_some = (int)(some * w / (all + some + none));

@@ -55,7 +55,8 @@ void cell_columns(const struct cache_pane *p, int64_t from, int64_t span, int w,
 	}
 	lo = (from + span * i / w) / per;
 	hi = (from + span * (i + 1) / w + per - 1) / per;
-	/* The figures are known for columns of `per` tokens. A screen cell of fewer tokens shows one column. */
+	/* A data column stands for `per` tokens. If a screen cell stands for at most `per` tokens, it shows one data
+	 * column. */
 	if (span * (i + 1) / w - span * i / w <= per)
 		hi = lo + 1;
 	if (lo >= p->c.cols)
@@ -82,7 +83,7 @@ static void draw_mark_row(const struct cache_pane *p, const struct area *a, int 
 		if (first < from || first >= from + span)
 			continue;
 		x = (int)((first - from) * a->w / span);
-		/* The name must end before the next mark. */
+		/* End the document's name before the mark (^) of the next document. */
 		for (int k = 0; k < p->c.n_mark; k++)
 			if (p->c.mark[k].first > first && p->c.mark[k].first < from + span) {
 				int next = (int)((p->c.mark[k].first - from) * a->w / span);

@@ -1,5 +1,5 @@
-/* ui/panes/cache_words.c - describes the cache in plain words: what it remembers, what it forgot, where its
- * attention is. */
+/* ui/panes/cache_words.c - describes the cache in plain words: what it remembers, what it forgot, and which parts of
+ * the text get the attention. */
 #include "ui/panes/pane_cache.h"
 
 #include <stdio.h>

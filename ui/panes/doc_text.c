@@ -13,7 +13,7 @@
 #include <strings.h>
 
 #define CHUNK        (16u << 10)
-/* Number of entries of the offset table from which on they must be at least 64 bytes apart, so that a hostile text
+/* From this number of entries of the offset table on, new entries are at least 64 bytes apart, so that a hostile text
  * cannot use up memory. */
 #define POINTS_DENSE (1u << 20)
 enum { HEADS_MOST = 50000, PAGES_MOST = 100000, TITLE_MOST = 512 };
@@ -69,7 +69,7 @@ static void add_line(struct doc_text *d, struct clean *c, size_t from, size_t to
 	d->text.n = at;
 	for (size_t i = from, len; i < to; i += len) {
 		int32_t cp;
-		/* Printable ASCII is clean. */
+		/* Pass printable ASCII, which the filter keeps unchanged, in long runs. */
 		for (len = 0; i + len < to && d->raw[i + len] >= 0x20 && d->raw[i + len] < 0x7f;)
 			len++;
 		if (!len)
@@ -166,14 +166,15 @@ static void clean_all(struct doc_text *d, int ascii)
 	size_t solid = d->n_raw;
 	int ff;
 
-	/* Find the end of the solid text: a form feed after it begins no page. */
+	/* Find the end of the last character that is no white space: a form feed after it begins no page. */
 	while (solid && strchr(" \n\r\t\f", d->raw[solid - 1]) && d->raw[solid - 1])
 		solid--;
 	clean_init(&c, 0);
 	for (size_t i = 0, line = 0, page = 0; i < d->n_raw;) {
 		size_t end;
 
-		/* Next newline and next form feed, each searched once. */
+		/* line, page: offsets after the next newline and form feed; searched again only when i has reached
+		 * them. */
 		if (line <= i)
 			line = after_byte(d, i, '\n');
 		if (page <= i)
@@ -243,7 +244,7 @@ static void look_for_head(struct doc_text *d, size_t at, size_t end)
 	d->head[d->n_head++] = (struct head){ (uint32_t)at, (uint32_t)(from + n), level };
 }
 
-/* Add the headings that the document's marks name: the lines at which the marks stand. */
+/* Add a heading for each heading mark of the document: the line that contains the mark. */
 static void marked_heads(struct doc_text *d)
 {
 	for (size_t i = 0; i < d->n_mark && d->n_head < HEADS_MOST; i++) {
@@ -432,7 +433,7 @@ static uint32_t raw_of(const struct doc_text *d, uint32_t clean)
 			hi = mid;
 	}
 	raw = lo ? d->point[lo - 1].raw + (clean - d->point[lo - 1].clean) : clean;
-	/* All clean bytes of a character map to that character. */
+	/* If the filter replaced a character by several bytes, they all map to the character's last original byte. */
 	if (lo < d->n_point && raw >= d->point[lo].raw)
 		raw = d->point[lo].raw - (d->point[lo].raw > 0);
 	return raw;
@@ -450,7 +451,7 @@ uint32_t doc_text_clean(const struct doc_text *d, size_t raw)
 			hi = mid;
 	}
 	clean = lo ? d->point[lo - 1].clean + (raw - d->point[lo - 1].raw) : raw;
-	/* A character that became shorter ends where the next begins. */
+	/* If the filter shortened a character, original bytes without a counterpart map to the next character. */
 	if (lo < d->n_point && clean > d->point[lo].clean)
 		clean = d->point[lo].clean;
 	return clean < d->text.n ? (uint32_t)clean : (uint32_t)d->text.n;

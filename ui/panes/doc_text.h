@@ -30,11 +30,11 @@ struct doc_text {
 	struct point *point;
 	size_t n_point, cap_point;
 	struct mark *mark;
-	size_t n_mark; /* as posted: pages and headings, in raw bytes */
+	size_t n_mark; /* page and heading marks as posted, at offsets of the original */
 	/* page[i]: offset of the page separator before page i + 2 */
 	uint32_t *page;
 	size_t n_page, cap_page;
-	/* [n_page + 1] label[i]: label of page i + 1, if the document has page marks; else label is NULL */
+	/* label[i]: label of page i + 1, for n_page + 1 pages; label is NULL if the document has no page marks */
 	const char **label;
 	struct head *head;
 	size_t n_head, cap_head;
@@ -42,7 +42,7 @@ struct doc_text {
 	size_t n_chunk, cap_chunk; /* at least one */
 	uint32_t n_line;
 	struct ui_span *span;
-	size_t n_span; /* which bytes of the original are kept or evicted; ends ascend */
+	size_t n_span; /* span[]: byte ranges of the original, ascending: kept or evicted */
 	double kept;   /* share of bytes whose tokens are kept by some KV head; < 0 = unknown */
 	uint32_t top;  /* first byte on the screen */
 };
@@ -55,11 +55,11 @@ void doc_text_lens(struct doc_text *, const struct ui_span *, size_t n);
 size_t doc_text_chunk(const struct doc_text *, uint32_t at);
 uint32_t doc_text_line(const struct doc_text *, uint32_t at); /* from 1 */
 size_t doc_text_page(const struct doc_text *, uint32_t at);   /* from 1 */
-/* number, from 1, of the heading at or above the byte; 0 = none */
+/* Return the number, from 1, of the heading at or above the byte; 0 = none. */
 size_t doc_text_head(const struct doc_text *, uint32_t at);
 int doc_text_evicted(const struct doc_text *, uint32_t at);   /* 1: the byte's token is evicted in all KV heads */
-uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* clean offset of a raw offset */
-/* Offset of the beginning of a line, counted from 1. */
+uint32_t doc_text_clean(const struct doc_text *, size_t raw); /* returns the clean offset of a raw offset */
+/* Return the offset at which a line begins; lines are counted from 1. */
 uint32_t doc_text_line_start(const struct doc_text *, int64_t line);
 /* Return the title that the outline shows for a heading or page: *n bytes. */
 const char *doc_text_title(const struct doc_text *, const struct head *, size_t *n);

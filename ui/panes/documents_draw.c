@@ -46,7 +46,7 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		/* Only the brightest steps are readable as text. */
+		/* Use the three brightest heat colours only: text in the others is hard to read. */
 		unsigned step = s->share < 0   ? HEATS - 3
 		                : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3)
 		                               : HEATS - 1;
@@ -154,8 +154,8 @@ static void draw_names(struct documents_pane *p, const struct area *a)
 	}
 }
 
-/* Return the offset whose page and heading the status row shows: where the user has jumped to, while that is
- * visible, else the first row. */
+/* Return the offset whose page and heading the status row shows: the place that the user jumped to, if it is visible,
+ * else the first visible byte. */
 static uint32_t status_byte(struct documents_pane *p)
 {
 	struct doc_text *d = documents_current(p);
@@ -189,7 +189,7 @@ static void add_position(struct documents_pane *p, int w, struct str *out)
 	if (d->tokens > 0 && w >= 90) {
 		char about[40];
 
-		/* Estimated by the share of the bytes. */
+		/* The number of tokens above the first visible line is estimated from the number of bytes above it. */
 		snprintf(about, sizeof about, "~%s",
 		         num_count((int64_t)(d->tokens * ((double)d->top / (double)(d->text.n + 1)))).s);
 		str_addf(out, "token %s of %s  ", about, num_count(d->tokens).s);
@@ -219,8 +219,8 @@ static void add_name(const struct documents_pane *p, struct str *out)
 		str_add(out, str_text(&d->name), d->name.n);
 }
 
-/* Return the heading above the position that the status row shows. *n = 0: there is none, or the status row shows
- * something else. */
+/* Return the heading above the position that the status row shows, and its length in *n. *n = 0: there is no such
+ * heading, or the status row shows a message or a typed number. */
 static const char *heading_seen(struct documents_pane *p, size_t *n)
 {
 	struct doc_text *d = documents_current(p);

@@ -14,7 +14,8 @@ struct cache_pane {
 	struct pane pane;
 	int ascii, color;
 	int posted;
-	/* the figures posted last, clamped to valid ranges; its pointers are NULL, their arrays are copied below */
+	/* The figures posted last, clamped to valid ranges. The pointers in c are NULL: the members below have copies
+	 * of the arrays and strings. */
 	struct ui_cache c;
 	uint8_t kept[UI_COLS], where[UI_COLS], *heat;
 	int heat_any; /* 1: some heat value is above zero */
@@ -31,12 +32,13 @@ struct cache_pane {
 	int legend;
 	int small_seen;  /* 1: the small form drawn last shows the legend */
 	int legend_full; /* in the full form: 1 shown, -1 hidden, 0 = if it fits */
-	/* legend_seen: 1 = the full form drawn last shows the legend; legend_more: its lines without room */
+	/* legend_seen: 1 = the full form drawn last shows the legend; legend_more: number of legend lines that did not
+	 * fit */
 	int legend_seen, legend_more;
 	int legend_top; /* first visible line of the legend */
 	int layer;      /* picked layer */
-	/* column of the heat map under the cursor (a column is some tokens); -1 = the highest peak of the picked
-	 * layer */
+	/* Column of the heat map under the cursor; -1 = the highest peak of the picked layer. A column stands for
+	 * c.per_col tokens. */
 	int at;
 	char (*text)[UI_COL_TEXT]; /* [cols] text of each column as posted; NULL = unknown */
 	/* which tokens the full-screen form shows: `span` tokens from `from` on; span 0 = all */
@@ -50,9 +52,9 @@ int cache_none_draw(const struct cache_pane *, const struct area *);
 /* 1 if the attention mass of some region is known. */
 int cache_observed(const struct cache_pane *);
 int64_t cache_tokens(const struct cache_pane *);                /* tokens in the whole strip */
-int meters_rows(const struct cache_pane *, int w, int compact); /* compact: two meters a row if they fit */
+int meters_rows(const struct cache_pane *, int w, int compact); /* compact: 1 = two meters in a row if they fit */
 void meters_draw(const struct cache_pane *, const struct area *, int compact);
-/* one row; most: also the memory at capacity */
+/* Draw the numbers of the whole cache in one row. most: 1 = with the memory that the cache takes when it is full. */
 void numbers_draw(const struct cache_pane *, const struct area *, int y, int most);
 void kept_by_draw(const struct cache_pane *, const struct area *, int y); /* one row */
 /* Draw the strip: how much of each token position is kept, letters of cache regions, and where documents begin. axis:
@@ -66,18 +68,19 @@ int flow_rows(const struct cache_pane *);
 void flow_draw(const struct cache_pane *, const struct area *);
 void reads_draw(const struct cache_pane *, const struct area *, int y); /* one row */
 void cost_draw(const struct cache_pane *, const struct area *, int y);  /* one row */
-/* share: also as a share of the time between reports */
+/* Append how long computing the figures takes. share: 1 = also as a share of the time between two reports. */
 void cost_text(const struct cache_pane *, int share, struct str *);
-/* 1 if more is known about what the last token read than the number of entries. */
+/* 1 if c has more about the last token's reads than the number of entries read, for example a selection's age or
+ * quality. */
 int reads_known(const struct ui_cache *);
 /* ---- cache_words.c ---- */
 enum { WORDS_ROWS = 4 };
-/* rows: remembers, forgot, looks at, memory */
+/* Draw four rows: "remembers", "forgot", "looks at" and "memory". */
 void words_draw(const struct cache_pane *, const struct area *);
-void words_row(const struct cache_pane *, const struct area *, int y); /* a summary in one row */
-/* colours and names of the regions; one row */
+void words_row(const struct cache_pane *, const struct area *, int y); /* draws a summary in one row */
+/* Draw the names of the regions in their colours, in one row. */
 void parts_draw(const struct cache_pane *, const struct area *, int y);
-/* Draw the words that last entered the cache, moved to a ring of older tokens, or were evicted: one row each. */
+/* Draw up to three rows: the words that last entered the cache, moved to a ring of older tokens, and were evicted. */
 int went_rows(const struct cache_pane *);
 void went_draw(const struct cache_pane *, const struct area *);
 unsigned part_style(const struct cache_pane *, int region);
@@ -103,7 +106,7 @@ enum legend_of {
 	LEGEND_PEAKS = 512
 };
 void legend_lay_out(const struct cache_pane *, unsigned of, int w, struct lines *out);
-void legend_draw(const struct lines *, const struct area *, size_t top); /* from line `top` on */
+void legend_draw(const struct lines *, const struct area *, size_t top); /* draws the lines from `top` on */
 
 /* ---- pane_cache_full.c ---- */
 void cache_full_draw(struct cache_pane *, const struct area *);

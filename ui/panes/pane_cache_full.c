@@ -244,8 +244,8 @@ static void share_out(const struct cache_pane *p, const struct area *a, int besi
 	legend_lay_out(p, legend_of(a), a->w, legend);
 	legend_rows = (int)legend->n_line;
 	if (p->legend_full > 0 && legend_rows > left) {
-		/* If the user asks for the legend, these parts of the pane are dropped to make room; if that is
-		 * not enough, all parts are. */
+		/* If the user asked for the legend, drop these parts to make room. If that is not enough, drop all
+		 * parts. */
 		static const enum part less[] = { HEAT, PICKED, FLOW, KEPT, READS };
 
 		for (size_t i = 0; i < LEN(less); i++) {
@@ -428,7 +428,7 @@ enum pane_key cache_full_key(struct cache_pane *p, const struct key *k)
 {
 	int32_t cp = k->code == K_CHAR && !(k->mods & (KEY_CTRL | KEY_ALT)) ? k->cp : 0;
 
-	/* A legend that does not fit gets the paging keys. */
+	/* While the legend does not fit, the paging keys scroll it. */
 	if (p->legend_more > 0 && (k->code == K_PAGE_DOWN || k->code == K_PAGE_UP || cp == ' ')) {
 		p->legend_top += k->code == K_PAGE_UP ? -LEGEND_PAGE : LEGEND_PAGE;
 		if (p->legend_top > p->legend_more)

@@ -183,7 +183,7 @@ void documents_pane_show(struct pane *pane, size_t document, size_t from, size_t
 	p->asking = NOTHING;
 	p->count = -1;
 	str_clear(&p->say);
-	str_clear(&p->words); /* other matches would hide the place */
+	str_clear(&p->words); /* remove the search: its matches would look like the place that is shown */
 	p->found = doc_text_clean(d, from);
 	p->found_n = doc_text_clean(d, MAX(to, from)) - p->found;
 	p->asked = p->found;

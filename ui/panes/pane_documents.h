@@ -57,12 +57,12 @@ struct documents_pane {
 /* documents_places.c */
 struct doc_text *documents_current(const struct documents_pane *); /* NULL: no document is open */
 void documents_say(struct documents_pane *, const char *what);     /* show in the status row until the next key */
-/* The following need an open document that is ready. */
+/* These functions need an open document that is ready. */
 const struct lines *documents_lay_out(struct documents_pane *, size_t chunk);
-struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* wrapped line that contains a byte */
-uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* first byte of a wrapped line */
-uint32_t documents_end_of(struct documents_pane *, struct pos);    /* byte after a wrapped line */
-/* move by `step` lines; returns by how many lines the document was too short */
+struct pos documents_pos_of(struct documents_pane *, uint32_t at); /* returns the wrapped line that contains a byte */
+uint32_t documents_byte_of(struct documents_pane *, struct pos);   /* returns the first byte of a wrapped line */
+uint32_t documents_end_of(struct documents_pane *, struct pos);    /* returns the byte after a wrapped line */
+/* Move by `step` lines, but not beyond the document. Returns the number of lines by which the move was shortened. */
 int64_t documents_walk(struct documents_pane *, struct pos *, int64_t step);
 /* scroll to byte `at`, but not beyond the last page */
 void documents_set_top(struct documents_pane *, uint32_t at);

@@ -145,7 +145,7 @@ static int letters_score(const struct str *name, const char *word, size_t n)
 		}
 		if (at >= name->n)
 			return 0;
-		/* 3 for the first letter or one right after the previous letter; 1 after a gap */
+		/* A letter counts 3 if it is the first one or follows the previous letter directly, else 1. */
 		score += run && i ? 1 : 3;
 		score += is_word_start(name->p, at) ? 3 : 0;
 		at += len;
@@ -183,7 +183,7 @@ static int word_score(const struct item *x, const char *word, size_t n)
 	return MAX(score, does);
 }
 
-/* Score an entry. fits: sum of the squared lengths of the words that match. */
+/* Compute the score of an entry, and its `fits`: the sum of the squared lengths of the filter's words that match it. */
 static void score_item(struct item *x, const char *words, size_t n)
 {
 	x->score = 1;
@@ -219,7 +219,7 @@ static void show_items(struct palette_pane *p, struct items *l, int fits)
 
 		if (x->fits < fits)
 			continue;
-		/* Insert after equal scores, so that they keep their order. */
+		/* Sort by score; entries of equal score keep their order. */
 		for (at = p->list.n++; at > 0 && p->shown[at - 1]->score < x->score; at--)
 			p->shown[at] = p->shown[at - 1];
 		p->shown[at] = x;

@@ -186,7 +186,7 @@ static void rename_open(struct sessions_pane *p, const struct session_row *t)
 	p->mode = RENAME;
 }
 
-/* The largest id: ids only grow. */
+/* Return the largest id in the list. It belongs to the newest session, because ids only grow. */
 static int64_t newest_id(const struct sessions_pane *p)
 {
 	int64_t id = 1;
@@ -318,7 +318,7 @@ static enum pane_key pause_typing(struct pane *pane, struct ui_action *out)
 	struct sessions_pane *p = (struct sessions_pane *)pane;
 	enum pane_key did = p->mode == PICK ? find_action(p, out) : PANE_NOT_MINE;
 
-	/* A new list may have changed the chosen session. */
+	/* A new list may have changed the chosen session: request its preview. */
 	if (did == PANE_NOT_MINE && want_preview(p, out) == PANE_ACTION)
 		did = PANE_ACTION;
 	return did;
@@ -544,7 +544,7 @@ static const struct hint *sessions_pane_asks(const struct pane *pane)
 	return mode == PICK ? NULL : of[mode];
 }
 
-/* The filter, a new name or a question is always open. */
+/* In each mode a text field or a question is open: the filter, the new name or the question. */
 static unsigned sessions_pane_state(const struct pane *pane)
 {
 	(void)pane;

@@ -12,7 +12,7 @@
 
 struct session_row {
 	struct ui_session is; /* its strings are NULL; copies are below */
-	/* without control characters; snippet: FOUND_ON and FOUND_OFF around matches */
+	/* clean text; in snippet FOUND_ON and FOUND_OFF enclose matches */
 	struct str name, title, model, snippet;
 };
 
@@ -34,8 +34,8 @@ struct sessions_pane {
 	/* session that the user renamed: it stays listed until the filter changes, even if its new name does not
 	 * match; NOBODY = none */
 	int64_t renamed_id;
-	/* 0, or while a fork is requested: the newest session id before it. The session with a higher id is the
-	 * fork */
+	/* While a fork is requested: the newest session id before the request, so a session with a higher id is the
+	 * fork. Else 0. */
 	int64_t forked;
 	int opened;  /* 1 = the pane was just opened: when the list is posted, choose the current session */
 	int rows;    /* sessions that the list drawn last has room for */
@@ -44,8 +44,7 @@ struct sessions_pane {
 
 	struct edit filter, rename;
 	struct str asked; /* words of the last UI_FIND */
-	/* 1 = a search for the words after "/" was requested: the list has its results, or they are still to be
-	 * posted */
+	/* 1 = a search for the words after "/" was requested: the list shows its results, or soon will */
 	int finding;
 
 	int64_t deleted_id; /* session that was deleted last, while that can be undone; else NOBODY */
@@ -62,7 +61,7 @@ struct sessions_pane {
 
 /* Return the words after "/" in the filter; NULL = it has no "/". */
 const char *sessions_find_words(const struct sessions_pane *, size_t *n);
-/* The chosen session; NULL = none passes the filter. */
+/* Return the chosen session; NULL = no session passes the filter. */
 const struct session_row *sessions_chosen(const struct sessions_pane *);
 void sessions_draw(struct sessions_pane *, const struct area *);
 

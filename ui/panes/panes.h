@@ -48,11 +48,11 @@ struct pane_ops {
 	const char *place; /* name for the help: "the list of sessions" */
 	unsigned flags;
 	const struct hint *hints; /* row of keys while the pane is open; ends with key = NULL */
-	/* return the keys that answer the open question; NULL = no question is open. The member is NULL for a pane
-	 * that never asks */
+	/* Return the keys that answer the open question; NULL = no question is open. For a pane that never asks, this
+	 * pointer is NULL. */
 	const struct hint *(*asks)(const struct pane *);
 	const struct hint *browsing;                       /* row of keys in browse mode; NULL = hints */
-	struct pane *(*create)(const struct ui_options *); /* reads only ascii, color, commands and settings */
+	struct pane *(*create)(const struct ui_options *); /* uses only the options ascii, color, commands, settings */
 	void (*release)(struct pane *);
 	/* Called when the pane is opened; returns PANE_USED or PANE_ACTION. NULL: the pane shows what it showed when
 	 * it was closed. */
@@ -62,8 +62,8 @@ struct pane_ops {
 	 * control characters. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
-	/* Handle a key. PgUp, PgDn and Esc are always passed; letters only in browse mode (F6) or to an open
-	 * field; other keys also while the input line is empty. */
+	/* Handle a key. A pane always gets PgUp, PgDn and Esc; keys such as arrows, Tab and Enter while the input line
+	 * is empty; all keys in browse mode (F6) or while its field is open. */
 	enum pane_key (*key)(struct pane *, const struct key *, struct ui_action *out);
 	/* Called when no key has come for TYPED_SECONDS. Returns PANE_ACTION or PANE_NOT_MINE. May be NULL. */
 	enum pane_key (*pause)(struct pane *, struct ui_action *out);
@@ -71,7 +71,7 @@ struct pane_ops {
 #define PANE_OPS(name, ops) extern const struct pane_ops ops;
 PANES(PANE_OPS)
 #undef PANE_OPS
-extern const struct pane_ops *const pane_ops[N_PANES]; /* [NO_PANE] is NULL; in panes.c */
+extern const struct pane_ops *const pane_ops[N_PANES]; /* defined in panes.c; [NO_PANE] is NULL */
 
 /* ---- the table of keys (bindings.c): ui_acts.c runs its actions, help and manual print it ---- */
 
@@ -153,7 +153,7 @@ void sessions_pane_undo_over(struct pane *);
 void documents_pane_post(struct pane *, const struct ui_document *, size_t n);
 void documents_pane_goto(struct pane *, const char *where);
 void documents_pane_show(struct pane *, size_t document, size_t from, size_t to);
-/* Set the sources of an answer. In the text they are shaded by their share of its attention. */
+/* Set the sources of an answer, which the pane shades in the text by their share of the answer's attention. */
 void documents_pane_sources(struct pane *, const struct ui_source *, size_t n);
 void documents_pane_lens(struct pane *, size_t document, const struct ui_span *, size_t n);
 
@@ -167,22 +167,22 @@ void text_pane_post(struct pane *, const char *title, const char *text, size_t n
 enum palette_kind { PALETTE_TEXT, PALETTE_ACT, PALETTE_DOCUMENT, PALETTE_SESSION };
 struct palette_choice {
 	enum palette_kind what;
-	/* a command; if it ends with a blank it needs arguments, so it is put into the input line */
+	/* A command. A blank at its end means that it needs arguments: it is put into the input line and not run. */
 	const char *text;
-	int draft;  /* 1: put it into the input line in any case */
+	int draft;  /* 1: put `text` into the input line in any case */
 	int act;    /* enum act */
 	int64_t id; /* id of the session, or index of the document */
 };
 void palette_pane_documents(struct pane *, const struct ui_document *, size_t n);
 void palette_pane_sessions(struct pane *, const struct ui_session *, size_t n);
-/* after PANE_CHOSEN; valid until the pane's next call */
+/* Return what was chosen; call after PANE_CHOSEN. Valid until the pane's next call. */
 const struct palette_choice *palette_pane_chosen(const struct pane *);
 
 /* The cache (pane_cache.c). As a pane it covers the screen; bar and side panel are its small forms. */
 void cache_pane_post(struct pane *, const struct ui_cache *);
-int cache_pane_rows(const struct pane *, int width);           /* rows wanted for the bar above the input line */
+int cache_pane_rows(const struct pane *, int width);           /* returns the rows of the bar above the input line */
 void cache_pane_draw_bar(struct pane *, const struct area *);  /* the bar: summary and strip */
-void cache_pane_draw_side(struct pane *, const struct area *); /* beside the transcript, 40-48 columns */
+void cache_pane_draw_side(struct pane *, const struct area *); /* at the right of the transcript, 40-48 columns */
 void cache_pane_layer(struct pane *, int layer);
 /* on: 1 = the heat map shows two layers in one row, by two colours */
 void cache_pane_color(struct pane *, int on);
