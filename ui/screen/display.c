@@ -142,8 +142,8 @@ static void start_colours(struct display *d)
 		d->own_fg = COLOR_WHITE;
 		d->own_bg = COLOR_BLACK;
 	}
-	/* With more than 256 colours, ncurses takes numbers above 7 as RGB values. The first eight always mean the
-	 * palette. */
+	/* Use 256 colours only if the terminal has exactly 256. With more, ncurses takes numbers above 7 as RGB values,
+	 * so only the first eight colours of the palette can be named. */
 	d->colours = COLORS == 256 ? 256 : COLORS >= 8 ? 8 : 0;
 }
 
@@ -220,7 +220,7 @@ static int start_screen(struct display *d)
 		start_colours(d);
 	set_modes(d);
 	resizeterm(d->shown.h, d->shown.w);
-	/* First send what ncurses has buffered: otherwise its end would be sent after the bytes below. */
+	/* Send what ncurses has buffered now, so that it arrives before the bytes below. */
 	delay_output(0);
 	display_say(d, PASTE_ON);
 	if (d->mouse)

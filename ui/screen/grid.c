@@ -351,7 +351,7 @@ static const struct { char letter; const char *name; } style_name[ST_COUNT] = {
 };
 /* clang-format on */
 
-/* Letters for styles with flags or a background, given out in order of appearance. */
+/* Letters for styles with flags or a background; each such style gets the next free letter when it first appears. */
 static const char spare_letter[] = "ABDFGIJLOPRVXYZadijotvyz89!#$%&*+-/:;<=>@^_~";
 struct seen {
 	uint16_t style;

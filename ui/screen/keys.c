@@ -66,7 +66,9 @@ static void end_paste(struct keys *k, key_fn *fn, void *ud)
 	size_t n_bad = (size_t)utf8_encode(REPLACEMENT, bad);
 
 	if (n != k->held.n && k->held.n < KEYS_PASTE_MAX)
-		n = k->held.n; /* not cut at KEYS_PASTE_MAX: the incomplete last character was pasted that way */
+		/* The paste was not cut at KEYS_PASTE_MAX: its incomplete last character was pasted, and becomes
+		 * U+FFFD. */
+		n = k->held.n;
 	for (size_t i = 0, from = 0, len; i <= n; i += len) {
 		int32_t cp = -1;
 		len = i < n ? (size_t)utf8_decode(s + i, n - i, &cp) : 1;
@@ -108,7 +110,7 @@ static size_t feed_paste(struct keys *k, const char *s, size_t n, key_fn *fn, vo
 				continue;
 			end_paste(k, fn, ud);
 			return i;
-		} else if (k->matched) { /* not the end mark: pasted text, without its ESC */
+		} else if (k->matched) { /* the bytes were no end mark: add them to the paste, without the ESC */
 			add_content(k, paste_end + 1, k->matched - 1u);
 			k->after_cr = k->matched = 0;
 		} else {

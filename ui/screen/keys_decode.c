@@ -36,8 +36,8 @@ static void set_control(struct key *out, unsigned char b, unsigned mods)
 	}
 }
 
-/* Set the key for code point cp with modifiers, as CSI sequences contain them. A key that terminals may also send as
- * a control code (Ctrl-I as the code of Tab) becomes the same key as that code. */
+/* Set the key for a code point and modifiers of a CSI sequence. Keys that have a control code in older protocols become
+ * the same key here: Ctrl-I becomes Tab. */
 static void set_coded(struct key *out, int32_t cp, unsigned mods)
 {
 	int32_t lower = cp >= 'A' && cp <= 'Z' ? cp + 'a' - 'A' : cp;
@@ -86,7 +86,7 @@ static int csi_mods(const struct csi *c, int i)
 
 	if (bits < 0 || bits > 255 || event == 3 || (bits & 16))
 		return -1;
-	if (bits & (8 | 32)) /* Meta of xterm and of kitty */
+	if (bits & (8 | 32)) /* treat Meta as Alt: bit 8 of xterm, bit 32 of kitty */
 		mods |= KEY_ALT;
 	return (int)mods;
 }
@@ -391,7 +391,8 @@ size_t key_take(const char *s, size_t n, struct key *out, enum turn *turn)
 				out->mods |= KEY_ALT;
 				return len + 1;
 			}
-			*out = (struct key){ .code = K_UNKNOWN }; /* the Esc key, then another key */
+			/* report only the Esc key now; the rest is decoded next */
+			*out = (struct key){ .code = K_UNKNOWN };
 		}
 		key_set(out, K_ESC, 0);
 		return 1;

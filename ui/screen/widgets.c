@@ -404,13 +404,13 @@ int has_capitals(const char *s, size_t n)
 	return 0;
 }
 
-/* 1 for space and newline. */
+/* 1 if c is a space or a newline. */
 static int is_space_or_newline(char c)
 {
 	return c == ' ' || c == '\n';
 }
 
-/* Length of the match at the start of s[n]; 0 = no match. */
+/* Return the length of the match at the start of s[n]; 0 = no match. */
 static size_t match_words(const char *s, size_t n, const char *words, size_t n_words, int fold)
 {
 	size_t i = 0;
@@ -450,8 +450,8 @@ size_t words_find(const char *s, size_t n, size_t from, const char *words, size_
 		n_words--;
 	if (!n_words)
 		return SIZE_MAX;
-	/* Skip bytes that cannot begin a match. If case is ignored (fold), any first byte of a non-ASCII character
-	 * can. */
+	/* may_begin[b]: 1 = a match can begin with byte b. If case is ignored (fold), any first byte of a non-ASCII
+	 * character may begin one. */
 	utf8_decode(words, n_words, &first);
 	may_begin[(unsigned char)words[0]] = 1;
 	if (fold)

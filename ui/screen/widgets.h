@@ -32,7 +32,7 @@ struct edit {
 	size_t at;
 }; /* text: valid UTF-8; at: byte offset of the cursor. All zero = empty */
 void edit_free(struct edit *);
-void edit_set(struct edit *, const char *text, size_t n); /* accepts untrusted text; cursor at the end */
+void edit_set(struct edit *, const char *text, size_t n); /* the text may be untrusted; the cursor moves to its end */
 /* Handle a key. Returns 1 if text or cursor changed; 2 if the key was used but changed nothing; 0 if the key was
  * not used. */
 int edit_key(struct edit *, const struct key *);
