@@ -54,7 +54,7 @@ void clean_line(const char *in, size_t n, struct str *out);
 /* Return how many columns a code point takes: 1 or 2; 0 if it combines with the character before; -1 for '\n', and
  * for code points that are never in clean text. */
 int char_width(int32_t cp);
-/* Columns of clean text s[n]. */
+/* Return how many columns the clean text s[n] takes. */
 size_t text_width(const char *s, size_t n);
 
 /* ---- word wrap (wrap.c) ---- */

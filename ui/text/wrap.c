@@ -97,7 +97,7 @@ static void wrap_char(struct wrap *w, size_t width, int32_t cp, const char *s, s
 
 void wrap_text(struct wrap *w, size_t width, const char *in, size_t n, struct str *out)
 {
-	/* the window may have become narrower */
+	/* The window may have become narrower since the last call. */
 	if (width && w->col > width)
 		w->col %= width;
 	for (size_t i = 0, len; i < n; i += len) {
