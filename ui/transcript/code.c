@@ -195,7 +195,7 @@ static size_t string_end(struct code *c, const struct language *l, const char *l
 	return n;
 }
 
-/* 1 for 'a' and '\n', 0 for the lifetime in &'a str. */
+/* 1 if the quote at s begins a character such as 'a' or '\n'; 0 if it begins a lifetime of Rust, as in &'a str. */
 static int closed_at_once(const char *s, size_t n)
 {
 	size_t k = 2;

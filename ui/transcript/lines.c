@@ -54,7 +54,7 @@ static inline size_t next_char(const char *p, size_t at, size_t end, int32_t *cp
 	len = (size_t)utf8_decode(p + at, end - at, cp);
 	*width = char_width(*cp);
 	if (*width < 0)
-		*width = 1; /* such a code point is drawn as U+FFFD */
+		*width = 1; /* a code point without a width is drawn as U+FFFD */
 	return len;
 }
 
@@ -68,8 +68,8 @@ static int may_begin(int32_t cp)
 
 size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, int *cols)
 {
-	/* best: the last offset at which the line can end; best_next: where the next line then begins. best_next =
-	 * at: there is no such offset yet. */
+	/* best: the last offset at which the line can end; best_next: where the next line then begins. While no such
+	 * offset is found, best_next = at. */
 	size_t i = at, best = at, best_next = at, len;
 	int col = 0, best_cols = 0, w, blank = 0, wide = 0, joined = 0;
 	int32_t cp;
@@ -87,7 +87,7 @@ size_t wrap_next(const char *p, size_t at, size_t end, int width, size_t *stop, 
 			col++;
 			continue;
 		}
-		/* A blank with a combining mark is not a place to break. */
+		/* A blank with a combining mark is text: the next line begins with this blank and does not skip it. */
 		if (!w && blank) {
 			best_next = i - 1;
 			if (col > width) {

@@ -43,8 +43,8 @@ int lines_width(int width); /* clamp to the supported range */
 /* 1 if n more bytes of text fit: offsets have 32 bits. */
 int lines_room(const struct lines *, size_t n);
 
-/* Remove the lines whose layout could still change, so that they can be laid out again. The first call records
- * where the text begins. */
+/* Remove the lines that later text may change; the caller lays them out again. The first call for a struct growth
+ * records where the text begins in struct lines. */
 void growth_begin(struct lines *, struct growth *);
 /* Make the layout up to text[done] final. */
 void growth_settle(const struct lines *, struct growth *, size_t done);
@@ -59,24 +59,24 @@ void growth_settle(const struct lines *, struct growth *, size_t done);
 
 /* Offset of the newline that ends the line at `at`, or n. */
 size_t line_end(const char *text, size_t n, size_t at);
-/* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately.
- * *whole: 1 = later text cannot change it. *fence: 1 = no piece but a code fence begins at `from`. scan: state of the
- * last call for this piece, so that growing text is read once; may be NULL. */
+/* Find the end of the piece that begins at `from`; a piece is a part of Markdown that can be parsed separately. *whole:
+ * 1 = later text cannot change the piece. *fence: 1 = a code fence begins at `from`, so there is no piece. scan: state
+ * of the last call for this piece, so that growing text is read once; may be NULL. */
 size_t piece_end(const char *text, size_t n, size_t from, struct piece_scan *, int *whole, int *fence);
 /* 1 if a piece of Markdown has so many marks, columns or levels that it cannot be real text. It is not given to
  * md4c, whose time would not be linear. */
 int piece_is_hostile(const char *p, size_t n);
-/* The copy of a piece of Markdown that md4c parses, with these changes. Colons after brackets are replaced, so that
- * md4c finds no link definitions. Stars in products (2*3*4) are replaced, so that it finds no emphasis there. Missing
- * dashes are added below a table's headings, so that it finds the table. Zeros follow the text, because md4c 0.4.8
- * reads beyond the end; every pointer that it reports is checked. */
+/* The copy of a piece of Markdown that md4c parses. Colons after brackets are replaced, so that md4c finds no link
+ * definitions; stars in products (2*3*4), so that it finds no emphasis there. Missing dashes are added below a table's
+ * headings, so that md4c finds the table. Zeros follow the text, because md4c 0.4.8 reads beyond the end. The pointers
+ * that md4c reports are checked before use. */
 struct piece {
 	char *p;
 	size_t n;
 	struct {
 		size_t at, n, sum;
 	} * more;
-	size_t n_more; /* the added dashes: offset in the copy, number, sum up to here */
+	size_t n_more; /* more[]: added dashes: offset in the copy, number, sum of all numbers so far */
 };
 enum { PIECE_BEHIND = 16 };
 void piece_copy(struct piece *, const char *text, size_t n);
@@ -84,8 +84,8 @@ void piece_free(struct piece *);
 /* Return the offset in the text of byte p of the copy, which must not be an added dash; SIZE_MAX = p is not in the
  * copy, but md4c's own text. */
 size_t piece_source(const struct piece *, const char *p);
-/* For n bytes at p of the copy, which md4c has reported, return how many come from the text; *skip: how many added
- * bytes follow them. */
+/* Return how many of n bytes at p of the copy, which md4c has reported, are bytes of the text. *skip: how many added
+ * dashes follow them. */
 size_t piece_text(const struct piece *, const char *p, size_t n, size_t *skip);
 /* Replace the stand-ins by the original characters. */
 void piece_unpatch(char *p, size_t n);
@@ -106,7 +106,7 @@ struct table {
 	size_t n_cell, cap_cell; /* [n_cell] row by row */
 	unsigned cols;
 	unsigned char align[TABLE_COLUMNS];
-	/* 1: most cells are not in the text; do not draw columns */
+	/* 1: most cells were added by md4c to fill short rows, so the table is not drawn in columns */
 	int sparse;
 };
 enum { ALIGN_LEFT, ALIGN_CENTER, ALIGN_RIGHT };

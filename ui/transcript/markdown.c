@@ -269,8 +269,8 @@ static void code_until(struct build *b, size_t at)
 		b->l->code[b->l->n_code - 1].n = (uint32_t)(at - b->g->body);
 }
 
-/* Lay out fenced code from g->done up to its closing fence. A last line without its newline may still change: lay it
- * out, but do not advance *g. */
+/* Lay out fenced code from g->done up to its closing fence. Advance g->done past complete lines only: a last line
+ * without its newline is laid out, but may still change. */
 static void fence_body(struct build *b, size_t n)
 {
 	struct growth *g = b->g;

@@ -301,8 +301,8 @@ void build_rule(struct build *b)
 		          (size_t)(MIN(n, 8)) * (b->l->ascii ? 1 : 3), ST_RULE);
 }
 
-/* Draw the bullets that are so deep that text beside them has no room. They get a line of their own, unless a
- * paragraph has drawn them. */
+/* Write bullets that leave no room for text beside them on a line of their own, unless a paragraph has written
+ * them. */
 void build_bullets(struct build *b)
 {
 	for (int i = 0; i < b->n_level && i < LEVELS; i++)

@@ -35,7 +35,7 @@ unsigned build_style(const struct build *b)
 	return b->del ? style | STYLE_FAINT : style;
 }
 
-/* Begin a paragraph. Bullets that are too deep to indent the text become part of the text. */
+/* Begin a paragraph. Bullets that leave no room for text beside them are written as the beginning of its text. */
 void build_paragraph(struct build *b)
 {
 	b->para_from = b->l->text.n;

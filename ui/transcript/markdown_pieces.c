@@ -198,12 +198,11 @@ int piece_is_hostile(const char *p, size_t n)
 		if (bars >= TABLE_COLUMNS || nested > NESTED_MOST || marks > MARKS_MOST)
 			return 1;
 	}
-	/* 1 also for a wide table with short rows: md4c would fill each row with cells, up to the length of the
-	 * widest row. */
+	/* A wide table with short rows is hostile, too: md4c fills each row with cells up to the widest row. */
 	return rows * most > 2 * n;
 }
 
-/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = it is no such cell. md4c wants
+/* Return the number of dashes that a cell of a table's delimiter row lacks; -1 = the text is no such cell. md4c wants
  * three characters ("---"), GitHub's Markdown only one. */
 static int cell_lacks(const char *p, const char *end)
 {
@@ -224,7 +223,7 @@ static int cell_lacks(const char *p, const char *end)
 	return p - from < 3 ? 3 - (int)(p - from) : 0;
 }
 
-/* Return the number of dashes missing in all cells of the row p[0..end); 0 = none, or it is no delimiter row. */
+/* Return the number of dashes that all cells of the table row p[0..end) lack; 0 also if it is no delimiter row. */
 static size_t row_lacks(const char *p, const char *end)
 {
 	size_t sum = 0;

@@ -42,7 +42,7 @@ struct build {
 	int n_list;
 
 	struct spans para;
-	size_t para_from; /* para: inline text of the open block, collected in l->text from para_from on */
+	size_t para_from; /* para: text of the open block, from l->text.p[para_from] on */
 	struct spans coded;
 	struct table table;
 	int in_head, in_table;
@@ -74,15 +74,15 @@ void build_soft_break(struct build *);
 
 int build_room(const struct build *);             /* columns left for text */
 void build_line(struct build *, uint32_t source); /* begin a line with bars and bullets */
-/* before a block whose text is at offset `source`: add an empty line, if the message has an empty line between the text
- * shown last and `source` */
+/* Add an empty line before a block if the message has an empty line there: between the text shown last and `source`,
+ * the offset of the block's text. */
 void build_block(struct build *, uint32_t source);
 void build_shown(struct build *, size_t end); /* record that text up to `end` was shown */
 void build_flush(struct build *);             /* lay out the collected inline text */
 void build_push(struct build *, const struct level *);
 void build_item(struct build *, const MD_BLOCK_LI_DETAIL *);
 void build_pop(struct build *);     /* end a list item */
-void build_bullets(struct build *); /* draw pending bullets on a line */
+void build_bullets(struct build *); /* draw bullets that are not drawn yet */
 void build_rule(struct build *);
 /* Lay out one line of code, bytes [from, to) of l->text. */
 void build_code_line(struct build *, size_t from, size_t to, uint32_t source);

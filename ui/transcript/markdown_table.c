@@ -57,7 +57,7 @@ static int cell_cols(const struct lines *l, const struct table_cell *c, int *wor
 	return most;
 }
 
-/* Choose column widths that fit `width`: 1; 0 = too narrow. */
+/* Choose column widths so that the table fits `width`. Returns 1; 0 = the table does not fit. */
 static int share_width(const struct lines *l, const struct table *t, int width, int *w)
 {
 	int total = ((int)t->cols - 1) * BETWEEN, least[TABLE_COLUMNS];
@@ -79,7 +79,8 @@ static int share_width(const struct lines *l, const struct table *t, int width, 
 	while (total > width) {
 		int widest = 0, next = 0, n = 0, less;
 
-		/* Narrow all columns that have the greatest width together, down to the next smaller width. */
+		/* Find the columns of the greatest width, and narrow all of them together to the next smaller width in
+		 * use. */
 		for (unsigned c = 0; c < t->cols; c++)
 			if (w[c] > least[c] && w[c] > widest)
 				widest = w[c];

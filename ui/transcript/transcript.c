@@ -222,7 +222,8 @@ static void mark_line(struct entry *e)
 	e->line.clean = e->clean.n;
 	e->line.newlines = e->newlines;
 	e->line.state = e->state;
-	e->line.behind_code = e->whole == e->clean.n; /* a block begins here, before its first line has come */
+	/* only fenced code is known to end before the next line has come */
+	e->line.behind_code = e->whole == e->clean.n;
 }
 
 static void cut_to(struct str *s, size_t n)
@@ -246,7 +247,8 @@ static struct entry *cut_at_line(struct transcript *t, struct entry *e)
 		mark_line(e);
 		if (e->raw.n < 2 * t->part_most)
 			return e;
-		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n); /* cut inside a block that is too long */
+		/* here the text is cut inside a block that is too long */
+		e->gap = (unsigned char)ends_empty(e->clean.p, e->clean.n);
 		return next_part(t);
 	}
 	/* The line begins another block: move it to the next part. */
@@ -285,7 +287,7 @@ static void more_text(struct transcript *t, const char *text, size_t n)
 		size_t least = t->part_most, room = e->raw.n < least ? least - e->raw.n : 0, k = n;
 		const char *nl = NULL;
 
-		/* The entry is full: complete its last line, and add further lines until the text can be cut. */
+		/* An entry that is full gets the rest of its last line, and further lines until the text can be cut. */
 		if (n > room) {
 			nl = memchr(text + room, '\n', n - room);
 			k = forced_cut(t, e, text, nl ? (size_t)(nl - text) + 1 : n);

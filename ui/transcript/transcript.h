@@ -17,10 +17,10 @@ void transcript_ascii(struct transcript *, int on); /* draw bullets, bars and ru
 size_t transcript_add(struct transcript *, enum ui_role, const char *text, size_t n);
 /* append bytes to the last entry; a character may be split between two calls */
 void transcript_append(struct transcript *, const char *piece, size_t n);
-/* end the last entry; note: faint line below it, or NULL */
+/* End the last entry. note: a line to draw faintly below it, or NULL. */
 void transcript_end(struct transcript *, const char *note);
-/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = it does not continue the text
- * of earlier entries, which transcript_text_lens() then leaves alone. */
+/* Add an entry with the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that of
+ * earlier entries; transcript_text_lens() and transcript_text_heat() then no longer change the earlier entries. */
 void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
 /* Remove all entries, also notices, after the first n messages. Does nothing if there are fewer messages. */
@@ -64,7 +64,7 @@ void transcript_sources(struct transcript *, size_t message, const struct ui_sou
  * transcript_turn(): return the turn whose answer is visible, else the last turn; 0 = none. */
 size_t transcript_turn(const struct transcript *);
 size_t transcript_last_turn(const struct transcript *);
-/* Sources of a turn; returns their number. */
+/* Set *out to the sources of a turn; returns their number. */
 size_t transcript_turn_sources(const struct transcript *, size_t turn, const struct ui_source **out);
 /* Return the number, from 1, of the source at column x of screen row y ("[1] report.pdf, page 3"), else of the
  * first source in that row; 0 = none. *turn: the turn of that source. */
@@ -92,8 +92,8 @@ int transcript_is_raw(const struct transcript *);
  * Returns the number of matches; *at: the current one, from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at); /* NULL: remove the marks */
 
-/* Append text for the clipboard: as it was received, without control characters other than newline and tab. 1, or
- * 0 if there is none. */
+/* Append text for the clipboard: as it was received, without control characters other than newline and tab. Returns 1;
+ * 0 = there is no such text. */
 /* message: index among the messages */
 int transcript_copy_message(const struct transcript *, size_t message, struct str *out);
 int transcript_copy_focus(const struct transcript *, struct str *out);

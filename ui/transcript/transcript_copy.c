@@ -15,7 +15,7 @@ static void add_copy(struct str *out, const struct str *raw)
 	}
 }
 
-/* Append all parts of a text. */
+/* Append a text with all its parts: a long text is split into several entries. */
 static void add_parts(const struct transcript *t, size_t entry, struct str *out)
 {
 	do

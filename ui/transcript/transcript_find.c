@@ -42,8 +42,8 @@ static size_t index_at(const struct find *f, size_t entry, size_t from)
 	return lo;
 }
 
-/* Return where a match ends, as an offset in `entry`. A long text has several entries, and a match may begin in an
- * earlier one. 0 = it ends before this entry. */
+/* Return where a match ends, as an offset in `entry`; 0 = the match ends before this entry. A match may begin in an
+ * earlier entry, because a long text is split into several. */
 static size_t end_in(const struct transcript *t, const struct match *m, size_t entry)
 {
 	size_t end = (size_t)m->from + m->n;
@@ -61,7 +61,7 @@ const struct match *find_first(const struct transcript *t, size_t entry, size_t 
 	const struct find *f = &t->find;
 	size_t i = index_at(f, entry, from);
 
-	/* The previous match may extend beyond `from`. Only that one can, because matches do not overlap. */
+	/* Take the previous match if it extends beyond `from`. Earlier ones cannot, because matches do not overlap. */
 	if (i && end_in(t, &f->match[i - 1], entry) > from)
 		i--;
 	return i < f->n ? &f->match[i] : NULL;
@@ -189,7 +189,8 @@ static size_t find_in_entry(struct transcript *t, size_t entry, size_t i)
 	return i;
 }
 
-/* Adjust a position whose text was moved to a new entry, when a long text was split. 1 if it was moved. */
+/* If a position is behind its entry's end, because a long text was split, set it to the same place in the new entry.
+ * Returns 1 if the position has changed. */
 static int place_moved(const struct transcript *t, size_t *entry, size_t *from)
 {
 	size_t was = *entry;
@@ -233,13 +234,13 @@ void find_update(struct transcript *t)
 	}
 	if (f->entry < t->n)
 		return;
-	f->entry = t->n - 1; /* the last entry may grow */
+	f->entry = t->n - 1; /* continue here later, because the last entry may grow */
 	f->from = t->entry[t->n - 1].clean.n;
 }
 
 /* ---- the pattern ---- */
 
-/* Set the pattern; 1 = it has changed. */
+/* Set the pattern. Returns 1 if it differs from the old one. */
 static int set_pattern(struct find *f, const char *text)
 {
 	struct str clean = { 0 }, s = { 0 };

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
-/* Set the ranges of an entry from those of a longer text, in which the entry begins at byte `from`. Returns the index
- * of the first range that ends after `from`; the ranges of later entries begin there or behind. */
+/* Give an entry its part of the ranges of a longer text; `from`: offset of the entry in that text. Returns the index of
+ * the first range that ends after `from`: later entries need no earlier range. */
 static size_t entry_lens(struct entry *e, size_t from, const struct ui_span *span, size_t n)
 {
 	size_t end = from + e->raw.n, first = 0, last;
@@ -142,7 +142,7 @@ void entry_fit_lens(const struct transcript *t, struct entry *e)
 				most = e->lens[k].kept;
 			if (e->lens[k].end >= end)
 				break;
-			span = k; /* the next word begins in this span or later */
+			span = k; /* the next word begins in this span or in a later one */
 		}
 		if (k == e->n_lens)
 			most = 255; /* the word ends after the last range: its rest is unknown */

@@ -202,7 +202,7 @@ int transcript_question(struct transcript *t, int step)
 	if (t->jumped < t->n)
 		i = t->jumped;
 	else if (t->follow)
-		i = t->n; /* so that one step up goes to the last question, whether it is visible or not */
+		i = t->n; /* begin below the end: one step up reaches the last question, visible or not */
 	else
 		i = t->top + (step < 0 && t->line > 0);
 	do {
@@ -266,7 +266,7 @@ static size_t last_seen(const struct transcript *t)
 	if (t->follow || !t->n)
 		return t->n ? t->n - 1 : 0;
 	rows = (size_t)t->h + t->line;
-	/* If only the empty row before an entry fits, the entry is not visible. */
+	/* An entry is not visible if the screen has room only for the empty row before it. */
 	for (; i + 1 < t->n && rows > entry_rows(t, i); i++)
 		rows -= entry_rows(t, i);
 	return i;
@@ -316,7 +316,7 @@ void transcript_fold(struct transcript *t)
 			break;
 		}
 	entry_fold(t, i, !t->entry[i].folded);
-	t->jumped = i; /* so that the same key unfolds it */
+	t->jumped = i; /* the same key then unfolds the entry */
 	if (!t->follow && entry_first(t, t->top) == i)
 		transcript_at(t, i, 0);
 	t->dirty = 1;

@@ -72,7 +72,7 @@ struct entry {
 	size_t n_heat; /* spans over raw: levels of surprise */
 	struct kept *kept;
 	size_t n_kept;
-	/* kept: ranges of clean, computed from lens and heat when the entry is drawn; lens_fits: 1 = they are up to
+	/* kept: byte ranges of clean, computed from lens and heat when the entry is drawn; lens_fits: 1 = kept is up to
 	 * date */
 	int lens_fits;
 
@@ -114,7 +114,7 @@ struct transcript {
 	uint32_t source;
 	int behind;
 	uint64_t pos_stamp;
-	size_t pos_n; /* `line` refers to the layout with stamp pos_stamp of the first pos_n bytes */
+	size_t pos_n; /* `line` is valid if the first pos_n bytes are laid out with stamp pos_stamp */
 
 	size_t jumped; /* question jumped to; SIZE_MAX = none */
 	struct find find;
@@ -135,7 +135,7 @@ void entry_lay_out(struct transcript *, struct entry *);
 /* rows of text and note, as if unfolded; an estimate if the entry was never laid out */
 size_t entry_open_rows(const struct transcript *, const struct entry *);
 size_t entry_rows(const struct transcript *, size_t entry); /* visible rows, with the empty row after it */
-size_t entry_rows_laid(struct transcript *, size_t entry);  /* like entry_rows(), but exact: lay out the entry */
+size_t entry_rows_laid(struct transcript *, size_t entry);  /* lays the entry out: the exact number of entry_rows() */
 /* transcript_move.c */
 void transcript_at(struct transcript *, size_t entry, size_t line); /* make that line the first row */
 void transcript_settle(struct transcript *);                        /* bring top and line up to date */
@@ -145,7 +145,7 @@ int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2)
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_lens.c */
 void entry_fit_lens(const struct transcript *, struct entry *); /* map spans over raw to words of clean */
-/* range that contains byte `at` of clean; NULL: unknown */
+/* Return the range that contains byte `at` of clean; NULL: unknown. */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
 /* transcript_underline.c */
@@ -154,9 +154,10 @@ void entry_draw_underlines(const struct entry *, const struct run *, const struc
 void find_free(struct find *);
 void find_reset(struct find *);        /* search all texts again, because they have changed */
 void find_update(struct transcript *); /* search new text */
-/* first match that ends after `from`, or NULL */
+/* Return the first match that ends after `from`, or NULL. */
 const struct match *find_first(const struct transcript *, size_t entry, size_t from);
-/* Find which bytes of the entry a match covers. 1; or 0 = none, or m is past the last match. */
+/* Set [*from, *end) to the bytes of the entry that a match covers. Returns 1; 0 = the match covers none of them, or m
+ * points behind the last match. */
 int find_in(const struct transcript *, const struct match *, size_t entry, size_t *from, size_t *end);
 
 #endif

@@ -28,8 +28,8 @@ size_t transcript_turn(const struct transcript *t)
 		return 0;
 	entry = transcript_focus(t);
 	turn = turn_of(t, entry);
-	/* If the last visible entry is a question, its answer is not visible: the visible answer belongs to the
-	 * turn before. */
+	/* If the last visible entry is a question, its answer is below the screen. The answer on the screen then
+	 * belongs to the turn before. */
 	if (turn == entry + 1 && t->jumped >= t->n && !t->follow && entry > t->top && turn_of(t, entry - 1))
 		turn = turn_of(t, entry - 1);
 	return turn;
@@ -92,7 +92,7 @@ size_t transcript_source_at(struct transcript *t, int x, int y, size_t *turn)
 	line = t->line;
 	transcript_move(t, &entry, &line, y);
 	*turn = turn_of(t, entry);
-	/* A continued line names the source in its first row. */
+	/* If a wrapped source line has no number in this row, look in the rows above. */
 	for (line++; t->entry[entry].role == UI_NOTICE && line <= t->entry[entry].lines.n_line && !found && line > 0;
 	     line--, x = 0)
 		found = number_in(&t->entry[entry].lines, line - 1, x);
