@@ -91,8 +91,8 @@ int ui_action(struct ui *u, struct ui_action *out)
 		const struct ui_command *c = command_of(u, u->queue[0].p, u->queue[0].n);
 		out->what = UI_SEND;
 		str_add(&u->given, u->queue[0].p, u->queue[0].n);
-		/* The message was sent, but the application's other thread reports its work on it only a moment
-		 * later. Do not send the next message before that. */
+		/* Do not send the next message yet: the application's other thread reports work on this message only a
+		 * moment later. */
 		u->begun = !c || c->busy != BUSY_ALLOWED;
 		u->begun_until = u->now + BEGIN_SECONDS;
 		queue_remove(u, 0);
@@ -288,7 +288,7 @@ static void draw(struct ui *u)
 		draw_transcript(u, &body);
 	else
 		draw_pane(u, &body);
-	/* Hide the cursor unless typed keys go to the pane. */
+	/* If typed keys do not go to the pane, hide its cursor. */
 	if (u->focus != ON_PANE && !pane_state(u, PANE_FIELD))
 		u->grid.cursor_y = -1;
 	cursor_x = u->grid.cursor_x;

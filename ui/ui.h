@@ -107,7 +107,7 @@ enum ui_what {
 	UI_UNDELETE, /* id: the session deleted last */
 	UI_FIND,     /* text: words to search in all sessions; call ui_sessions() with the matches */
 	UI_PANEL,    /* on: which cache figures to post: 0 = none; 1 = those of the bar; 2 = all */
-	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = store that as the user's setting */
+	UI_MOUSE,    /* on: 1 = use the mouse; id: 1 = save `on` as the user's setting */
 	UI_THEME,    /* text: the theme's name */
 };
 struct ui_action {
@@ -131,10 +131,10 @@ void ui_piece(struct ui *, const char *bytes, size_t n);
 /* the last entry is complete; note: a line to show below it, such as "[120 tokens, 90 t/s]", or NULL */
 void ui_entry_end(struct ui *, const char *note);
 
-/* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = it does not continue the
- * file's text in earlier entries. */
+/* Append an entry for the text of a growing file, from its byte `at` on. begins: 1 = the text does not continue that of
+ * earlier entries. */
 void ui_text(struct ui *, size_t at, int begins);
-void ui_cut(struct ui *, size_t n); /* remove everything after the first n messages, notices too */
+void ui_cut(struct ui *, size_t n); /* remove everything after the first n messages, also notices */
 /* only the first n messages still belong to the conversation; later ones stay visible but are not counted as
  * messages */
 void ui_messages_end(struct ui *, size_t n);
@@ -153,7 +153,7 @@ void ui_work(struct ui *, const struct ui_work *);
 
 struct ui_status {
 	const char *model, *session, *kv; /* session: "" = not started; NULL = private, not saved */
-	int32_t seen, kept, ctx;          /* tokens of the sequence; of these, in the cache; capacity of the cache */
+	int32_t seen, kept, ctx;          /* tokens: in the sequence; in the cache; capacity of the cache */
 	/* evicted: tokens evicted in all layers and KV heads; thinned: in some of them */
 	int32_t evicted, thinned;
 	double tps;                /* decode speed of the last or running answer; 0 = none yet */

@@ -12,7 +12,7 @@ static void next_focus(struct ui *u)
 	int panel = u->lay.side || u->lay.bar;
 
 	if (pane_state(u, PANE_FIELD))
-		return; /* an open field takes letters already */
+		return; /* letters already go to the open field */
 	u->searching = 0;
 	if (u->focus == ON_LINE)
 		u->focus = u->pane ? ON_PANE : ON_TRANSCRIPT;
@@ -118,7 +118,7 @@ static void stop(struct ui *u, const struct key *k)
 	} else if (u->searching) {
 		ui_search_off(u);
 	} else if (pane_state(u, PANE_FIELD)) {
-		/* Let the pane close an open field first. */
+		/* The pane may use this key to close its field; otherwise close the pane. */
 		if (!pane_key(u, k))
 			pane_close(u);
 	} else if (u->focus != ON_LINE) {
@@ -173,7 +173,7 @@ void ui_edit(struct ui *u, const char *text)
 
 static void page(struct ui *u, double pages)
 {
-	/* If a pane is open, it has had the key before and has not used it: it cannot be scrolled. */
+	/* Scroll the transcript only if no pane is open: a pane that can scroll has used the key before. */
 	if (!u->pane) {
 		transcript_page(u->transcript, pages);
 		u->moved = 1;

@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* F2: show the cache as a bar or side panel, then on the whole screen, then not at all. The bar is skipped on
- * small screens. */
+/* Show the next form of the cache (F2): bar or side panel, whole screen, hidden. Small screens skip the bar. */
 void ui_panel_next(struct ui *u)
 {
 	str_clear(&u->say);

@@ -57,7 +57,7 @@ static int named(const char *keys, const char *name)
 
 	for (const char *k = keys; n && *k;) {
 		size_t len = strcspn(k, ",");
-		if (!len) /* an empty name ends the search: a comma cannot be bound */
+		if (!len) /* an empty name ends the list, so a comma cannot be bound */
 			return 0;
 		if (len == n && !memcmp(k, name, n))
 			return 1;
@@ -73,7 +73,7 @@ static int bound(struct ui *u, const struct key *k, int leader)
 
 	key_name(k, leader, name);
 	for (const struct binding *b = bindings; b->keys; b++) {
-		/* Skip bindings of panes: an open pane got the key already. */
+		/* Skip bindings of panes: the open pane has had the key before. */
 		int here = b->where == ANYWHERE || (u->focus == ON_LINE && b->where & IN_INPUT) ||
 		           (u->focus == ON_TRANSCRIPT && b->where & IN_TRANSCRIPT);
 		if (here && b->act && named(b->keys, name) && ui_act(u, (enum act)b->act, k))
@@ -182,7 +182,7 @@ static void route(struct ui *u, const struct key *k)
 	if (leader) {
 		if (bound(u, k, 1) || k->code == K_ESC)
 			return;
-		/* readline has bindings after Ctrl-X, too. */
+		/* Pass Ctrl-X and the key to readline, which has bindings after Ctrl-X, too. */
 		if (u->focus == ON_LINE) {
 			if (!input_wants_escape()) /* not in a history search, nor in vi's insert mode */
 				input_key(&x);
@@ -222,7 +222,7 @@ void ui_key(const struct key *k, void *ud)
 	struct ui *u = ud;
 
 	u->asked = 0;
-	/* the message in the status row was drawn: show the session's name there again */
+	/* The message in the status row has been drawn. Remove it, so that the row shows the session's name again. */
 	if (u->say.n && !u->say_new && k->code != K_MOUSE) {
 		str_clear(&u->say);
 		u->dirty = 1;

@@ -23,7 +23,7 @@ void ui_lay_out(struct ui *u)
 	left -= l->line;
 	l->status = left >= 2;
 	left -= l->status;
-	/* Small screens show hints only in states that a user cannot leave without knowing the keys. */
+	/* Below HINTS_FROM rows, show hints only in states that a user may not know how to leave. */
 	l->hints = u->h >= HINTS_FROM ||
 	           (u->h >= HINTS_LEAST && (u->pane != NO_PANE || u->focus != ON_LINE || u->searching || u->leader));
 	left -= l->hints;

@@ -11,7 +11,7 @@ static int is_in(const struct area *a, int x, int y)
 
 /* ---- selecting ---- */
 
-/* Set [*from, *to) to the selected cells of row y. 0 = none. */
+/* Set [*from, *to) to the selected cells of row y. Returns 0 if the row has none. */
 static int selected(const struct ui *u, int y, int *from, int *to)
 {
 	const struct area *in = &u->select.in;
@@ -105,7 +105,7 @@ static void drag(struct ui *u, int x, int y)
 
 /* ---- clicks ---- */
 
-/* Handle a press of the mouse button. 1 if a key hint was clicked; *of_hint is its key then. */
+/* Handle a press of the mouse button. Returns 1 if it hit a key hint, and sets *of_hint to the hint's key. */
 static int button_pressed(struct ui *u, const struct key *k, struct key *of_hint)
 {
 	const struct layout *l = &u->lay;

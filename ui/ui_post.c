@@ -34,11 +34,11 @@ size_t ui_entry(struct ui *u, enum ui_role role, const char *text, size_t n)
 		transcript_end_follow(u->transcript);
 		u->moved = 1;
 	}
-	/* A pane covers the error in the transcript: show it in the status row, too. */
+	/* Show the error in the status row, too, if a pane covers the transcript. */
 	if (role == UI_ERROR && u->pane != NO_PANE && u->pane != CACHE)
 		ui_sayf(u, "%.*s", (int)(MIN(n, 200)), text);
 	i = transcript_add(u->transcript, role, text, n);
-	/* Fold a long pasted message, as the input line did ("[pasted 123 lines]"). */
+	/* Fold a long pasted message, which the input line also showed folded ("[pasted 123 lines]"). */
 	if (role == UI_USER && paste_is_long(text, n))
 		transcript_fold_last(u->transcript);
 	return i;
@@ -164,7 +164,7 @@ void ui_status(struct ui *u, const struct ui_status *s)
 	u->status.evicted = s->evicted;
 	u->status.thinned = s->thinned;
 	u->status.tps = s->tps;
-	u->status.memory = s->memory >> 20; /* MiB, because the bytes change all the time */
+	u->status.memory = s->memory >> 20; /* in MiB: the number of bytes changes all the time */
 	u->has_status = 1;
 	u->dirty |= changed;
 }

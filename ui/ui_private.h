@@ -32,19 +32,19 @@ enum {
 	/* screens at least this wide show the cache panel beside the transcript; others show a bar below it */
 	SIDE_FROM = 110,
 	BAR_COLS = 60,
-	BAR_ROWS = 15,   /* smaller screens have no bar */
-	HINTS_FROM = 16, /* rows from which hints are always shown */
-	/* least rows of the terminal with which a pane, browse mode (F6), a search or Ctrl-X shows key hints */
+	BAR_ROWS = 15,   /* screens with fewer rows have no bar */
+	HINTS_FROM = 16, /* from this number of rows on, hints are always shown */
+	/* Least number of rows to show key hints in a pane, in browse mode (F6), in a search or after Ctrl-X. */
 	HINTS_LEAST = 8,
 	FRAME_COLS = 60,
 	FRAME_ROWS = 10,      /* smaller panes have no border */
-	TRANSCRIPT_LEAST = 3, /* rows that bar and queue leave to the transcript */
+	TRANSCRIPT_LEAST = 3, /* rows that the bar and the queue leave for the transcript */
 	QUEUE_ROWS = 3,
 	QUEUE_MOST = 100,
 	SCREEN_MOST = 1000, /* most columns, and rows */
 };
 
-enum { DUSK = 2, PAPER = 3 }; /* theme_at(): theme for a dark background, for a light one */
+enum { DUSK = 2, PAPER = 3 }; /* numbers for theme_at(): for a dark background; for a light one */
 
 /* Which part of the screen gets keys. ON_LINE: the input line, or an open text field of the pane. F6 (browse mode)
  * gives them to the transcript, the open pane or the cache panel (ON_PANEL); letters are then commands. */
@@ -84,9 +84,9 @@ struct ui {
 	int panel;      /* 1: bar or side panel switched on */
 	int panel_told; /* value of the last UI_PANEL */
 	int mouse;
-	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`.
-	 * held: 1 = the transcript followed new text before the drag, and will do so after it. body: the area that
-	 * showed text when it was drawn last. */
+	/* The mouse selection: from (x, y), where the button was pressed, to (to_x, to_y), inside the area `in`. held:
+	 * 1 = the transcript followed new text before the drag, and will follow it again afterwards. body: the area in
+	 * which the transcript or the pane was drawn last. */
 	struct {
 		int pressed, dragged, held, x, y, to_x, to_y;
 		struct area in;
@@ -122,7 +122,7 @@ struct ui {
 	size_t source_turn, next_source;
 	double undo_until; /* time until which the last deleted session can be restored; 0 = none */
 	int typed;
-	/* typed: 1 = a pane that wants to know of pauses got keys; typed_until: time at which it is told, if no key
+	/* typed: 1 = a pane with a pause() function got keys; typed_until: when to call pause(), unless another key
 	 * comes */
 	double typed_until;
 	struct str say;
@@ -147,12 +147,12 @@ struct ui {
 
 /* ui_requests.c */
 void todo_add(struct ui *, enum ui_what, const char *text, size_t n, int64_t id, int on);
-int ui_working(const struct ui *); /* 1: work runs or is about to */
+int ui_working(const struct ui *); /* 1: work runs or is about to begin */
 int ui_closed(const struct ui *);  /* 1: work runs, and messages wait for its end */
 void ui_sayf(struct ui *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* ui_layout.c */
 void ui_lay_out(struct ui *);
-int panel_seen(const struct ui *); /* visible figures of the cache, as in UI_PANEL */
+int panel_seen(const struct ui *); /* cache figures that the screen shows: 0 to 2, as in UI_PANEL */
 /* ui_panes.c */
 void panes_open(struct ui *, const struct ui_options *);
 void panes_close(struct ui *);
@@ -164,7 +164,7 @@ void pane_toggle(struct ui *, enum pane_id);
 void pane_act(struct ui *, const struct ui_action *);    /* pass a pane's request to the application */
 int pane_state(const struct ui *, unsigned state);       /* state: of enum pane_state; 0 if no pane is open */
 int pane_key(struct ui *, const struct key *);           /* pass a key to the open pane; 1: the pane used it */
-enum pane_key pane_try(struct ui *, const struct key *); /* like pane_key(), but drop the pane's request */
+enum pane_key pane_try(struct ui *, const struct key *); /* as pane_key(), but drops the pane's request */
 void pane_pause(struct ui *);                            /* tell the pane that no key came for TYPED_SECONDS */
 void focus_line(struct ui *);                            /* give keys to the input line; matches stay marked */
 /* ui_palette.c */

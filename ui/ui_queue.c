@@ -58,7 +58,7 @@ static void draft_back(struct ui *u, const char *text, size_t n)
 	u->focus = ON_LINE;
 }
 
-/* Send the text, queue it, or return it to the input line. */
+/* Send the text, or queue it until the current work ends. A refused text goes back into the input line. */
 void ui_submit(struct ui *u, const char *text, size_t n)
 {
 	int busy = ui_closed(u) || u->n_queue, is_command = n > 1 && text[0] == '/' && text[1] != '/';
@@ -96,13 +96,13 @@ void ui_submit(struct ui *u, const char *text, size_t n)
 		return;
 	}
 	str_add(&u->queue[u->n_queue++], text, n);
-	str_clear(&u->say); /* its message is obsolete */
+	str_clear(&u->say); /* the message in the status row is out of date */
 	u->asked = is_command && !busy;
 	if (is_command)
 		return;
 	if (paste_is_long(text, n))
 		ui_sayf(u, "the message is folded to its first line; a click, or F6 and z, unfolds it");
-	/* Show the transcript, where the answer appears. */
+	/* The answer appears in the transcript: show it. */
 	if (u->pane)
 		pane_close(u);
 	if (!busy) {

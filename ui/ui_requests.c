@@ -1,4 +1,4 @@
-/* ui/ui_requests.c - the list of requests that the application will take, and what it works on now. */
+/* ui/ui_requests.c - the list of requests for the application, and the work that the application reports. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 

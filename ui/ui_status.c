@@ -38,7 +38,7 @@ static int part_cols(const struct part *p, int form)
 	return p->most[form] && cols > p->most[form] ? p->most[form] : cols;
 }
 
-/* Set a form of a part to clean text. */
+/* Set a form of a part of the status row. The text is clean. */
 static void part_set(struct part *p, int form, const struct str *text, int most)
 {
 	if (text->n)
@@ -172,8 +172,8 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* A later step may have made room again: restore longer forms, the most important part first. Policy,
-	 * speed and memory stay short. */
+	/* Shortening a later part may have made room for a longer form of an earlier one: restore longer forms, the
+	 * most important part first. Policy, speed and memory stay short. */
 	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {
@@ -212,7 +212,7 @@ void status_draw(const struct ui *u, const struct area *a)
 
 /* ---- hints ---- */
 
-/* 80 columns have no room for both F3 and F7: F7 is shown. */
+/* A row of 80 columns has no room for the hints of F3 and F7: F3's is left out. */
 static const struct hint on_line[] = {
 	{ "F1", "Help" },     { "^P", "Do" },    { "F2", "Cache" },
 	{ "F4", "Sessions" }, { "F5", "Docs" },  { "F6", "Browse" },
@@ -318,7 +318,7 @@ static const struct hint *hints_of(const struct ui *u)
 	return !ui_working(u) ? u->w >= WIDE_LINE ? on_wide_line : on_line : ui_closed(u) ? at_work : while_open;
 }
 
-/* Return the column at which the next hint begins, if x columns are in use; -1 = it does not fit. */
+/* Return the column at which the next hint begins, if x columns are in use; -1 = the hint does not fit. */
 static int hint_begins(const struct hint *h, int x, int w)
 {
 	return x && x + (int)(strlen(h->key) + 1 + strlen(h->does)) > w ? -1 : x;
