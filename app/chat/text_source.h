@@ -1,6 +1,6 @@
 /* app/chat/text_source.h - reads text of any length from a file, a pipe, standard input or a web address.
  *
- * Plain text is read as it comes; only a few KiB are in memory. PDF, EPUB, DOCX, OpenDocument, RTF, HTML and gzip are
+ * Plain text is read as it comes; only a few KiB are in memory. Documents of other formats (PDF, HTML, gzip ...) are
  * recognized by their first bytes, read whole (at most 64 MiB) and imported (sessions/import/). Other binary files are
  * refused. The result is UTF-8 in whole characters, with \n as line end and U+FFFD for bytes that cannot be decoded. */
 #ifndef WEIR_TEXT_SOURCE_H

@@ -32,44 +32,6 @@ int docx_parts_want(const char *name)
 	       !strcasecmp(name, "word/_rels/document.xml.rels");
 }
 
-/* ---- relationships ---- */
-
-struct relation {
-	const struct xml_attr *id;
-	char *target; /* path in the archive; NULL: no relationship has the id */
-};
-
-static void relation_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
-{
-	struct relation *r = ud;
-	const struct xml_attr *id = xml_attr(a, n, "Id"), *to = xml_attr(a, n, "Target");
-
-	if (r->target || strcmp(name, "Relationship") || !id || !to || id->n != r->id->n ||
-	    memcmp(id->value, r->id->value, id->n) != 0 || xml_attr_is(a, n, "TargetMode", "External"))
-		return;
-	if (to->n && *to->value == '/') {
-		r->target = xstrndup(to->value + 1, to->n - 1);
-	} else {
-		struct str path = { 0 };
-		str_addf(&path, "word/%.*s", (int)MIN(to->n, 1000), to->value);
-		r->target = path.p;
-	}
-}
-
-static const struct zip_entry *part_of(const struct zip *zip, const struct xml_attr *id)
-{
-	static const struct xml_handler handler = { .start = relation_start };
-	const struct zip_entry *rels = zip_find(zip, "word/_rels/document.xml.rels"), *part = NULL;
-	struct relation r = { .id = id };
-
-	if (id && rels)
-		xml_parse(rels->name, rels->p, rels->n, &handler, &r, NULL);
-	if (r.target)
-		part = zip_find(zip, r.target);
-	free(r.target);
-	return part;
-}
-
 /* ---- web archives (MHTML) ---- */
 
 /* Find a header of a MIME part, without case. Returns its value, which ends at a line end; NULL: there is none. */
@@ -223,9 +185,13 @@ static void write_plain(struct writer *w, const struct str *text)
 
 int docx_chunk(struct writer *w, const struct zip *zip, const struct xml_attr *id)
 {
-	const struct zip_entry *z = part_of(zip, id);
 	struct str text = { 0 }, html = { 0 };
+	const struct zip_entry *z;
+	struct opc parts;
 
+	opc_read(&parts, zip, "word/document.xml");
+	z = opc_by_id(&parts, id);
+	opc_free(&parts);
 	if (!z || !z->n)
 		return -1;
 	if (z->n > 4 && !memcmp(z->p, "PK\3\4", 4))
@@ -251,35 +217,8 @@ int docx_chunk(struct writer *w, const struct zip *zip, const struct xml_attr *i
 
 /* ---- what is not written ---- */
 
-static void comment_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
-{
-	(void)a, (void)n;
-	*(size_t *)ud += !strcmp(name, "comment");
-}
-
-/* A diagram has text if it has a run of it. */
-static void diagram_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
-{
-	(void)a, (void)n;
-	*(size_t *)ud |= !strcmp(name, "t");
-}
-
 void docx_note_parts(struct doc *d, const struct zip *zip)
 {
-	static const struct xml_handler comment = { .start = comment_start }, diagram = { .start = diagram_start };
-	const struct zip_entry *z = zip_find(zip, "word/comments.xml");
-	size_t comments = 0, diagrams = 0;
-
-	if (z)
-		xml_parse(z->name, z->p, z->n, &comment, &comments, NULL);
-	for (size_t i = 0; i < zip->n; i++) {
-		size_t has_text = 0;
-
-		if (is_diagram(zip->entry[i].name))
-			xml_parse(zip->entry[i].name, zip->entry[i].p, zip->entry[i].n, &diagram, &has_text, NULL);
-		diagrams += has_text;
-	}
-	doc_note_comments(d, comments);
-	if (diagrams)
-		doc_note(d, "the text of %zu diagram%s (SmartArt) was left out", diagrams, diagrams == 1 ? "" : "s");
+	doc_note_left_out(d, opc_elements(zip, "word/comments.xml", "comment"), "comment");
+	doc_note_left_out(d, opc_count(zip, "word/diagrams/data", "t"), "SmartArt diagram");
 }

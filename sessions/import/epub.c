@@ -52,55 +52,6 @@ static int want_epub_entry(const char *name)
 	return 1;
 }
 
-static int hex(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-	                              : -1;
-}
-
-/* Resolve href, a link in the file `base`, to a path in the archive: decode %XX, resolve "." and "..", drop "#...".
- * NULL if the path would leave the archive. */
-static char *resolve(const char *base, const char *href, size_t n)
-{
-	const char *slash = strrchr(base, '/');
-	struct str path = { 0 }, out = { 0 };
-
-	if (slash && !(n && *href == '/'))
-		str_add(&path, base, (size_t)(slash - base) + 1);
-	for (size_t i = 0; i < n && href[i] != '#' && href[i] != '?'; i++) {
-		char c = href[i];
-		if (c == '%' && i + 2 < n && hex(href[i + 1]) >= 0 && hex(href[i + 2]) >= 0) {
-			c = (char)(hex(href[i + 1]) * 16 + hex(href[i + 2]));
-			i += 2;
-		}
-		str_add(&path, &c, 1);
-	}
-	for (char *p = path.p; p && *p;) {
-		size_t k = strcspn(p, "/");
-		if (k == 2 && p[0] == '.' && p[1] == '.') {
-			if (!out.n) {
-				str_free(&path);
-				str_free(&out);
-				return NULL;
-			}
-			while (out.n && out.p[--out.n] != '/')
-				;
-			out.p[out.n] = 0;
-		} else if (k && !(k == 1 && *p == '.')) {
-			if (out.n)
-				str_add(&out, "/", 1);
-			str_add(&out, p, k);
-		}
-		p += k + (p[k] == '/');
-	}
-	str_free(&path);
-	if (!out.p)
-		str_adds(&out, "");
-	return out.p;
-}
-
 static char *attr_copy(const struct xml_attr *a)
 {
 	return a ? xstrndup(a->value, a->n) : xstrndup("", 0);
@@ -114,7 +65,7 @@ static void container_start(void *ud, const char *name, const struct xml_attr *a
 	const struct xml_attr *path = xml_attr(a, n, "full-path");
 
 	if (!strcmp(name, "rootfile") && path && !b->package)
-		b->package = resolve("", path->value, path->n);
+		b->package = zip_path("", path->value, path->n);
 }
 
 static void package_start(void *ud, const char *name, const struct xml_attr *a, size_t n)
@@ -123,7 +74,7 @@ static void package_start(void *ud, const char *name, const struct xml_attr *a, 
 	const struct xml_attr *href, *type;
 
 	if (!strcmp(name, "item") && (href = xml_attr(a, n, "href")) && b->n_item < SPINE_MAX) {
-		char *path = resolve(b->package, href->value, href->n);
+		char *path = zip_path(b->package, href->value, href->n);
 		if (!path)
 			return;
 		b->item = xrealloc(b->item, (b->n_item + 1) * sizeof *b->item);
@@ -152,7 +103,7 @@ static void encryption_start(void *ud, const char *name, const struct xml_attr *
 
 	if (strcmp(name, "CipherReference") || !(uri = xml_attr(a, n, "URI")))
 		return;
-	char *path = resolve("", uri->value, uri->n);
+	char *path = zip_path("", uri->value, uri->n);
 	b->encrypted += path && want_epub_entry(path);
 	free(path);
 }
@@ -183,9 +134,9 @@ static void toc_start(void *ud, const char *name, const struct xml_attr *a, size
 		str_clear(&b->text);
 		b->in_label = 1;
 	} else if (!strcmp(name, "content") && (to = xml_attr(a, n, "src"))) {
-		label_end(b, resolve(b->toc, to->value, to->n));
+		label_end(b, zip_path(b->toc, to->value, to->n));
 	} else if (!strcmp(name, "a") && (to = xml_attr(a, n, "href"))) {
-		char *href = resolve(b->toc, to->value, to->n);
+		char *href = zip_path(b->toc, to->value, to->n);
 		str_clear(&b->text);
 		b->in_label = 1;
 		if (href && b->n_label < SPINE_MAX) {

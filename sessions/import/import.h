@@ -24,10 +24,11 @@ enum doc_type {
 	DOC_NOTEBOOK,
 	DOC_SUBTITLES,
 	DOC_MAIL,
+	DOC_XLSX,
 	DOC_TYPES
 };
 /* names of enum doc_type: "text", "markdown", "source", "html", "epub", "docx", "pdf", "gzip", "odf", "rtf",
- * "notebook", "subtitles", "mail" */
+ * "notebook", "subtitles", "mail", "xlsx" */
 extern const char *const doc_type_name[];
 
 enum mark_kind { MARK_PAGE, MARK_HEADING, MARK_PARAGRAPH, MARK_KINDS };

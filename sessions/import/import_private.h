@@ -8,6 +8,7 @@
  *     html.c: HTML and XHTML; html_tree.c: parses them; html_elements.c, html_table.c, html_formula.c: write their text;
  *     html_rules.c, html_css.c, html_selectors.c: find what their style sheets hide;
  *     docx.c, docx_*.c: DOCX; form_field.c: form fields of DOCX and RTF; symbol_fonts.c: text for fonts of pictures, such as Wingdings; odf.c, odf_*.c: OpenDocument; epub.c: EPUB; rtf.c, rtf_text.c: RTF;
+ *     xlsx.c, xlsx_*.c: Excel workbooks; opc.c: parts of DOCX, XLSX and PPTX;
  *     notebook.c: Jupyter notebooks; subtitles.c: subtitles;
  *     mail.c, mime.c: mail;
  *     zip.c: unpacks archives; xml.c: parses XML; list_labels.c: labels of list items;
@@ -128,6 +129,7 @@ struct writer {
 		int nested;
 	} table[WRITER_TABLES];
 	int tables; /* nesting depth; may exceed WRITER_TABLES */
+	int sheet;  /* 1: the tables are sheets of a workbook, whose rows are lines however long they are */
 };
 void writer_text(struct writer *, const char *s, size_t n); /* UTF-8; collapses white space unless w->pre */
 void writer_gap(struct writer *, enum gap);
@@ -143,8 +145,8 @@ void writer_part_end(struct writer *, size_t begin);
 void writer_page(struct writer *, const char *label, size_t n);
 void writer_heading_begin(struct writer *, int level);
 void writer_heading_end(struct writer *);
-/* Write tables. A row becomes one line with " | " between its cells, unless it contains headings, tables or long
- * text. */
+/* Write tables. A row becomes one line with " | " between its cells, unless it contains headings, tables or, but for
+ * sheets, long text. */
 void writer_table_begin(struct writer *);
 void writer_table_end(struct writer *);
 void writer_row_begin(struct writer *);
@@ -175,8 +177,8 @@ void doc_keep(struct doc *, const struct range *, size_t n);
 /* End the import of DOCX or OpenDocument. Add a notice about hidden characters left out, and one if damage ended the
  * text early (*why: the parser's error). -1 if there is no text. */
 int doc_finish(struct doc *, size_t hidden, const struct err *why, struct err *);
-/* Add the notice "3 comments left out", unless there are none. */
-void doc_note_comments(struct doc *, size_t comments);
+/* Add the notice "3 comments left out" (what: "comment"), unless there are none. */
+void doc_note_left_out(struct doc *, size_t n, const char *what);
 /* add one notice, a sentence */
 void doc_note(struct doc *, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Return the level of a line between blank lines that looks like a heading ("3.1 Methods", "CHAPTER IV"); 0 if it
@@ -204,6 +206,7 @@ int docx_import(const char *p, size_t n, struct doc *, struct err *);
 /* convert OpenDocument texts, spreadsheets and presentations, as zip archives or single XML files */
 int odf_import(const char *p, size_t n, struct doc *, struct err *);
 int rtf_import(const char *p, size_t n, struct doc *, struct err *);
+int xlsx_import(const char *p, size_t n, struct doc *, struct err *);
 int mail_import(const char *p, size_t n, struct doc *, struct err *);
 int gzip_import(const char *p, size_t n, struct doc *, struct err *); /* text = unpacked bytes */
 /* These two get text that text_decode() has decoded. */
@@ -228,6 +231,9 @@ struct zip {
 int zip_read(struct zip *, const char *p, size_t n, int want(const char *name), struct err *);
 /* Find an entry by its name, exactly or else by its keys. NULL: missing. */
 const struct zip_entry *zip_find(const struct zip *, const char *name);
+/* Resolve href, a link in the entry `base`, to the name of an entry, which the caller frees: decode %XX, resolve "." and
+ * "..", drop "#...". NULL if the path would leave the archive. */
+char *zip_path(const char *base, const char *href, size_t n);
 void zip_free(struct zip *);
 
 /* ---- xml.c ---- */
@@ -250,6 +256,32 @@ const struct xml_attr *xml_attr(const struct xml_attr *, size_t n, const char *n
 int xml_attr_is(const struct xml_attr *, size_t n, const char *name, const char *value);
 /* Return the number in an attribute; `otherwise` if the attribute is NULL, empty or too long. */
 long xml_number(const struct xml_attr *, long otherwise);
+
+/* ---- opc.c ---- */
+
+/* The relationships of a part of an Office file: ids by which it names other parts. */
+struct opc {
+	const struct zip *zip;
+	struct opc_relation {
+		char *id, *type; /* type: an address that ends in "/worksheet" and the like */
+		char *target;    /* name of the entry; it may be missing */
+	} * relation;
+	size_t n, cap;
+};
+/* Read the relationships of a part; "" = those of the whole file. None if the part has none. */
+void opc_read(struct opc *, const struct zip *, const char *part);
+void opc_free(struct opc *);
+/* Find the part that an id names, or the first one of a type, such as "worksheet". NULL: missing. */
+const struct zip_entry *opc_by_id(const struct opc *, const struct xml_attr *id);
+const struct zip_entry *opc_by_type(const struct opc *, const char *type);
+/* Find the main part of the file; usual: where programs put it. NULL: missing. */
+const struct zip_entry *opc_main(const struct zip *, const char *usual);
+/* For zip_read(): 1 for XML that may contain text of the document. */
+int opc_want(const char *name);
+/* Count the entries whose names begin so, such as "xl/charts/chart", and that have an element of a name. */
+size_t opc_count(const struct zip *, const char *beginning, const char *element);
+/* Count the elements of a name in the entries whose names begin so. */
+size_t opc_elements(const struct zip *, const char *beginning, const char *element);
 
 /* ---- list_labels.c ---- */
 

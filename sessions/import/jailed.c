@@ -124,7 +124,7 @@ static int convert(enum doc_type type)
 		[DOC_DOCX] = docx_import,         [DOC_GZIP] = gzip_import,
 		[DOC_ODF] = odf_import,           [DOC_RTF] = rtf_import,
 		[DOC_NOTEBOOK] = notebook_import, [DOC_SUBTITLES] = subtitles_import,
-		[DOC_MAIL] = mail_import,
+		[DOC_MAIL] = mail_import,         [DOC_XLSX] = xlsx_import,
 	};
 	struct doc d = { .type = type };
 	struct err e = { 0 };

@@ -9,10 +9,10 @@
 
 #define HEADING_BYTES_MAX 200 /* longest text of a mark */
 
-void doc_note_comments(struct doc *d, size_t comments)
+void doc_note_left_out(struct doc *d, size_t n, const char *what)
 {
-	if (comments)
-		doc_note(d, "%zu comment%s left out", comments, comments == 1 ? "" : "s");
+	if (n)
+		doc_note(d, "%zu %s%s left out", n, what, n == 1 ? "" : "s");
 }
 
 void doc_note(struct doc *d, const char *fmt, ...)

@@ -88,7 +88,7 @@ static void body_start(struct odf *x, const char *name, const struct xml_attr *a
 		x->is_text = 1;
 		odf_page(x, 0);
 	} else if (!strcmp(name, "spreadsheet")) {
-		x->spreadsheet = 1;
+		x->spreadsheet = x->document->sheet = 1;
 	} else if (!strcmp(name, "page")) {
 		writer_gap(x->w, GAP_BLOCK);
 		odf_page(x, 0);
@@ -277,7 +277,7 @@ static int read_odf(struct odf *x, char *p, size_t n, struct doc *d, struct err 
 	writer_text(x->document, str_text(notes), notes->n);
 	writer_end(x->document);
 	check_pages(x, &content, end);
-	doc_note_comments(d, x->comments);
+	doc_note_left_out(d, x->comments, "comment");
 	return doc_finish(d, x->hidden, &why, e);
 }
 

@@ -541,7 +541,7 @@ int rtf_import(const char *p, size_t n, struct doc *d, struct err *e)
 	writer_end(&document);
 	writer_end(&notes_writer);
 	doc_free(&notes);
-	doc_note_comments(d, x->comments);
+	doc_note_left_out(d, x->comments, "comment");
 	if (x->hidden)
 		doc_note(d, HIDDEN_TEXT, x->hidden, x->hidden == 1 ? " was" : "s were");
 	if (x->replaced)

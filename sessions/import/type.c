@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char *const doc_type_name[] = { "text", "markdown", "source", "html",     "epub",      "docx", "pdf",
-	                              "gzip", "odf",      "rtf",    "notebook", "subtitles", "mail" };
+	                              "gzip", "odf",      "rtf",    "notebook", "subtitles", "mail", "xlsx" };
 
 static int ends_in(const char *name, const char *const *endings)
 {
@@ -106,6 +106,26 @@ static int is_flat_odf(const char *p, size_t n)
 	return kind && is_odf_kind(kind + sizeof odf_mime - 1, (size_t)(end - kind) - (sizeof odf_mime - 1));
 }
 
+/* Find the type of an Office file by the name of its main part. The name that comes first counts: a document that is
+ * embedded in another may have its names in plain sight, too. */
+static enum doc_type office_type(const char *p, size_t n)
+{
+	static const struct {
+		const char *name;
+		enum doc_type type;
+	} parts[] = { { "word/document", DOC_DOCX }, { "xl/workbook.xml", DOC_XLSX } };
+	const char *first = NULL;
+	enum doc_type type = DOC_TEXT;
+
+	for (size_t i = 0; i < LEN(parts); i++) {
+		const char *at = memmem(p, first ? (size_t)(first - p) : n, parts[i].name, strlen(parts[i].name));
+
+		if (at)
+			first = at, type = parts[i].type;
+	}
+	return type;
+}
+
 static enum doc_type zip_type(const char *p, size_t n)
 {
 	static const char epub[] = "mimetypeapplication/epub+zip";
@@ -113,6 +133,7 @@ static enum doc_type zip_type(const char *p, size_t n)
 	                                   !memcmp(p + 38, odf_mime, sizeof odf_mime - 1)
 	                           ? p + 38 + sizeof odf_mime - 1
 	                           : NULL;
+	enum doc_type type;
 
 	/* EPUB and OpenDocument: the archive's first entry is not compressed, so its content (the media type) is
 	 * found at offset 30. */
@@ -120,8 +141,8 @@ static enum doc_type zip_type(const char *p, size_t n)
 		return DOC_EPUB;
 	if (kind)
 		return is_odf_kind(kind, n - (size_t)(kind - p)) ? DOC_ODF : DOC_TEXT;
-	if (memmem(p, n, "word/document", 13))
-		return DOC_DOCX;
+	if ((type = office_type(p, n)) != DOC_TEXT)
+		return type;
 	/* The usual sign is missing: the ZIP entry with the media type is compressed, or is not the first entry. So search
 	 * for the names of other entries. */
 	if (memmem(p, n, "META-INF/manifest.xml", 21) && memmem(p, n, "content.xml", 11))

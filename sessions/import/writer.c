@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW_BYTES_MAX 8192 /* a longer row is page layout, not data */
+#define ROW_BYTES_MAX 8192 /* a longer row of a text is page layout, not data */
 #define ROWS_MAX      1000 /* most equal rows that are written */
 
 void writer_gap(struct writer *w, enum gap gap)
@@ -329,12 +329,16 @@ static int has_heading(const struct writer *w, size_t from)
 	return 0;
 }
 
+static int is_data(const struct writer *w, const struct table *t)
+{
+	return w->doc->text.n > t->row && (w->sheet || w->doc->text.n - t->row <= ROW_BYTES_MAX);
+}
+
 void writer_row_end(struct writer *w)
 {
 	struct table *t = table_now(w);
 
-	if (t && t->n_cell > 1 && !t->nested && w->doc->text.n > t->row && w->doc->text.n - t->row <= ROW_BYTES_MAX &&
-	    !has_heading(w, t->mark) && !w->heading)
+	if (t && t->n_cell > 1 && !t->nested && is_data(w, t) && !has_heading(w, t->mark) && !w->heading)
 		join_cells(w, t), w->gap = GAP_LINE;
 	if (t && t->n_cell) {
 		writer_gap(w, GAP_LINE);

@@ -1,4 +1,4 @@
-/* sessions/import/xml.c - parses the XML files of EPUB, DOCX and OpenDocument. Parsing ends at a declaration of an
+/* sessions/import/xml.c - parses the XML files of EPUB, Office files and OpenDocument. Parsing ends at a declaration of an
  * entity, so entities can neither grow without bound nor read files. */
 #include "sessions/import/import_private.h"
 
@@ -89,7 +89,8 @@ int xml_parse(const char *what, const char *p, size_t n, const struct xml_handle
 		                        .entityDecl = on_declared_entity,
 		                        .getEntity = on_entity };
 	x.ctxt->userData = &x;
-	xmlCtxtUseOptions(x.ctxt, XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
+	/* NOENT: "&amp;" in an attribute is "&", not "&#38;". */
+	xmlCtxtUseOptions(x.ctxt, XML_PARSE_NOENT | XML_PARSE_NONET | XML_PARSE_NOERROR | XML_PARSE_NOWARNING);
 	do {
 		size_t some = MIN(n - at, most);
 

@@ -120,6 +120,53 @@ const struct zip_entry *zip_find(const struct zip *z, const char *name)
 	return found;
 }
 
+static int hex(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+	                              : -1;
+}
+
+char *zip_path(const char *base, const char *href, size_t n)
+{
+	const char *slash = strrchr(base, '/');
+	struct str path = { 0 }, out = { 0 };
+
+	if (slash && !(n && *href == '/'))
+		str_add(&path, base, (size_t)(slash - base) + 1);
+	for (size_t i = 0; i < n && href[i] != '#' && href[i] != '?'; i++) {
+		char c = href[i];
+		if (c == '%' && i + 2 < n && hex(href[i + 1]) >= 0 && hex(href[i + 2]) >= 0) {
+			c = (char)(hex(href[i + 1]) * 16 + hex(href[i + 2]));
+			i += 2;
+		}
+		str_add(&path, &c, 1);
+	}
+	for (char *p = path.p; p && *p;) {
+		size_t k = strcspn(p, "/");
+		if (k == 2 && p[0] == '.' && p[1] == '.') {
+			if (!out.n) {
+				str_free(&path);
+				str_free(&out);
+				return NULL;
+			}
+			while (out.n && out.p[--out.n] != '/')
+				;
+			out.p[out.n] = 0;
+		} else if (k && !(k == 1 && *p == '.')) {
+			if (out.n)
+				str_add(&out, "/", 1);
+			str_add(&out, p, k);
+		}
+		p += k + (p[k] == '/');
+	}
+	str_free(&path);
+	if (!out.p)
+		str_adds(&out, "");
+	return out.p;
+}
+
 static struct zip_entry *add_entry(struct zip *z, const char *name)
 {
 	GROW(z->entry, z->n, z->cap);

@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_documents.c - libFuzzer target for sessions/import/: the converters that run in the jail, without it.
  *
  * The first byte chooses: an HTML page, the body of a DOCX, a chapter or package file of an EPUB, what pdftotext
- * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook, subtitles. Seeds lie in
- * tests/fuzz/documents. */
+ * printed, a whole archive; above 127, OpenDocument as one XML file or in an archive, RTF, mail, a notebook, subtitles,
+ * the sheet, texts and styles of an XLSX, or its workbook and relationships. Seeds lie in tests/fuzz/documents. */
 #include "sessions/import/import_private.h"
 
 #include <stdlib.h>
@@ -79,6 +79,11 @@ static const char chapter[] = "<html><p>x";
 static const char content[] =
 	"<d><body><text><h outline-level='1' style-name='A'>x</h><list style-name='L'><list-item><p style-name='B'>y <span style-name='S'>2</span> MathML"
 	"<frame><object href='./O'/></frame></p></list-item></list><table style-name='T'><table-row><table-cell><p>z</p></table-cell></table-row></table></text></body></d>";
+static const char relation[] =
+	"<R><Relationship Id='1' Type='/x' Target='s.xml'/><Relationship Id='2' Type='/styles' Target='t.xml'/>"
+	"<Relationship Id='3' Type='/sharedStrings' Target='t.xml'/></R>";
+static const char workbook[] = "<w><sheet name='A' id='1'/></w>";
+static const char sheet[] = "<w><row><c><v>1</v></c></row></w>";
 static const char document[] = "<d><p><r><t>x</t><footnoteReference id='1'/></r></p></d>";
 
 static int convert(int how, const char *p, size_t n, struct doc *d, struct err *e)
@@ -95,6 +100,13 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	struct part opf[] = { { "META-INF/container.xml", TEXT(container) },
 		              { "o", p, n },
 		              { "a.xhtml", TEXT(chapter) } };
+	struct part xlsx[] = { { "xl/workbook.xml", TEXT(workbook) },
+		               { "xl/_rels/workbook.xml.rels", TEXT(relation) },
+		               { "xl/s.xml", p, n },
+		               { "xl/t.xml", p, n } };
+	struct part book[] = { { "xl/workbook.xml", p, n },
+		               { "xl/_rels/workbook.xml.rels", p, n },
+		               { "xl/s.xml", TEXT(sheet) } };
 	struct str s = { 0 };
 	int rc;
 
@@ -113,11 +125,14 @@ static int convert(int how, const char *p, size_t n, struct doc *d, struct err *
 	case 12: return mail_import(p, n, d, e);
 	case 13: return notebook_import(p, n, d, e);
 	case 14: return subtitles_import(p, n, d, e);
+	case 15: zip(&s, xlsx, 4); break;
+	case 16: zip(&s, book, 3); break;
 	default: zip(&s, odf, 3); break;
 	}
-	rc = how <= 6   ? docx_import(s.p, s.n, d, e)
-	     : how <= 8 ? epub_import(s.p, s.n, d, e)
-	                : odf_import(s.p, s.n, d, e);
+	rc = how <= 6    ? docx_import(s.p, s.n, d, e)
+	     : how <= 8  ? epub_import(s.p, s.n, d, e)
+	     : how <= 10 ? odf_import(s.p, s.n, d, e)
+	                 : xlsx_import(s.p, s.n, d, e);
 	str_free(&s);
 	return rc;
 }
@@ -127,7 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct doc d = { 0 };
 	struct err e = { 0 };
-	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 6 : data[0] % 9, rc;
+	int how = !size ? 0 : data[0] > 127 ? 9 + data[0] % 128 % 8 : data[0] % 9, rc;
 	char *copy;
 
 	if (!size)

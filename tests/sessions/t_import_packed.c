@@ -238,7 +238,7 @@ TEST(what_is_left_out_is_said)
 	     (struct part){ "word/comments.xml",
 	                    "<w:comments xmlns:w='w'><w:comment>" P("x") "</w:comment><w:comment/></w:comments>" },
 	     (struct part){ "word/diagrams/data1.xml", "<dgm:m xmlns:dgm='d' xmlns:a='a'><a:t>Hull</a:t></dgm:m>" },
-	     "a", "2 comments left out\nthe text of 1 diagram (SmartArt) was left out\n");
+	     "a", "2 comments left out\n1 SmartArt diagram left out\n");
 }
 
 TEST(passwords_are_said)

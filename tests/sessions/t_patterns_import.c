@@ -169,6 +169,22 @@ static int epub_of(const char *p, size_t n, struct doc *d, struct err *e)
 	return epub_import(file.p, file.n, d, e);
 }
 
+static int xlsx_of(const char *p, size_t n, int escape, struct doc *d, struct err *e)
+{
+	static const char workbook[] = "<w><sheet name='A' id='1'/></w>";
+	static const char relations[] = "<r><Relationship Id='1' Target='s.xml'/></r>";
+	static struct str body, file;
+
+	wrap(&body, escape ? "<w><row><c t=\"inlineStr\"><is><t>" : "<w><row>", p, n, escape,
+	     escape ? "</t></is></c></row></w>" : "</row></w>");
+	zip_parts(&file,
+	          (struct zipped[]){ { "xl/workbook.xml", workbook, sizeof workbook - 1 },
+	                             { "xl/_rels/workbook.xml.rels", relations, sizeof relations - 1 },
+	                             { "xl/s.xml", body.p, body.n } },
+	          3);
+	return xlsx_import(file.p, file.n, d, e);
+}
+
 static int docx_text(const char *p, size_t n, struct doc *d, struct err *e)
 {
 	return docx_of(p, n, 1, d, e);
@@ -186,6 +202,15 @@ static int odf_elements(const char *p, size_t n, struct doc *d, struct err *e)
 	return odf_of(p, n, 0, d, e);
 }
 
+static int xlsx_text(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return xlsx_of(p, n, 1, d, e);
+}
+static int xlsx_elements(const char *p, size_t n, struct doc *d, struct err *e)
+{
+	return xlsx_of(p, n, 0, d, e);
+}
+
 static void pass_docx_text(const char *p, size_t n)
 {
 	import(docx_text, p, n);
@@ -201,6 +226,14 @@ static void pass_odf_text(const char *p, size_t n)
 static void pass_odf_elements(const char *p, size_t n)
 {
 	import(odf_elements, p, n);
+}
+static void pass_xlsx_text(const char *p, size_t n)
+{
+	import(xlsx_text, p, n);
+}
+static void pass_xlsx_elements(const char *p, size_t n)
+{
+	import(xlsx_elements, p, n);
 }
 static void pass_pdf(const char *p, size_t n)
 {
@@ -358,6 +391,8 @@ static const struct pass passes[] = {
 	{ "import of DOCX: elements", pass_docx_elements, 2 },
 	{ "import of OpenDocument: text", pass_odf_text, 2 },
 	{ "import of OpenDocument: elements", pass_odf_elements, 2 },
+	{ "import of XLSX: text", pass_xlsx_text, 2 },
+	{ "import of XLSX: elements", pass_xlsx_elements, 2 },
 	{ "import of EPUB", pass_epub, 4 },
 	{ "text of a PDF", pass_pdf, 2 },
 	{ "pages of a PDF", pass_pdf_pages, 2 },
@@ -381,6 +416,10 @@ TEST(the_documents_are_read)
 	CHECK_MSG(!docx_of("<w:p><w:r><w:t>a</w:t></w:r></w:p>", 34, 0, &d, &e) && !strcmp(d.text.p, "a"), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!odf_of(words, 13, 1, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!xlsx_of(words, 13, 1, &d, &e) && strstr(d.text.p, words), "%s", e.msg);
+	doc_free(&d);
+	CHECK_MSG(!xlsx_of("<c><v>12</v></c>", 16, 0, &d, &e) && strstr(d.text.p, "12"), "%s", e.msg);
 	doc_free(&d);
 	CHECK_MSG(!epub_of(words, 13, &d, &e) && !strcmp(d.text.p, words), "%s", e.msg);
 	doc_free(&d);

@@ -1,0 +1,32 @@
+/* sessions/import/xlsx.h - declarations shared by the files that convert Excel workbooks (xlsx*.c). */
+#ifndef WEIR_XLSX_H
+#define WEIR_XLSX_H
+
+#include "sessions/import/import_private.h"
+
+/* How a number format shows a number. ELAPSED: hours may exceed 24. */
+enum xlsx_look { XLSX_NUMBER, XLSX_PERCENT, XLSX_DATE, XLSX_TIME, XLSX_DATE_TIME, XLSX_ELAPSED };
+
+/* Looks of cells by style. */
+struct xlsx_styles {
+	unsigned char *look; /* [n] enum xlsx_look by the index of a cell's style */
+	size_t n, cap;
+	struct xlsx_format {
+		long id;
+		enum xlsx_look look;
+	} * format; /* [n_format] the workbook's own number formats */
+	size_t n_format, format_cap;
+	int in_cells;  /* while reading: 1 inside <cellXfs> */
+	int from_1904; /* 1: days are counted from 1904-01-01 */
+};
+/* Read xl/styles.xml; NULL: missing. */
+void xlsx_styles_read(struct xlsx_styles *, const struct zip_entry *);
+void xlsx_styles_free(struct xlsx_styles *);
+/* Return how a number format shows numbers: "yyyy-mm-dd", "0.00%", "[h]:mm". */
+enum xlsx_look xlsx_look_of(const char *format, size_t n);
+/* Append the number s, as the file stores it, as its style shows it: dates as 2025-03-01, times as 14:05, 12.5%. */
+void xlsx_number(const struct xlsx_styles *, long style, const char *s, struct str *out);
+/* Append a string of a cell. "_x000D_" stands for a character that XML cannot hold. */
+void xlsx_string(const char *s, size_t n, struct str *out);
+
+#endif
