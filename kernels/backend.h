@@ -17,8 +17,8 @@
  * for the user.
  *
  * Results: on the CPU, the bits of an output element do not depend on the number of threads or on the other tokens of
- * the call. A device gives the same bits for the same call. But a token may get other bits alone than among many
- * tokens, because a device then sums products in another order. */
+ * the call. A device gives the same bits for the same call. But a token that is computed alone may get other bits than
+ * the same token among many: a device sums the products of few and of many tokens in different orders. */
 #ifndef WEIR_BACKEND_H
 #define WEIR_BACKEND_H
 
@@ -76,12 +76,11 @@ uint64_t dtype_bytes(enum dtype, uint64_t n);
 /* Convert n values to f32; n is a multiple of the block. Every other conversion is tested against this function. */
 void dtype_to_f32(enum dtype, float *out, const void *in, int64_t n);
 
-/* Convert n f32 values to the type: to write files, and for tests and benchmarks. Each value is rounded to the
- * nearest level; there is no search for the best scale. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1
- * for any other type. */
+/* Convert n f32 values to the type, for files, tests and benchmarks. Each value is rounded to the nearest level; the
+ * scale is not optimised. Types: F32 F16 BF16 Q4_0 Q4_1 Q5_0 Q5_1 Q8_0. Return 0, or -1 for any other type. */
 int dtype_from_f32(enum dtype, void *out, const float *in, int64_t n);
 
-/* 1 for a ternary type: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
+/* 1 if the type is ternary: a value is -1, 0 or 1 times the scale of its block. dtype_ternary_to_q2_k() converts n
  * values (a multiple of 256) to Q2_K without loss. */
 int dtype_ternary(enum dtype);
 void dtype_ternary_to_q2_k(enum dtype, void *out, const void *in, int64_t n);
@@ -173,8 +172,8 @@ struct attn_part {
 	const struct tensor *slots;
 	/* NULL = the caller filled in `slots`; else attn() computes `slots` by this selection. */
 	const struct attn_selection *selection;
-	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) makes a slot
-	 * count 1 / p times. NULL = none. Only one part of a call may have a bias. */
+	/* f32 [n_kv_head][cols >= n_slots], added to the scores of listed slots; a bias of -log(p) multiplies a slot's
+	 * weight in the softmax by 1 / p. NULL = none. Only one part of a call may have a bias. */
 	const struct tensor *bias;
 	/* The keys and values of this part, with `cap` slots per KV head; `slots` then refers to these slots. NULL =
 	 * the keys and values of the call. CPU only. A part with keys and values of its own needs a list of slots and
@@ -185,9 +184,9 @@ struct attn_part {
 	int32_t n_slots; /* slots of the part */
 	/* how many slots at the end of the list are a sample (topk_args.sample); attn() ignores it */
 	int32_t sample;
-	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most
-	 * 16 parts, and at least one part that is not skipped. If it also has a probe, number the slots of all parts
-	 * in order, skipped parts included: parts with a predicate must lie in the first `skip` slots. */
+	/* If the predicate is false, the part is skipped. A call with predicates must have n = 1, no window, at most 16
+	 * parts, and at least one part that is not skipped. If the call also has a probe, the slots of parts with a
+	 * predicate must be among the call's first attn_probe.skip slots, where skipped parts count, too. */
 	struct predicate when;
 };
 
@@ -267,8 +266,8 @@ struct attn_args {
 	int bidirectional;
 	float scale;   /* factor of q . k before the softmax, usually 1 / sqrt(head_dim) */
 	float softcap; /* > 0: scores become softcap * tanh(score / softcap); 0 = no cap */
-	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; then no part
-	 * may have a list. 0 = no window. */
+	/* > 0: a token sees only the last `window` slots up to its own, counted through part[] in order; a call with a
+	 * window must not have a part with a list. 0 = no window. */
 	int32_t window;
 	/* f32 [1][n_head]: score of each query head's attention sink, a term of the softmax that has no value vector.
 	 * NULL = no sinks. */
@@ -446,7 +445,8 @@ struct backend_ops {
 	void (*close)(struct backend *);
 	/* Write one line for the user: "cpu avx512, 2 threads". */
 	void (*describe)(const struct backend *, char *out, size_t cap);
-	/* Bytes of device memory, free and total. Both 0 for a backend that computes in host memory. */
+	/* Set *available and *total to the bytes of device memory, free and in all; to 0 for a backend that computes in
+	 * host memory. */
 	void (*memory)(const struct backend *, uint64_t *available, uint64_t *total);
 
 	/* ---- memory ---- */
@@ -547,8 +547,8 @@ struct backend_ops {
 	 * many cols; 0 = unsupported shape. */
 	uint64_t (*key_sketch_bytes)(const struct backend *, int32_t n_kv_head, int32_t cap, int32_t head_dim,
 	                             int32_t bits);
-	/* Update the key sketch after keys were written to slots slot0 .. slot0 + n - 1, the last in use. The sketch
-	 * depends only on the keys, not on how many keys each call adds. */
+	/* Update the key sketch after keys were written to slots slot0 .. slot0 + n - 1, which are the last used slots.
+	 * The sketch depends only on the keys, not on how many keys each call adds. */
 	void (*key_sketch)(struct backend *, struct tensor *sketch, const struct tensor *plane, int32_t n_kv_head,
 	                   int32_t cap, int32_t bits, int32_t slot0, int32_t n);
 	void (*key_scan)(struct backend *, const struct scan_args *);
@@ -585,7 +585,7 @@ struct backend_ops {
 };
 enum { PAGE_UNIT = 8, PAGE_MOST = 64 };
 enum { SKETCH_BLOCK = 256 };
-enum { ATTN_EACH_MOST = 16 }; /* tokens that attn_each() computes together, at most */
+enum { ATTN_EACH_MOST = 16 }; /* maximum number of tokens that attn_each() computes together */
 /* Alignment of tensors in a file: 64 KiB, the largest page size of a supported CPU */
 enum { FILE_ALIGN = 64 << 10 };
 

@@ -27,7 +27,7 @@ struct bandwidth_run {
 	const struct cpu_fns *fns;
 	uint8_t *data;
 	uint64_t part;        /* bytes that one thread reads */
-	_Atomic uint64_t sum; /* sum of all bytes read; without a use of them the compiler would drop the reads */
+	_Atomic uint64_t sum; /* sum of all bytes read, so that the compiler does not drop the reads */
 };
 
 /* Write every page of the buffer. All unwritten pages map to one page of zeros, which would be read from the L1

@@ -95,8 +95,8 @@ static void load_error_explain(const char *path, const char *what, char err[160]
 		snprintf(err, 160, PLUGIN " needs '%.*s', which is not installed", (int)n, what);
 }
 
-/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Saves loading hundreds of megabytes of
- * cuBLAS on a machine without a driver. */
+/* 1 if the NVIDIA driver is installed, else 0 with a sentence in err. Without this check, a machine without a driver
+ * would load hundreds of megabytes of cuBLAS. */
 static int driver_is_there(char err[160])
 {
 	if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL))

@@ -1,13 +1,14 @@
 /* kernels/common/key_sketch.h (private to kernels/) - memory layout of a key sketch: a layer's keys in 2, 4 or 8 bits
- * per value, from which scores are estimated. It is the same on every backend.
+ * per value, from which scores are estimated. The layout is the same on every backend.
  *
  * A key is about mean + H (scale * (2 code - most)), where most = 2^bits - 1, `mean` is the mean of a block of keys,
  * and H is the Hadamard transform. Subtracting the mean removes the large offset that keys have in some dimensions. H
  * spreads the remaining differences evenly over all dimensions. Queries are transformed, too, which leaves dot
  * products unchanged. The scale is chosen so that dot products are unbiased (RaBitQ, arXiv 2405.12497).
  *
- * A full block is centred by the mean of its own keys; the last block, until it is full, by the mean of the block
- * before it (the first block by 0). So the sketch depends only on the keys, not on how many are added at a time. */
+ * A full block is centred by the mean of its own keys. Until the last block is full, it is centred by the mean of the
+ * block before it; the first block by 0. So the sketch depends only on the keys, not on how many are added at a
+ * time. */
 
 /* Layout: for each KV head, blocks of SKETCH_BLOCK (256) keys. A block begins with the mean (f32 [head_dim]) and a
  * flag (f32; 1 = the mean is of this block's own keys), padded to 64 bytes. Then come 256 scales (f16), then 16
@@ -31,25 +32,25 @@ static inline int32_t sketch_groups(int32_t head_dim)
 	return (head_dim - 1) / SKETCH_GROUP + 1;
 }
 
-/* Number of units of n values. */
+/* Return the number of units of n values. */
 static inline int32_t sketch_units(int32_t n, int32_t bits)
 {
 	return (int32_t)(((int64_t)n * bits + 31) / 32);
 }
 
-/* Number of values of group g. */
+/* Return the number of values of group g. */
 static inline int32_t sketch_values(int32_t head_dim, int32_t g)
 {
 	return head_dim - g * SKETCH_GROUP < SKETCH_GROUP ? head_dim - g * SKETCH_GROUP : SKETCH_GROUP;
 }
 
-/* Offset of the scales in a block, in bytes. */
+/* Return the offset of the scales in a block, in bytes. */
 static inline size_t sketch_mean_bytes(int32_t head_dim)
 {
 	return (4 * ((size_t)head_dim + 1) + 63) / 64 * 64;
 }
 
-/* Offset of the panels in a block, in bytes. */
+/* Return the offset of the panels in a block, in bytes. */
 static inline size_t sketch_head_bytes(int32_t head_dim)
 {
 	return sketch_mean_bytes(head_dim) + 2 * SKETCH_BLOCK;
@@ -70,14 +71,14 @@ static inline int32_t sketch_blocks(int32_t cap)
 	return (cap - 1) / SKETCH_BLOCK + 1;
 }
 
-/* Step between two codes, in standard deviations of the transformed values; the best step for a normal
+/* Return the step between two codes, in standard deviations of the transformed values: the best step for a normal
  * distribution. */
 static inline float sketch_step(int32_t bits)
 {
 	return bits == 2 ? 0.9957f : bits == 4 ? 0.3352f : 0.03076f;
 }
 
-/* Bytes of the key sketch of one layer; 0 if the shape or bits are invalid. */
+/* Return the bytes of the key sketch of one layer, or 0 if the shape or bits are invalid. */
 static inline uint64_t sketch_bytes(int32_t n_kv_head, int32_t cap, int32_t head_dim, int32_t bits)
 {
 	uint64_t blocks, bytes;

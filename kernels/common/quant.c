@@ -118,7 +118,7 @@ uint16_t f32_to_f16(float f)
 		return sign | 0x7c00;
 	if (a < 0x38800000) { /* below 2^-14: a multiple of 2^-24 */
 		uint32_t shift = 126 - (a >> 23);
-		if (shift > 24) /* below 2^-25: nothing left to round up */
+		if (shift > 24) /* below 2^-25: rounds to 0 */
 			return sign;
 		uint32_t m = (a & 0x7fffff) | 0x800000, half = 1u << (shift - 1);
 		uint32_t q = m >> shift, rest = m & ((1u << shift) - 1);
@@ -356,7 +356,7 @@ static void unpack_super(enum dtype t, const void *block, int i, int8_t q[32], f
 		unpack_k_scale(q4->scales, q4->d, q4->dmin, i, scale, min);
 		unpack_fours(q, q4->qs, i);
 		return;
-	case DT_Q5_K: /* bit i of qh[j] is the fifth bit */
+	case DT_Q5_K: /* bit i of qh[j] is the fifth bit of value j */
 		unpack_k_scale(q5->scales, q5->d, q5->dmin, i, scale, min);
 		unpack_fours(q, q5->qs, i);
 		for (int j = 0; j < 32; j++)
@@ -450,7 +450,7 @@ void dtype_to_f32(enum dtype t, float *out, const void *in, int64_t n)
 	}
 }
 
-/* Nearest integer to v within [0, top]; NaN becomes 0. */
+/* Return the integer within [0, top] that is nearest to v; 0 for NaN. */
 static uint8_t level_of(float v, int top)
 {
 	v = floorf(v + 0.5f);

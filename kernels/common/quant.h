@@ -91,12 +91,12 @@ float bf16_to_f32(uint16_t h);
 /* The value of each nibble 0 .. 15: iq4_values for the IQ4 types, mxfp4_values for MXFP4 (OCP MX 1.0). mxfp4_values
  * are doubled, to be integers; mxfp4_scale() is halved instead. */
 extern const int8_t iq4_values[16], mxfp4_values[16];
-/* The table of a type whose nibbles are indices. */
+/* Return the table of a type whose nibbles are indices. */
 static inline const int8_t *nibble_values(enum dtype t)
 {
 	return t == DT_MXFP4 ? mxfp4_values : iq4_values;
 }
-/* Upper 16 bits of the scale 2^(e - 128) as a float; its lower 16 bits are zero. */
+/* Return the upper 16 bits of the scale 2^(e - 128) as a float; its lower 16 bits are zero. */
 static inline uint16_t mxfp4_scale(uint8_t e)
 {
 	return e < 2 ? (uint16_t)(0x20 << e) : (uint16_t)((e - 1) << 7);

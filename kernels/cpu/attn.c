@@ -217,8 +217,8 @@ static void attn_tile_task(void *arg, int task, int worker)
 		for (int32_t s = m.from[0] / span_slots(j->a->part + p); s < spans; s++) {
 			if (cpu_cancelled(j->c))
 				return;
-			/* The first span (range of slots) initialises the states of all queries, also of those whose
-			 * window begins after it. */
+			/* The first span (range of slots) initialises the states of all queries, even of queries whose
+			 * window begins after this span. */
 			if (!done++) {
 				attn_span(j, p, s, tile, head, &m, n_q, m.run);
 				continue;
@@ -416,7 +416,7 @@ int attn_run(struct attn_job *j, int32_t t0, int32_t t1)
 	return cpu_cancelled(c) ? -1 : 0;
 }
 
-/* Number of spans of all parts. */
+/* Return the number of spans of all parts. */
 static int32_t count_spans(const struct attn_args *a)
 {
 	int32_t spans = 0;

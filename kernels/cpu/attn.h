@@ -53,15 +53,15 @@ struct attn_met {
 	struct attn_probe probe; /* set only if the call has a probe */
 };
 /* Copy the arguments of a one-token call, but leave out the parts whose predicate is false, and subtract their slots
- * from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an invalid flag, or
- * slots left out that `skip` does not contain. */
+ * from the probe's `skip`. Return 0, or -1 if the predicates do not fit the call: too many parts, an invalid flag, or a
+ * skipped part outside of the probe's first `skip` slots. */
 int attn_parts_met(struct attn_met *, const struct attn_args *);
 
 /* Compute tokens t0 .. t1 - 1 of a job whose shapes were checked. Return 0, or -1 when cancelled or out of memory. */
 int attn_run(struct attn_job *, int32_t t0, int32_t t1);
 /* Cut tokens t0 .. t1 - 1 of a job into tiles. */
 void attn_tiles(struct attn_job *, int32_t t0, int32_t t1);
-/* Bytes of scratch of a thread for tiles of n_q queries. */
+/* Return the bytes of scratch that a thread needs for tiles of n_q queries. */
 size_t attn_part_bytes(const struct attn_job *, int32_t n_q);
 int32_t attn_part_spans(const struct attn_part *);
 /* Allocate partial results for n jobs, so that each span (range of slots) can be a task. Return 1, or 0 if the spans

@@ -8,5 +8,5 @@
 
 const struct cpu_fns cpu_fns_avx2 = { SIMD_FNS, .name = "avx2" };
 #else
-typedef int weir_no_avx2; /* a C file must hold something */
+typedef int weir_no_avx2; /* ISO C does not allow an empty file */
 #endif

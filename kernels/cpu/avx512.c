@@ -8,5 +8,5 @@
 
 const struct cpu_fns cpu_fns_avx512 = { SIMD_FNS, .name = "avx512" };
 #else
-typedef int weir_no_avx512; /* a C file must hold something */
+typedef int weir_no_avx512; /* ISO C does not allow an empty file */
 #endif

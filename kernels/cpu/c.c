@@ -98,8 +98,8 @@ static void c_matmul_panels(enum dtype type, const void *panels, int32_t n, cons
 	(void)ldo;
 }
 
-/* Return the sum of 16 products, in a loop that compilers vectorise on any machine. noinline: inlined into the
- * calling loop it would be unrolled instead. */
+/* Return the sum of 16 products, in a loop that compilers vectorise on any machine. noinline: if the function is
+ * inlined into the calling loop, compilers unroll its loop instead of vectorising it. */
 __attribute__((noinline)) static int32_t dot16(const int16_t *a, const int8_t *b)
 {
 	int32_t s = 0;

@@ -70,7 +70,7 @@ static inline __attribute__((always_inline)) struct cols_block cols_block_at(str
 		                    p + values + 4 * width };
 }
 
-/* Bytes of one block in a tile. */
+/* Return the bytes of one block in a tile. */
 static inline size_t cols_block_bytes(struct pack_format f, int width)
 {
 	if (f.words)

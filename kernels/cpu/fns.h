@@ -39,9 +39,9 @@ enum { ACT_WIDE_BELOW = 22875 };
 struct cols; /* quantised input rows arranged for the kernels: cols.h */
 struct pack_format;
 
-/* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) *
- * v. Some tables keep scores as exponents of 2 instead, so m and attn_tile.score may be read only by functions of the
- * same table. */
+/* Running softmax of one (token, query head): m = largest score, l = sum exp(score - m), acc = sum exp(score - m) * v.
+ * Some tables of leaf functions keep score * log2(e) in place of the score (score_unit), so only functions of the same
+ * table may read m and attn_tile.score. */
 struct attn_state {
 	float m, l;
 	float *acc; /* [head_dim] */
@@ -80,7 +80,7 @@ static inline int attn_reads(const struct attn_tile *t, int32_t r, int32_t k)
 	return !t->blocks || t->blocks[r] >> ((k - t->k0) / ATTN_BLOCK) & 1;
 }
 
-/* The slot of key k. */
+/* Return the slot of key k. */
 static inline size_t attn_row(const struct attn_tile *t, int32_t k)
 {
 	return (size_t)(t->rows ? t->rows[k] : k);
@@ -90,7 +90,7 @@ static inline size_t attn_row(const struct attn_tile *t, int32_t k)
  * over the heads to one number. At most PROBE_HEADS heads. */
 struct probe_tile {
 	const float *score; /* [heads][stride], written by attn */
-	const float *m, *l; /* [heads], of the finished states */
+	const float *m, *l; /* [heads]: m and l of the finished states (struct attn_state) */
 	float *out;
 	size_t stride;
 	int32_t n, heads;
@@ -106,7 +106,7 @@ struct delta_tile {
 	int32_t key_dim, cols;
 	const float *q, *k, *v; /* q, k [key_dim], q is scaled; v [cols] */
 	float decay, beta;      /* decay: factor of the state; beta: factor of the value that is added */
-	int corrects;           /* 1: the delta rule, adds v minus the state's value at k; 0: adds v */
+	int corrects;           /* 1 (delta rule): adds v minus the state's value at k; 0: adds v */
 	float *out;             /* [cols] */
 };
 
@@ -115,7 +115,8 @@ struct cpu_fns {
 	const char *name; /* an entry of cpu_level_name */
 	int32_t panel;    /* rows per panel of packed weights */
 
-	/* Bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain rows. */
+	/* Return the bytes of one packed panel, or 0 if this instruction set keeps weights of the type as plain
+	 * rows. */
 	size_t (*pack_bytes)(enum dtype, int32_t cols);
 	/* Pack up to `panel` plain rows, row_bytes apart, into one panel (rows side by side). */
 	void (*pack)(enum dtype, void *panel, const void *rows, size_t row_bytes, int32_t n_rows, int32_t cols);
@@ -149,8 +150,8 @@ struct cpu_fns {
 	float score_unit;
 	size_t (*attn_scratch)(int32_t head_dim, int32_t n_q); /* in floats */
 	void (*attn)(const struct attn_tile *);
-	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). A state
-	 * may differ from that of attn(), but it also depends only on its own query and limit. */
+	/* attn() with less precision, for tokens of a prompt; not for f32 keys and values. NULL = use attn(). States
+	 * may differ from those of attn(). The state of a query depends only on this query and its limit. */
 	size_t (*attn_prompt_scratch)(int32_t head_dim, int32_t n_q);
 	void (*attn_prompt)(const struct attn_tile *);
 	/* a = the softmax over the union of the keys of a and b. */
@@ -158,7 +159,7 @@ struct cpu_fns {
 	void (*probe_mass)(const struct probe_tile *);
 	/* out[i] = softmax probability of score[i], from maximum m and sum l. out may be score. */
 	void (*probe_share)(float *out, const float *score, int32_t n, float m, float l);
-	/* Sum and count of the p[i] >= least. */
+	/* Set *sum and the count to the sum and the number of the p[i] >= least. */
 	void (*probe_above)(const float *p, int32_t n, float least, float *sum, int32_t *count);
 	void (*conv)(const struct conv3_args *);
 	void (*conv_grad)(const struct conv3_grad_args *);

@@ -2,8 +2,8 @@
  * thread pool: for one token, or for several tokens that read the same planes, each with its own lists of slots.
  *
  * The thread that finishes the scan of a KV head selects its slots, while other threads scan the next head or already
- * compute attention. In separate runs, each run would wait for its slowest task; with few heads that wait is half as
- * long as the work itself.
+ * compute attention. In separate runs, each run would wait for its slowest task; with few heads, such a wait takes half
+ * as long as the work itself.
  *
  * With several tokens, scans of the same head follow each other, so all but the first find the key sketch in the
  * processor's caches. Parts without a list of slots are computed for all tokens together. */
@@ -77,7 +77,7 @@ static int spans_alike(const struct attn_job *j, int32_t n)
 	return n > 1;
 }
 
-/* Index of a part's first span among the spans of all parts. */
+/* Return the index of a part's first span among the spans of all parts. */
 static int32_t first_span(const struct attn_args *a, int32_t part)
 {
 	int32_t at = 0;
@@ -149,7 +149,7 @@ static int selections_plan(struct fused_job *j, size_t *part_bytes, int64_t *wor
 		if (attn_selection_check(&c->base, s, j->heads) < 0 || scan_plan(&c->base, s->scan, &j->scan[t]) ||
 		    topk_plan(&c->base, s->topk, &j->topk[t]))
 			return -1;
-		/* Each token's scan needs a buffer of its own: give the next token another one. */
+		/* Give the next token another buffer: each token's scan needs its own. */
 		used = c->scan;
 		if (t < j->n - 1) {
 			c->scan = c->scans[t];

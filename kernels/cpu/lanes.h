@@ -75,8 +75,8 @@ INLINE size_t kv_row_bytes(enum dtype type, int32_t dim)
 }
 
 /* Prefetch for a product that reads nr rows of float weights in parallel and is at column j. If rows are shorter than
- * LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order of
- * memory. (1.5 times as fast as without prefetch.) For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
+ * LONG_ROW bytes, the hardware prefetcher cannot follow nr of them: prefetch the next nr rows, in the order of memory.
+ * (This makes the product 1.5 times as fast.) For longer rows: prefetch the same rows, LONG_ROW bytes ahead. */
 INLINE void rows_fetch(enum dtype type, int nr, const uint8_t *w, size_t row_bytes, int32_t j)
 {
 	enum { LONG_ROW = 4096 };

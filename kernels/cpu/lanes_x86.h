@@ -239,7 +239,7 @@ INLINE vec vec_row(enum dtype type, const uint8_t *row, int32_t j, int32_t n)
 	                      : _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(h), 16));
 }
 
-/* out[i] = sum of x[i]. */
+/* Set out[i] to the sum of the lanes of x[i]. */
 INLINE void vec_store_sums(float out[4], const vec x[4])
 {
 	__m256 h[4];
@@ -277,7 +277,7 @@ INLINE void vec_split_pairs(vec t0, vec t1, vec *first, vec *second)
 	*second = _mm512_permutex2var_ps(t0, (__m512i)(even + 1), t1);
 }
 
-/* out[i], lane k = x[k], lane i. */
+/* Transpose: lane k of out[i] = lane i of x[k]. */
 INLINE void vec_transpose(vec out[LANES], const vec x[LANES])
 {
 	vec a[LANES];

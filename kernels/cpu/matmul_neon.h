@@ -70,7 +70,7 @@ INLINE int one_column_ahead(struct pack_format f)
 	return 0;
 }
 
-/* x >> n or x << -n in bytes. */
+/* Return each byte of x, shifted right by n bits, or left by -n bits if n < 0. */
 INLINE uint8x16_t byte_shift(uint8x16_t x, int n)
 {
 	return n < 0 ? x << -n : x >> n;

@@ -40,7 +40,7 @@ typedef x86_int panel_int, byte_vec;
 /* Twelve columns keep the multipliers busy while a block's weights are unpacked; with eight they wait. */
 enum { TILE = 12, SIGNED = 0, WORDS = 0 };
 #define WIDTHS(X)          X(1) X(2) X(4) X(6) X(8) X(12)
-#define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* a byte a row */
+#define BYTE_LANES(p)      _mm_loadu_si128((const void *)(p)) /* load a byte for each row */
 #define byte_load(p)       _mm512_loadu_si512(p)
 #define or_masked(a, b, m) _mm512_ternarylogic_epi32(a, b, m, 0xf8) /* a | (b & m) */
 #else
@@ -69,8 +69,8 @@ INLINE panel_vec panel_nibbles(const uint8_t *p, int upper)
 	return vec_of_int(upper ? v >> 4 : v & 15);
 }
 
-/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs. With AVX-512, whose dot product takes
- * unsigned weights, add 128 to each value; the caller subtracts it from the sums again. */
+/* Repeat the table values[0 .. 15] in every 128 bits, as vpshufb needs. With AVX-512, whose dot product takes unsigned
+ * weights, add 128 to each value; the caller removes the effect of the 128 from the sums. */
 INLINE byte_vec byte_table(const int8_t *values)
 {
 	__m128i v = _mm_loadu_si128((const void *)values);
@@ -82,7 +82,8 @@ INLINE byte_vec byte_table(const int8_t *values)
 #endif
 }
 
-/* x >> n, or x << -n, in 16-bit lanes. The caller masks out the bits that came from the neighbouring byte. */
+/* Return each 16-bit lane of x, shifted right by n bits, or left by -n bits if n < 0. The caller masks out the bits
+ * that came from the neighbouring byte. */
 INLINE byte_vec byte_shift(byte_vec x, int n)
 {
 	return n > 0 ? X86(srli_epi16)(x, n) : n < 0 ? X86(slli_epi16)(x, -n) : x;

@@ -123,7 +123,7 @@ static void *chunk_get(struct cpu_chunk **chunk, size_t size, int fresh)
 	struct mem_head *h;
 
 #ifdef __SANITIZE_ADDRESS__
-	return mem_get(size, fresh); /* the sanitizer puts guards around such blocks */
+	return mem_get(size, fresh); /* AddressSanitizer then finds accesses outside of a block */
 #endif
 	if (size >= CHUNK_MOST)
 		return mem_get(size, fresh);
@@ -187,7 +187,7 @@ int cpu_buffer_grow(struct cpu *c, struct buffer *b, size_t size)
 	return 0;
 }
 
-/* Bytes of a tensor, or 0 if its shape is invalid. */
+/* Return the bytes of a tensor, or 0 if its shape is invalid. */
 static size_t tensor_bytes(const struct tensor *t)
 {
 	size_t n;
@@ -309,8 +309,8 @@ static void copy_task(void *arg, int task, int worker)
 		j->be->host_read(j->from + at, n, j->be->host_read_ud);
 }
 
-/* Copy a weight's plain rows into anonymous memory with huge pages, or return NULL. In the mapped file a page has
- * 4 KiB: each costs a TLB miss, and the hardware prefetcher stops at its end. */
+/* Copy a weight's plain rows into anonymous memory with huge pages, or return NULL. The mapped file has pages of 4 KiB:
+ * each page costs a TLB miss, and the hardware prefetcher stops at the end of a page. */
 static void *copy_weight(struct cpu *c, const void *host, size_t n)
 {
 	struct copy_job j = { .to = chunk_get(&c->weights, n, 0), .from = host, .n = n, .be = &c->base };

@@ -7,5 +7,5 @@
 
 const struct cpu_fns cpu_fns_neon_dot = { SIMD_FNS, .name = "neon-dot" };
 #else
-typedef int weir_no_neon_dot; /* a C file must hold something */
+typedef int weir_no_neon_dot; /* ISO C does not allow an empty file */
 #endif

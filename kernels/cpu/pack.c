@@ -27,8 +27,8 @@ static void store32(uint8_t *p, uint32_t u)
 	memcpy(p, &u, sizeof u);
 }
 
-/* Write the stored values of 32 weights to w: q + offset, or indices of a table. The weights are block b of 32 in
- * `row`, and block i of 32 in `block`, the block of the file that has them. */
+/* Write the stored values of 32 weights to w: q + offset, or indices of a table. The weights are values 32 b .. 32 b +
+ * 31 of `row`. `block` is the file's block that contains them, as its values 32 i .. 32 i + 31. */
 static void block_values(enum dtype type, struct pack_format f, const uint8_t *block, int32_t i, const void *row,
                          int32_t b, uint8_t sign_bit, uint8_t w[32])
 {

@@ -70,7 +70,7 @@ static inline struct pack_format pack_format_of(enum dtype type)
 	}
 }
 
-/* Units of one block's quants. */
+/* Return the number of units of one block's quantised values. */
 static inline int32_t pack_block_units(struct pack_format f)
 {
 	return f.bytes * 8 + f.nibbles * 4 + f.twos * 2 + f.ones;

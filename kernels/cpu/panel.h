@@ -18,7 +18,8 @@ typedef int32_t lane_mask __attribute__((vector_size(4 * PANEL_LANES)));
 
 /* Macros instead of functions: how a function passes vectors of this size depends on the instruction set. */
 #define PANEL_PICK(which, yes, no) ((lane_keys)(((lane_mask)(yes) & (which)) | ((lane_mask)(no) & ~(which))))
-#define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3])) /* as sum_of() in key_sketch.c */
+/* the order of additions is that of sum_of() in key_sketch.c */
+#define PANEL_SUM(s)               (((s)[0] + (s)[2]) + ((s)[1] + (s)[3]))
 
 /* Hadamard transform of x[dim], one key per lane. */
 static inline void panel_hadamard(lane_keys *x, int32_t dim)

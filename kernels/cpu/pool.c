@@ -25,8 +25,8 @@
 
 #include "kernels/macros.h"
 
-/* How long a thread spins, in nanoseconds. QUIET_NS: before it also yields the processor. SPIN_NS: in all;
- * SPIN_NS_CROWDED if the pool has more threads than there are processors. */
+/* How long a thread spins, in nanoseconds. After QUIET_NS it yields the processor between checks. After SPIN_NS it
+ * stops; after SPIN_NS_CROWDED if the pool has more threads than there are processors. */
 enum { QUIET_NS = 5000, SPIN_NS = 50000, SPIN_NS_CROWDED = 2000 };
 
 struct worker {
@@ -186,8 +186,8 @@ static void *worker_main(void *arg)
 		if (spin_until(p, w, work_ready, 0))
 			continue;
 		/* No wake-up is lost: the caller writes its ticket, then reads `sleepers`; a worker increases
-		 * `sleepers`, then reads the ticket. All four are sequentially consistent, so at least one of the
-		 * two sees the other's write. */
+		 * `sleepers`, then reads the ticket. All four accesses are sequentially consistent, so the caller sees
+		 * the worker's write or the worker sees the caller's. */
 		pthread_mutex_lock(&p->lock);
 		atomic_fetch_add(&p->sleepers, 1);
 		while (worker_idle(p))

@@ -44,7 +44,7 @@ static void mass_carry(const struct probe_job *pj, float *out, int32_t row, int3
 	memset(out + old, 0, (size_t)(n - old) * sizeof *out);
 }
 
-/* Number of columns that token i of the call sees. */
+/* Return the number of columns that token i of the call sees. */
 static int32_t columns_seen(const struct attn_job *j, int32_t i)
 {
 	return j->slots - (j->n - 1 - i);
@@ -102,8 +102,8 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 			count_low = count;
 		}
 	}
-	/* Probabilities between the two thresholds differ by less than a step, so each counts as their mean. 1e-3
-	 * absorbs the rounding of the sums. */
+	/* The probabilities between the two thresholds differ by less than a step, so each is counted as their mean.
+	 * 1e-3 absorbs the rounding of the sums. */
 	if (count_high > count_low) {
 		float mean = (sum_high - sum_low) / (float)(count_high - count_low);
 		float more = ceilf((share - sum_low) / mean - 1e-3f);
@@ -113,7 +113,7 @@ static float rows_holding(const struct cpu_fns *f, const float *p, int32_t n, fl
 	return (float)count_high;
 }
 
-/* Compute the spread of one (token, head). Overwrites its scores with probabilities, so it must run after
+/* Compute the spread of one (token, head). The scores are overwritten with probabilities, so this must run after
  * mass_task(). */
 static void spread_task(void *arg, int task, int worker)
 {

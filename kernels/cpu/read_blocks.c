@@ -22,7 +22,7 @@ struct blocks_job {
 	size_t part;              /* floats of a thread's scratch */
 };
 
-/* Square of the distance of two rows, in eight sums. */
+/* Return the square of the distance of two rows, added up in eight partial sums. */
 static float distance(const float *x, const float *y, int32_t dim)
 {
 	float sum[8] = { 0 };

@@ -6,7 +6,8 @@
 
 #include "kernels/cpu/cpu.h"
 
-enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 }; /* SMALL_CONV: values that one thread handles faster than two */
+/* SMALL_CONV: number of values up to which one thread is faster than two */
+enum { COLUMNS_A_TASK = 256, SMALL_CONV = 16 << 10 };
 
 /* ---- short convolutions ---- */
 

@@ -121,7 +121,7 @@ struct select_fns {
 	/* List the indices of i0 .. i1 - 1 with x >= least, ascending, and their values. Return their number; *top
 	 * = the largest value. NaN counts as -inf. Both lists need room for i1 - i0 + 16. */
 	int32_t (*pick)(int32_t *slot, float *value, float *top, const float *x, int32_t i0, int32_t i1, float least);
-	/* Number of values >= t. */
+	/* Return the number of values >= t. */
 	int32_t (*count)(const float *x, int32_t n, float t);
 	/* Copy the slots with value >= t (never a NaN) to out; return their number. No further element of out is
 	 * written. */
@@ -150,7 +150,7 @@ extern const struct select_fns select_fns_c;
 #define CHOOSE_LOG_2 0.150533197f
 #define CHOOSE_LOG_3 (-0.0448739553f)
 
-/* Sum of 16 lanes, in the same order for every instruction set. */
+/* Return the sum of 16 lanes, added in the same order for every instruction set. */
 static inline float fold16(const float x[16])
 {
 	float a[8];

@@ -44,7 +44,7 @@ struct span {
 /* One block of a span: its keys kb .. kb + n - 1, for a run of queries (queries that are computed together). */
 struct block {
 	const struct span *sp;
-	const size_t *off;   /* offsets of its rows */
+	const size_t *off;   /* offsets of the block's rows */
 	float *const *score; /* kept scores of the run's queries, or NULL */
 	int32_t kb, n;
 	int32_t low; /* keys at the block's start that the run's queries do not see */
@@ -285,7 +285,7 @@ INLINE void four_chains(int nr, int32_t dim, const float *keys, const float *con
 	UNROLL for (int r = 0; r < nr; r++) UNROLL for (int i = 0; i < 2; i++) s[r][i] = s[r][i] + (a[r][i] + b[r][i]);
 }
 
-/* Scores of many queries from transposed keys. */
+/* Compute scores of many queries from transposed keys. */
 INLINE void many_scores(int nr, int32_t dim, const struct block *b, const float *const *q, float p[RUN][KEYS])
 {
 	int32_t k = 0;
@@ -310,7 +310,7 @@ static float exp1(float x)
 	return score_exp(vec_splat(x))[0];
 }
 
-/* Sum of a block's vectors, in an order that depends on LANES. */
+/* Return the sum of a block's vectors, in an order that depends on LANES. */
 INLINE vec block_sum(const vec x[KEYS / LANES])
 {
 	vec sum = x[0];
@@ -321,7 +321,7 @@ INLINE vec block_sum(const vec x[KEYS / LANES])
 	return sum;
 }
 
-/* cap * tanh(s / cap), with exp of negative numbers only. */
+/* Return cap * tanh(s / cap). exp is called with negative numbers only. */
 static __attribute__((noinline)) vec score_capped(vec s, float cap)
 {
 	/* s and cap have the same unit, so s / cap has none. The factor SCORE_UNIT converts the quotient to what
@@ -365,7 +365,7 @@ static __attribute__((noinline)) float softmax_step(const struct block *b, struc
 		s[i] = score_exp(s[i] - m);
 		vec_store(p + LANES * i, s[i]);
 	}
-	/* Late blocks seldom have a new maximum. */
+	/* In late blocks the maximum seldom changes: then no exponential is needed. */
 	fix = max == old ? 1 : old > -INFINITY ? exp1(old - max) : 0;
 	st->m = max;
 	st->l = st->l * fix + vec_sum(block_sum(s));
@@ -552,8 +552,7 @@ static void block_run(const struct attn_tile *t, struct block *b, int32_t first,
 		b->n = keys_seen(t, r, k, n);
 		b->low = keys_below(t, r, k);
 		if (b->low >= b->n || !attn_reads(t, r, k)) {
-			/* the query sees none of these keys: its window begins later, or it does not read the
-			 * block */
+			/* the query reads none of these keys: its window begins later, or it does not read the block */
 			r++;
 			continue;
 		}
@@ -586,8 +585,8 @@ static void attn(const struct attn_tile *t)
 	sp.values = sp.keys + KEYS * lanes_round(t->head_dim);
 	for (int32_t i = 0; i < n_keys; i++)
 		off[i] = attn_row(t, t->k0 + i) * bytes;
-	/* The offsets behind those of these keys serve only for prefetching. If the slots are a list, the next rows
-	 * are unknown: repeat the last offset. The first block of a list is prefetched here. */
+	/* The offsets after those of the keys serve only for prefetching. If the slots are a list, the next rows are
+	 * unknown: repeat the last offset. The first block of a list is prefetched here. */
 	for (int32_t i = n_keys; i < n_keys + KEYS + 8; i++)
 		off[i] = t->rows ? off[n_keys - 1] : off[n_keys - 1] + (size_t)(i - n_keys + 1) * bytes;
 	for (int32_t i = 0; t->rows && i < KEYS && i < n_keys; i++) {

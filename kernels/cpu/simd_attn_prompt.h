@@ -8,11 +8,11 @@
  * 1.1e-7 of the output's square.
  *
  * A block of 64 keys and its values are converted once for all queries. Some queries at a time (N_RUN) take three
- * phases: scores, softmax weights, sums of values. While the weights of some queries wait for their scores, the
- * processor computes the sums of the queries before them.
+ * phases: scores, softmax weights, sums of values. The phases of different queries overlap: while some queries wait for
+ * their scores, the processor sums values for the queries before them.
  *
- * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side for
- * it, and their states are copied back afterwards. */
+ * If each query reads blocks of its own (attn_tile.blocks), the queries that read a block are copied side by side
+ * before the block is computed, and their states are copied back afterwards. */
 #ifndef WEIR_CPU_SIMD_ATTN_PROMPT_H
 #define WEIR_CPU_SIMD_ATTN_PROMPT_H
 
@@ -43,10 +43,11 @@ struct prompt {
 	/* Pairs of 16-bit integers, stored as floats. keys [dim / 2][64]: a pair is dimensions j and j + LANES of one
 	 * key. values [32][dim]: a pair is one dimension of keys k and k + LANES. */
 	float *keys, *values;
-	float *key_unit;                    /* [64]: factor of each key */
-	float *value_power, *value_inverse; /* [64]: exponent of each value row's power of two; 2^-exponent */
-	int32_t *q;                         /* [n_q][dim / 2] */
-	float *q_unit;                      /* [n_q] */
+	float *key_unit; /* [64]: factor of each key */
+	/* [64]. value_power: exponent of the power of two that is a value row's unit; value_inverse: 2^-exponent */
+	float *value_power, *value_inverse;
+	int32_t *q;    /* [n_q][dim / 2] */
+	float *q_unit; /* [n_q] */
 };
 
 /* Queries that read the same block. */
@@ -390,7 +391,7 @@ RUN_FNS(7) RUN_FNS(8)
 
 	/* ---- weights ---- */
 
-	/* Turn the integer products of query r into exponents of 2: apply softcap, bias and limits. If scores are to
+	/* Convert the integer products of query r to exponents of 2: apply softcap, bias and limits. If scores are to
 	 * be kept, store them. k0: the block's first key. */
 	static __attribute__((noinline)) void scores_finish(const struct prompt *u, int32_t k0, int32_t r,
                                                             struct prompt_run *run)
@@ -422,7 +423,7 @@ RUN_FNS(7) RUN_FNS(8)
 	run->most[r] = vec_largest(most);
 }
 
-/* 2^x for x <= 0, relative error 3e-6; any x below -126 gives 2^-126 */
+/* Return 2^x for x <= 0, with a relative error of at most 3e-6; 2^-126 for x below -126. */
 INLINE vec weight_exp2(vec x)
 {
 	const vec shift = vec_splat(12582912.0f); /* x + shift has x, rounded to an integer, in its low bits */
@@ -439,7 +440,7 @@ INLINE vec weight_exp2(vec x)
 	return (vec)((vec_int)p + ((vec_int)t << 23));
 }
 
-/* Turn the exponents of query r into weights. */
+/* Compute the weights of query r from its exponents. */
 INLINE void weights_of(int plain, const struct prompt *u, int32_t r, struct prompt_run *run)
 {
 	const vec most = vec_splat(run->most[r]), magic = (vec)magic_bits(vec_int_splat(0)),
@@ -481,7 +482,7 @@ static void weights_merge(const struct prompt *u, struct prompt_run *run)
 
 	for (int r = 0; r < run->nr; r++)
 		m[r] = st[r].m;
-	/* Finite, because the difference of two infinities is NaN. */
+	/* Make both maxima finite, because the difference of two infinities is NaN. */
 	before = vec_max(vec_splat(-3e38f), vec_load(m));
 	block = vec_max(vec_splat(-3e38f), vec_load(run->most));
 	most = vec_max(before, block);

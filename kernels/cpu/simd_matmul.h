@@ -94,8 +94,8 @@ INLINE void block_scales(enum dtype type, struct pack_format f, const uint8_t *h
 	}
 }
 
-/* acc[c] += block b of a panel times column c, for `tile` columns. ahead 1: prefetch the weights FETCH_AHEAD bytes
- * further on. */
+/* Add the product of block b of a panel with column c to acc[c], for `tile` columns. ahead 1: prefetch the weights
+ * FETCH_AHEAD bytes further on. */
 INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t b,
                         const uint8_t *cols, panel_vec *acc)
 {
@@ -127,7 +127,7 @@ INLINE void block_times(enum dtype type, int tile, int ahead, const uint8_t *pan
 	}
 }
 
-/* out[PANEL * c ..] = a panel times column c of a tile. */
+/* Set out[PANEL * c ..] to the product of a panel with column c of a tile. */
 INLINE void tile_times(enum dtype type, int tile, int ahead, const uint8_t *panel, byte_vec table, int32_t blocks,
                        const uint8_t *cols, float *out)
 {
@@ -172,8 +172,8 @@ INLINE void panels_type(enum dtype type, const uint8_t *panel, int32_t n_panels,
 			float *r = result + PANEL * k->tile[t].at;
 
 			switch (k->tile[t].width) {
-				/* One column has two copies of the loop, with and without prefetch: a condition
-				 * inside the loop made it a tenth slower. */
+				/* For one column the loop exists twice, with and without prefetch: a condition inside
+				 * the loop made the product a tenth slower. */
 #define TIMES(n)                                                                                                       \
 	case n:                                                                                                        \
 		if (n == 1 && one)                                                                                     \

@@ -6,7 +6,7 @@
 #include "kernels/cpu/lanes.h"
 
 #ifdef LANES
-/* t->out[c ..] += weight * x, for at most n keys. */
+/* Add weight * x to t->out[c ..], for at most n keys. */
 INLINE void mass_add(const struct probe_tile *t, int32_t c, int32_t n, vec weight, vec x)
 {
 	vec_store_part(t->out + c, n, vec_fma(weight, x, vec_load_part(t->out + c, n)));

@@ -26,8 +26,8 @@ INLINE bytes32 low_plane(const vec v[PER_BLOCK], const vec_int q[PER_BLOCK])
 	return bytes32_of(lo, 1);
 }
 
-/* Quantise a row; the bits are those of the C code. Magnitudes are compared as integers, where infinity and NaN are
- * the largest: a block that has one gets the scale NaN and values of zero. */
+/* Quantise a row; the bits are those of the C code. Magnitudes are compared as integers, where infinity and NaN are the
+ * largest. A block with infinity or NaN gets the scale NaN and values of zero. */
 static void quantize(const struct act *a, int32_t row)
 {
 	size_t blocks = (size_t)a->cols / 32;
@@ -85,9 +85,9 @@ static void rmsnorm(float *out, const float *x, const float *w, int32_t n, float
 		vec_store_part(out + i, n - i, vec_load_part(x + i, n - i) * scale * vec_load_part(w + i, n - i));
 }
 
-/* silu(g) = g / (1 + exp(-g)). gelu(g) = g / (1 + exp(-2u)) with u = sqrt(2/pi) (g + 0.044715 g^3), because 1 +
- * tanh(u) = 2 / (1 + exp(-2u)). exp() is only called with negative numbers, so it cannot overflow, and results for
- * large negative g underflow gradually. */
+/* Compute act(gate) * up. silu(g) = g / (1 + exp(-g)). gelu(g) = g / (1 + exp(-2u)) with u = sqrt(2/pi) (g + 0.044715
+ * g^3), because 1 + tanh(u) = 2 / (1 + exp(-2u)). exp() is called with negative numbers only, so it cannot overflow,
+ * and results for large negative g underflow gradually. */
 static void glu(enum activation act, float *gate, const float *up, int32_t n)
 {
 	for (int32_t i = 0; i < n; i += LANES) {
@@ -108,8 +108,8 @@ static void glu(enum activation act, float *gate, const float *up, int32_t n)
 	}
 }
 
-/* `near`, the mean as summed in floats, has a rounding error. The mean of x - near is that error, so both are
- * subtracted from x. */
+/* `near` is the mean as summed in floats, which has a rounding error. The mean of x - near is this error, so near and
+ * the error are subtracted from x. */
 static void layernorm(float *out, const float *x, const float *w, const float *b, int32_t n, float eps)
 {
 	struct squares s = { { 0 }, { 0 } };
@@ -137,8 +137,8 @@ static void layernorm(float *out, const float *x, const float *w, const float *b
 	}
 }
 
-/* erfc(t) for t >= 0, relative error about 1e-6 for t < 3: u exp(-t^2 + P(u)) with u = 1 / (1 + t / 2) (Press et
- * al., Numerical Recipes, "erfcc") */
+/* Return erfc(t) for t >= 0, with a relative error of about 1e-6 for t < 3, as u exp(-t^2 + P(u)) with u = 1 / (1 + t /
+ * 2) (Press et al., Numerical Recipes, "erfcc"). */
 INLINE vec vec_erfc(vec t)
 {
 	static const float term[] = { -0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
@@ -252,7 +252,7 @@ static void to_f16(uint16_t *out, const float *x, int32_t n)
 		vec_store_f16_part(out + i, n - i, vec_load_part(x + i, n - i));
 }
 
-/* Words of 64 bits, unsigned: their sums may overflow. */
+/* Unsigned words of 64 bits, because overflow of their sums is then defined. */
 typedef uint64_t words __attribute__((vector_size(4 * LANES)));
 
 static uint64_t read_sum(const void *p, size_t n)

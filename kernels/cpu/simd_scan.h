@@ -56,8 +56,8 @@ INLINE vec_int four_bytes(const int8_t *q)
 	return vec_int_splat(w);
 }
 
-/* Prefetch keys AHEAD bytes further on. Keys are read once, in order, but the hardware prefetcher stops at the end
- * of a page: without this a scan takes 1.5 times as long. */
+/* Prefetch keys AHEAD bytes further on. Keys are read once, in order, but the hardware prefetcher stops at the end of a
+ * page: without explicit prefetch a scan takes 1.5 times as long. */
 INLINE void keys_fetch(const uint8_t *p, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i += 64)
@@ -108,7 +108,7 @@ INLINE void unit_dots(int np, int nr, int bits, int wide, const struct scan_head
 	}
 }
 
-/* total += dot (and low), which are then set to 0. */
+/* Add dot (and low) to total, and set dot and low to 0. */
 INLINE void dots_total(int np, int nr, int bits, int wide, struct dots dot[PANELS][HEADS],
                        struct dots low[PANELS][HEADS], vec_int total[PANELS][HEADS])
 {
@@ -363,7 +363,7 @@ static void scan_sketch(const struct scan_tile *t)
 
 /* ---- rows of a plane ---- */
 
-/* s[r][i] += products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n values
+/* Add to s[r][i] the products of values j .. j + LANES - 1 of query r and row i, for nr queries and ROWS rows. n values
  * are left from j on. */
 INLINE void rows_step(int nr, enum dtype type, const uint8_t *const row[ROWS], const float *q, size_t stride, int32_t j,
                       int32_t n, vec s[ROW_HEADS][ROWS])

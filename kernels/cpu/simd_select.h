@@ -255,8 +255,8 @@ static void block_query(const struct block_query *b)
 		w[c] = 0;
 	}
 	w[end - 1] = 0;
-	/* Invariant: reading the blocks of all levels up to `high` gives enough weight, up to `low` does not. If even
-	 * the last level gives too little weight, or a sum is NaN, all blocks are read. */
+	/* Invariant: the blocks of all levels up to `high` have enough weight, those of all levels up to `low` have too
+	 * little. If even the last level gives too little weight, or a sum is NaN, all blocks are read. */
 	while (high - low > 1) {
 		int32_t mid = (low + high) / 2;
 

@@ -1,9 +1,9 @@
 /* kernels/cpu/topk.c - topk: exactly the k highest of n scores per KV head, without sorting.
  *
  * A sample of the scores gives a bound that almost surely more than k scores reach; one pass collects these scores as
- * candidates. Then an interval of floats is narrowed until exactly k candidates reach the float in its middle. If the
- * interval closes first, several scores are equal to the k-th highest. Of these the higher score before pooling wins,
- * then the later slot. */
+ * candidates. Then an interval of floats is narrowed until exactly k candidates reach the float in its middle. If no
+ * float is left between the interval's ends, several scores are equal to the k-th highest. Of equal scores the one with
+ * the higher score before pooling wins, then the later slot. */
 #include <math.h>
 #include <string.h>
 
@@ -60,7 +60,7 @@ static size_t mem_cut(char *base, struct topk_mem *m, const struct topk_args *a,
 	return at;
 }
 
-/* x; -inf for NaN, which ranks lowest. */
+/* Return x; -inf for NaN, which ranks lowest. */
 static float score_of(float x)
 {
 	return x > -INFINITY ? x : -INFINITY;
@@ -85,9 +85,9 @@ static float of_rank(int32_t i)
 	return x;
 }
 
-/* Find t such that `want` to `want + slack` of the n values are >= t. All values are within least .. top, none is
- * NaN. *ties = 0. If there is no such t, because values are equal, more values reach t; *ties is then how many of the
- * values equal to t are wanted. */
+/* Return t such that `want` to `want + slack` of the n values are >= t; *ties = 0. All values are within least .. top,
+ * none is NaN. If equal values make that impossible, return a t that more values reach; *ties = how many of the values
+ * equal to t are wanted. */
 static float threshold(const struct select_fns *f, const float *x, int32_t n, int32_t want, int32_t slack, float least,
                        float top, int32_t *ties)
 {
@@ -133,7 +133,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 
 	if (n < SAMPLE_FROM)
 		return -INFINITY;
-	/* 3.5 standard deviations of the sample on the safe side. */
+	/* Take the rank 3.5 standard deviations of the sample lower, so that enough scores reach the bound almost
+	 * surely. */
 	place = (int32_t)(SAMPLE * share + 3.5 * sqrt(SAMPLE * share * (1 - share))) + 3;
 	if (place >= SAMPLE / 2)
 		return -INFINITY;
@@ -144,8 +145,8 @@ static float likely_bound(const struct select_fns *f, const float *x, int32_t i0
 	return threshold(f, sample, SAMPLE, place, SAMPLE / 64, -INFINITY, top, &ties);
 }
 
-/* Keep only `ties` of the candidates equal to t: those with the highest scores before pooling, of equal ones the
- * later slots. Set the values of all others equal to t to NaN. */
+/* Of the candidates whose values equal t, keep the `ties` with the highest scores before pooling; of equal scores keep
+ * those of later slots. Set the values of the others to NaN. */
 static void settle_ties(const struct select_fns *f, const struct topk_mem *m, int32_t n, float t, int32_t ties,
                         const float *score, int pooled)
 {
@@ -187,7 +188,7 @@ static void settle_ties(const struct select_fns *f, const struct topk_mem *m, in
 		}
 }
 
-/* Sort by key: a radix sort, least significant byte first, which is stable. Return the array that has the result. */
+/* Sort by key with a stable radix sort, least significant byte first. Return the array that has the result. */
 static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 {
 	int32_t count[4][256];
@@ -216,7 +217,7 @@ static struct order *radix_sort(struct order *from, struct order *to, int32_t n)
 	return from;
 }
 
-/* Sort key of a score: smaller for higher scores. */
+/* Return the sort key of a score, which is smaller for higher scores. */
 static uint32_t order_of(float x)
 {
 	return ~((uint32_t)rank_of(score_of(x)) ^ 0x80000000u);
@@ -303,8 +304,8 @@ static void sample_rest(const struct topk_job *j, const struct topk_mem *m, cons
 			sum = end;
 			continue;
 		}
-		/* The position in the block where the rounded sum increases is unpredictable: it is counted
-		 * without a branch. */
+		/* Find the position in the block where the rounded sum increases without a branch, which would be
+		 * mispredicted. */
 		for (int32_t i = 0; i < SAMPLE_BLOCK; i++) {
 			double step = scale * (double)p[first + i];
 

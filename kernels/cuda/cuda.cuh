@@ -41,8 +41,9 @@ struct cuda {
 	struct backend base; /* the first member: cuda_of() casts */
 	struct gpu *gpu;
 	struct gpu_info info;
-	/* attn: partial results; probe: scores; scan, topk, moves: of these operations; acts: x, quantised or in f16;
-	 * tile: weights on their way to the device, or converted to f16; product: of cuBLAS */
+	/* attn: partial results; probe: scores; scan, topk, moves: scratch of key_scan(), topk() and kv_move(); acts:
+	 * x, quantised or in f16; tile: weights in the file's layout, or converted to f16; product: results of
+	 * cuBLAS */
 	struct cuda_buffer attn, probe, scan, topk, moves, acts, tile, product;
 	/* for attention kernels: how many thread blocks of each tile have finished; 0 before and after each kernel */
 	struct cuda_buffer counters;

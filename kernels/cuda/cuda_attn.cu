@@ -25,7 +25,7 @@ enum {
 };
 #define SCORE_BYTES ((size_t)128 << 20) /* maximum bytes of scores, unless one token needs more */
 
-/* An attn() call. cols: columns of all parts; group: query heads of a KV head. */
+/* An attn() call. cols: columns (slots) of all parts; group: query heads of a KV head. */
 struct attn_job {
 	struct cuda *c;
 	const struct attn_args *a;
@@ -63,7 +63,8 @@ struct taken {
 	int32_t first, n;
 };
 
-/* Return these slots. col: column of the part's first slot; cut: number of tokens after the launch. */
+/* Return the slots of part `part` that are read. col: column of the part's first slot; cut: number of tokens after the
+ * launch. */
 static struct taken part_taken(const struct attn_plan *p, const struct attn_args *a, int32_t part, int32_t col,
                                int32_t cut)
 {
@@ -237,8 +238,8 @@ static int attn_run(const struct attn_job *j, int32_t t0, int32_t t1, const stru
 	p.a.n = t1 - t0;
 	p.a.queries = (t1 - t0) * j->group;
 	start = attn_kernel(&p, &shape);
-	/* Every tile (the queries of a thread block) needs a counter, so COUNTERS limits the tokens of a launch, to a
-	 * few thousand at least. */
+	/* Every tile (the queries of a thread block) needs a counter, so COUNTERS limits the tokens of a launch. The
+	 * limit is at least a few thousand. */
 	most = COUNTERS / (a->n_kv_head * (int32_t)cuda_blocks(a->head_dim, shape.dims)) * shape.queries / j->group;
 	most = MAX(most, 1);
 	for (int32_t i = t0; i < t1; i += most) {
@@ -283,8 +284,8 @@ static void attn_unseen(const struct attn_job *j, const struct attn_seen *seen, 
 	cuda_launch(j->c, attn_unseen_kernel, cuda_blocks(cuda_power(j->cols), 1024), 1, 1, 256, 0, a);
 }
 
-/* Compute attention, and measure that of some tokens (attn_args.probe). A launch computes consecutive tokens that are
- * all measured or all not. After measured tokens, their mass and spread are computed. */
+/* Compute attention, and measure the attention of some tokens (attn_args.probe). A launch computes consecutive tokens
+ * that are all measured or all not. After measured tokens, their mass and spread are computed. */
 static void attn_probed(const struct attn_job *j)
 {
 	struct cuda *c = j->c;

@@ -5,8 +5,8 @@
  * - Query: one query head at one token. The queries of a KV head are numbered token by token.
  * - Tile: the queries that one thread block computes.
  * - Column: the number of a slot within the call. The slots of all parts (struct attn_part) are numbered in order.
- * - Span: the consecutive columns that one thread block reads. For spans only the columns that some token of the
- *   launch reads are numbered: not those before a window, of later tokens or of skipped parts.
+ * - Span: the consecutive columns that one thread block reads. For spans, only columns that some token of the launch
+ *   reads are numbered. Columns before a window, of later tokens and of skipped parts have no number.
  * - Partial result of a tile over one span: for each query the maximum score, the sum of exponentials and the
  *   weighted sum of V.
  *
@@ -20,10 +20,11 @@
 #include "kernels/cuda/cuda.cuh"
 
 enum {
-	ATTN_PARTS = 16,      /* parts of one launch, at most */
+	ATTN_PARTS = 16,      /* maximum number of parts of one launch */
 	ATTN_DIMS = 256,      /* maximum number of dimensions of V that one block sums */
 	ATTN_PARTIALS = 1024, /* maximum number of partial results of one tile */
-	DECODE_QUERIES = 32,  /* attn_decode computes up to this many queries of a KV head, attn_prefill more */
+	/* maximum number of queries of a KV head that attn_decode computes; attn_prefill computes more */
+	DECODE_QUERIES = 32,
 };
 #define LOG2_E 1.44269504f
 #define LN_2   0.69314718f
@@ -47,7 +48,7 @@ struct attn_launch {
 	uint32_t *left;                       /* [KV head][tile]: number of finished blocks; 0 between calls */
 	float *score, *max, *sum;             /* outputs for a probe (struct attn_seen), or NULL */
 	int64_t stride;                       /* floats of one row of scores */
-	int64_t row_bytes;                    /* of a slot in a plane */
+	int64_t row_bytes;                    /* bytes of a slot in a plane */
 	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
 	int32_t queries, n;                   /* queries of a KV head; tokens */
 	int32_t tiles;                        /* tiles of queries times chunks of head_dim */
@@ -136,7 +137,7 @@ static __device__ inline int32_t attn_first(const struct attn_launch &a, int32_t
 	return a.window ? max(0, a.total - (a.n - 1 - query / a.group) - a.window - a.part[p].col) : 0;
 }
 
-/* Apply the model's soft cap, if it has one. */
+/* Return the score, capped if the model has a soft cap. */
 static __device__ inline float attn_capped(const struct attn_launch &a, float score)
 {
 	return a.softcap > 0 ? a.softcap * tanhf(score / a.softcap) : score;

@@ -64,8 +64,8 @@ template <class P, int DIM> struct decode_of {
 	enum {
 		STEPS = DIM / 16, /* products of one score */
 		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
-		/* 1: load K of the next 16 rows before V of the current 16 rows is used, because there are registers
-		 * enough */
+		/* 1: there are registers enough to load K of the next 16 rows before V of the current 16 rows is
+		 * used */
 		AHEAD = DIM <= 128 && !P::CODED,
 		PART = v_part<DIM>::DIMS,
 		PARTS = v_part<DIM>::COUNT,

@@ -22,7 +22,7 @@ template <int DIM> struct tile_of {
 		K_PITCH = (DIM + 31) / 64 * 64 + 32,
 		/* values per row of V; 8 values of padding avoid bank conflicts */
 		V_PITCH = DIM + 8,
-		/* bytes of the rounded queries; their rounding errors take as many bytes again */
+		/* bytes of the rounded queries; their rounding errors take the same number of bytes */
 		Q_BYTES = WARPS * STEPS * WARP * 16,
 		K_BYTES = ROWS * K_PITCH * 2,
 		V_BYTES = ROWS * V_PITCH * 2,

@@ -94,7 +94,7 @@ struct blocks_q8_0 {
 		                  two(hi, 0x4342, scale));
 	}
 };
-/* The struct that reads planes of element type TYPE. */
+/* Selects the struct that reads planes of element type TYPE. */
 template <int TYPE> struct plane_of {
 	typedef plain<as_f16> type;
 };

@@ -40,9 +40,9 @@ static __device__ inline struct fetch_head fetch_head_of(const struct fetch_laun
 	return f;
 }
 
-/* Look up the wanted slots on the device. For each one that has a row there, write the row to the list (not for a
- * prefetch). Collect the others in order, as pairs (slot, its index in the list), and return their number. A slot
- * number outside of the plane gets row 0. */
+/* Look up the wanted slots on the device. For each slot that has a row in the cache, write the row to the list (not for
+ * a prefetch). Collect the other slots in order, as pairs (slot, its index in the list), and return their number. A
+ * slot number outside of the plane gets row 0. */
 static __device__ inline int32_t find_missing(const struct fetch_launch &a, const struct fetch_head &f, int32_t head,
                                               int32_t call)
 {

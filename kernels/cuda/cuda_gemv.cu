@@ -15,7 +15,7 @@
  * its token are affected.
  *
  * With one token, every thread block quantises x itself, in shared memory, while its first weights are prefetched to
- * L2. With more tokens, a launch of acts_quantise() does it once.
+ * L2. With more tokens, a launch of acts_quantise() quantises x once for all blocks.
  *
  * Launches: 1, or 2 for several tokens and quantised weights. */
 #include "kernels/cuda/cuda_gemv.cuh"
@@ -89,8 +89,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 			most = max(most, __shfl_xor_sync(FULL_WARP, most, lanes));
 		if (most >= 0x7f800000u)
 			v = make_float4(0, 0, 0, 0);
-		/* Very large and very small values are scaled by a power of two first, because their reciprocals
-		 * are not in the range of f32. */
+		/* Scale a block by a power of two first if its largest value is very large or very small: the
+		 * reciprocal of such a value is not in the range of f32. */
 		top = __uint_as_float(most);
 		by = most > 0x5f000000u ? 0x1p-64f : most < 0x1f000000u ? 0x1p64f : 1.0f;
 		d = most >= 0x7f800000u ? __uint_as_float(0x7fc00000u) : top * (1.0f / 32639.0f);
@@ -106,7 +106,8 @@ static __device__ __forceinline__ void acts_make(uint8_t *out, int blocks, const
 		                  __byte_perm((uint32_t)q[2], (uint32_t)q[3], 0x0040), 0x5410);
 		high = __byte_perm(__byte_perm((uint32_t)q[0] + 128u, (uint32_t)q[1] + 128u, 0x0051),
 		                   __byte_perm((uint32_t)q[2] + 128u, (uint32_t)q[3] + 128u, 0x0051), 0x5410);
-		/* Each q[i] is an integer plus 0x4b400000, the bits of 1.5 * 2^23; subtract these four times. */
+		/* Each q[i] is an integer plus 0x4b400000, the bits of 1.5 * 2^23; the sum of four q[i] has this
+		 * constant four times. */
 		sum = (int)((uint32_t)q[0] + (uint32_t)q[1] + (uint32_t)q[2] + (uint32_t)q[3] - 4u * 0x4b400000u);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 1);
 		sum += __shfl_xor_sync(FULL_WARP, sum, 2);
@@ -166,7 +167,7 @@ static __device__ __forceinline__ uint32_t word_of(const uint4 &v, int i)
 	return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-/* What a lane reads of a row at a time: m: 16 bytes, the low bits of 16, 32 or 64 weights; e: their further bits; h:
+/* What a lane reads of a row at a time. m: 16 bytes, the low bits of 16, 32 or 64 weights; e: their remaining bits; h:
  * their scales (planes main, extra and head in cuda_quant.cuh). */
 struct chunk {
 	uint4 m, h;
@@ -330,7 +331,7 @@ static __device__ LOOP_INLINE void rows_float(const uint8_t *const (&row)[ROWS],
 	int lane = (int)(threadIdx.x % WARP), chunks = cols / VALUES;
 	uint4 ring[AHEAD][ROWS] = {};
 
-	if (cols % VALUES) { /* rows end within a chunk, so x is not aligned */
+	if (cols % VALUES) { /* a row of x ends within a chunk, so the next row is not aligned */
 		for (int i = lane; i < cols; i += WARP)
 #pragma unroll
 			for (int r = 0; r < ROWS; r++) {

@@ -7,7 +7,7 @@
  * further step of this job. A job has these steps, all but the first optional:
  *
  *     read a head; norm it, and write the result; rotate it by up to three RoPE tables, each into an output of its own;
- *     write it to the KV cache
+ *     write it to the KV cache.
  *
  * Results have the same bits with and without sharing.
  *
@@ -21,9 +21,9 @@ extern "C" {
 /* ---- heads ---- */
 
 enum {
-	HEAD_JOBS = 5,    /* jobs of a launch, at most */
-	HEAD_TURNS = 3,   /* rotations of a job, at most */
-	HEAD_WARPS = 4,   /* warps of a block, at most */
+	HEAD_JOBS = 5,    /* maximum number of jobs of a launch */
+	HEAD_TURNS = 3,   /* maximum number of rotations of a job */
+	HEAD_WARPS = 4,   /* maximum number of warps of a block */
 	HEAD_MOST = 12288 /* maximum number of values of a head: they must fit 48 KiB of shared memory */
 };
 
@@ -179,7 +179,7 @@ static int spans_meet(struct span a, struct span b)
 }
 
 enum { READS = 2 + HEAD_TURNS, WRITES = 2 + HEAD_TURNS };
-/* List the memory that a job reads and writes; empty ranges for what it does not do. */
+/* List the ranges of memory that a job reads and writes. A range is empty if the job does not use it. */
 static void job_spans(const struct head_args *a, const struct head_job *j, struct span reads[READS],
                       struct span writes[WRITES])
 {
@@ -198,7 +198,7 @@ static void job_spans(const struct head_args *a, const struct head_job *j, struc
 	}
 }
 
-/* 1 if the jobs can run at the same time: neither writes what the other reads or writes. */
+/* 1 if the jobs can run at the same time: neither job writes memory that the other job reads or writes. */
 static int jobs_apart(const struct head_args *a, const struct head_job *j, const struct head_job *k)
 {
 	struct span rj[READS], wj[WRITES], rk[READS], wk[WRITES];
@@ -299,12 +299,12 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* A group of up to NORM_HEAD values is normed by a warp of head_rows. A larger one, or one of several groups with
- * different weights, is normed by norm_rows, with a block of up to NORM_THREADS threads. */
+/* A group of up to NORM_HEAD values is normed by a warp of head_rows. A larger group is normed by norm_rows, as are
+ * groups that do not share their weights, with a block of up to NORM_THREADS threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
-/* group: number of values that are normed together. wide 1: four values are read at a time. apart: after this many
- * groups the weights repeat. */
+/* group: number of values that are normed together. wide 1: four values are read at a time. apart: number of groups
+ * after which the weights repeat. */
 struct norm_args {
 	float *out;
 	const float *x, *weight;
@@ -429,7 +429,7 @@ static int rope_joins(struct cuda *c, float *out, const float *x, const float *t
 			if (j->turns)
 				continue; /* earlier rotations of this job also read x */
 			to.in_place = 1;
-			to.normed = NULL; /* the rotation overwrites it */
+			to.normed = NULL; /* the rotation overwrites the normed head */
 		}
 		w->dims = dims;
 		w->neox = neox;

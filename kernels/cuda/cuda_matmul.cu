@@ -1,5 +1,5 @@
 /* kernels/cuda/cuda_matmul.cu - matmul and matmul_glu. Products of up to eight tokens are computed by cuda_gemv.cu,
- * products of more tokens by cuBLAS (by cuda_gemv.cu too if the weight is a single row of floats).
+ * products of more tokens by cuBLAS, unless the weight is a single row of floats: then by cuda_gemv.cu.
  *
  * For cuBLAS, x is converted to f16; a token whose largest value is too large or too small for f16 is scaled by a
  * power of two (half_exponent()). Weights of other types than f16 are converted to f16, cuda_tile_bytes of them at a

@@ -139,7 +139,8 @@ struct spread_args {
 };
 
 /* Return how many columns of the highest probabilities sum to `share`. The bins before b hold n of these columns, with
- * the sum `below`; the sum reaches the share in bin b or later. In this last bin, the formula is that of the CPU. */
+ * the sum `below`; the sum reaches the share in bin b or later. In the bin where it does, columns are counted by the
+ * same formula as on the CPU. */
 static __device__ inline int32_t columns_holding(const uint32_t *count, const unsigned long long *sum, int32_t b,
                                                  double below, int32_t n, double share)
 {

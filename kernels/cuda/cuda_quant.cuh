@@ -155,8 +155,8 @@ static __device__ __forceinline__ uint32_t load_u32(const uint8_t *p)
 	return __ldg((const unsigned *)p);
 }
 
-/* Load the words with a block's scales and minimums. They may also have those of other blocks; quant_scale()
- * selects. */
+/* Load the words with a block's scales and minimums. The words may also have scales of other blocks; quant_scale()
+ * selects the block's. */
 template <int T>
 static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t head, uint32_t head2, int block)
 {
@@ -191,8 +191,8 @@ static __device__ __forceinline__ uint4 quant_head(const uint8_t *row, uint32_t 
 	return h;
 }
 
-/* Convert an integer below 2^23 to float, by putting it into the low bits of the float 2^23. A conversion instruction
- * has a quarter of the throughput. */
+/* Convert an integer below 2^23 to float, by putting it into the low bits of the float 2^23. The conversion instruction
+ * has a quarter of the throughput of this addition. */
 static __device__ __forceinline__ float small_float(uint32_t x)
 {
 	return __uint_as_float(0x4b000000u | x) - 8388608.0f;

@@ -4,7 +4,7 @@
 
 /* ---- short convolutions ---- */
 
-/* See struct short_conv. next: the state after the call. */
+/* Arguments of short_conv_kernel(); see struct short_conv. next: the state after the call. */
 struct conv_args {
 	float *out, *next;
 	const float *in, *w, *state, *bias;
@@ -64,7 +64,7 @@ void cuda_short_conv(struct backend *be, const struct short_conv *x, int32_t n)
 
 /* ---- the gated delta rule ---- */
 
-/* See struct delta_rule. next: the state after the call. */
+/* Arguments of delta_rule_kernel(); see struct delta_rule. next: the state after the call. */
 struct delta_args {
 	float *out, *next;
 	const float *qkv, *alpha, *beta, *decay, *dt, *state;
@@ -136,7 +136,7 @@ void cuda_delta_rule(struct backend *be, const struct delta_rule *x, int32_t n)
 
 /* ---- state spaces ---- */
 
-/* See struct state_space. next: the state after the call. */
+/* Arguments of state_space_kernel(); see struct state_space. next: the state after the call. */
 struct space_args {
 	float *out, *next;
 	const float *xbc, *step, *decay, *bias, *skip, *state;

@@ -18,12 +18,12 @@
 enum {
 	SCAN_THREADS = 256,
 	SCAN_WARPS = SCAN_THREADS / WARP,
-	SCAN_HEADS = 8,  /* query heads that a block computes, at most */
+	SCAN_HEADS = 8,  /* maximum number of query heads that a block computes */
 	FINISH_EACH = 4, /* keys of a thread in the second launch */
 	FINISH_ROWS = SCAN_THREADS * FINISH_EACH
 };
 
-/* Clear scan_launch.zero, counters that later launches use. The first block of each KV head does it. */
+/* Clear scan_launch.zero, counters that later launches use. The first block of each KV head clears them. */
 static __device__ inline void scan_clear(const struct scan_launch &a)
 {
 	if (a.zero && blockIdx.x == 0 && blockIdx.z == 0)
@@ -212,8 +212,7 @@ static __device__ inline void panel_scores(float s[2][4], const uint8_t *panel, 
 		for (int p = 0; p < 2; p++) {
 			int32_t dot[4] = { 0 }, low[4] = { 0 };
 
-			/* The 64 values of a group may be multiplied in any order. This is the order of
-			 * query_place(). */
+			/* The 64 values of a group may be multiplied in any order, if it is that of query_place(). */
 			for (int h = 0; h < 2; h++) {
 				constexpr int PAIR = BITS == 8;
 				const int w0 = BITS == 2 ? 0 : BITS == 4 ? h : 2 * h, w1 = w0 + PAIR;
@@ -258,7 +257,7 @@ static size_t scan_sketch_shared(int32_t dim, int32_t bits, int32_t tile)
 	       (size_t)(tile / SKETCH_BLOCK) * SCAN_HEADS * sizeof(float);
 }
 
-/* Return the number of thread blocks per multiprocessor, for __launch_bounds__. With more, a thread has too few
+/* Return the number of thread blocks per multiprocessor, for __launch_bounds__. With more blocks, a thread has too few
  * registers to load a panel at once. */
 template <int BITS> constexpr int scan_blocks()
 {
@@ -409,9 +408,8 @@ static __global__ void __launch_bounds__(SCAN_THREADS, scan_blocks<BITS>()) scan
 
 enum { ROW_LANES = 8, ROW_KEYS = 4, WARP_KEYS = ROW_KEYS * WARP / ROW_LANES };
 
-/* Each of eight lanes has R partial sums; add them up over the lanes. If R >= 8, each lane then has R / 8 of the R
- * totals. If R < 8, each lane has one total, and 8 / R lanes have the same one. Return the index of the lane's first
- * total. */
+/* Add up R partial sums over eight lanes. If R >= 8, each lane gets R / 8 of the R totals. If R < 8, each lane gets one
+ * total, and 8 / R lanes get the same one. Return the index of the lane's first total. */
 template <int R> static __device__ inline int32_t fold_lanes(float *v, int32_t lane)
 {
 	int32_t first = 0;

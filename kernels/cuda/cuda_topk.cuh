@@ -152,7 +152,7 @@ static __device__ inline int32_t block_rank(int set, int32_t *all)
 	return before + __popc(mask & ((1u << lane) - 1));
 }
 
-/* Return a count. FAR 1: other blocks wrote it, so read it from L2, not from L1. */
+/* Return a count. FAR 1: other blocks wrote the count, so read it from L2, not from L1. */
 template <int FAR> static __device__ inline uint32_t count_at(const uint32_t *p)
 {
 	return FAR ? __ldcg(p) : *p;
@@ -200,7 +200,7 @@ struct least {
 	int32_t slot;
 };
 
-/* 1 if a slot reaches the threshold and so is selected. */
+/* 1 if a slot reaches the threshold, so that it is selected. */
 static __device__ inline int is_in(const struct least &t, uint32_t order, const float *score, int32_t slot)
 {
 	uint32_t raw;
@@ -215,9 +215,9 @@ static __device__ inline int is_in(const struct least &t, uint32_t order, const 
 	return slot >= t.slot;
 }
 
-/* Return the threshold that exactly the `need` highest candidates reach. It is found digit by digit, a byte at a time:
- * the candidates that agree in all digits so far are counted by their next one. each(f) calls f(order value, slot) for
- * each candidate of this thread. */
+/* Return the threshold that exactly the `need` highest candidates reach. The threshold is found byte by byte: the
+ * candidates that agree with it in all bytes so far are counted by their next byte. each(f) calls f(order value, slot)
+ * for each candidate of this thread. */
 template <class EACH>
 static __device__ inline struct least select_least(EACH each, const float *score, int pooled, uint32_t need)
 {
@@ -275,7 +275,7 @@ static __device__ inline struct least select_least(EACH each, const float *score
 			value |= found[0] << shift;
 			mask |= 255u << shift;
 			need = found[1];
-			settled = found[1] == found[2]; /* all candidates with these leading digits are selected */
+			settled = found[1] == found[2]; /* all candidates with these leading bytes are selected */
 		}
 		if (field == 0)
 			t.order = value;

@@ -183,8 +183,8 @@ static __device__ void copy_bytes(uint8_t *out, const void *in, int n)
 		out[i] = ((const uint8_t *)in)[i];
 }
 
-/* Copy the scales of block b of a row, which is block i of the block or super-block at p. If i is 0, also copy those
- * that a super-block has for all its blocks. */
+/* Copy the scales of block b of a row, which is block i of the block or super-block at p. If i is 0, also copy the
+ * scales that all blocks of a super-block share. */
 static __device__ void pack_head(const weight_rows &w, uint8_t *row, const uint8_t *p, int b, int i)
 {
 	uint8_t *head = row + w.head, *head2 = row + w.head2;
@@ -338,10 +338,11 @@ struct cuda_weight {
 	enum dtype type;
 	int32_t rows, cols;
 	int table; /* as_table of the first load_weight() of this weight */
-	int users; /* number of tensors that share it */
+	int users; /* number of tensors that share the weight */
 };
 
-/* Return the weight at this host address if it was loaded before, with the other value of as_table; else NULL. */
+/* Return the weight that was loaded before from this host address with the other value of as_table; NULL if there is
+ * none. */
 static struct cuda_weight *weight_known(struct cuda *c, const struct tensor *t, const void *host, int as_table)
 {
 	for (struct cuda_weight *w = c->weights; w; w = w->next)
@@ -493,7 +494,7 @@ __global__ void embed_rows(struct embed_args a)
 		out[i] = v[i];
 }
 
-enum { EMBED_MOST = 4096 }; /* tokens of one launch, at most */
+enum { EMBED_MOST = 4096 }; /* maximum number of tokens of one launch */
 
 void cuda_embed(struct backend *be, struct tensor *out, const struct tensor *table, const int32_t *id, int32_t n)
 {

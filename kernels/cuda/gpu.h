@@ -3,10 +3,10 @@
  * tests, tests/cuda/emulator/gpu_host.cc emulates it on the processor.
  *
  * Calls take effect in the order in which they are made. Launches and small copies wait in a queue, until some dozens
- * are queued, the host waits (gpu_read, gpu_sync) or another call must come after them (a large copy, gpu_gemm). If
- * the same sequence of kernels, grids and blocks was submitted before, even with other arguments, it is submitted as
- * a CUDA graph. That costs the host little, and every decode step can be such a sequence. To keep the sequence the
- * same, round the numbers that a grid depends on up to a power of two.
+ * are queued, the host waits (gpu_read, gpu_sync) or another call must come after them (a large copy, gpu_gemm). If the
+ * same sequence of kernels, grids and blocks was submitted before, even with other arguments, it is submitted as a CUDA
+ * graph. A graph costs the host little time. A decode step is such a sequence if grids rarely change: round the numbers
+ * that a grid depends on up to a power of two.
  *
  * After the first failure calls do nothing. gpu_sync() reports it as a sentence and clears it. */
 #ifndef WEIR_CUDA_GPU_H
@@ -21,7 +21,7 @@ struct gpu_info {
 	int major, minor;    /* compute capability */
 	int processors;      /* multiprocessors */
 	int shared_max;      /* maximum bytes of shared memory of a block */
-	int driver, runtime; /* versions; 13000 = 13.0 */
+	int driver, runtime; /* versions of the driver and the runtime; 13000 = 13.0 */
 	uint64_t memory;     /* bytes of device memory */
 };
 
@@ -35,7 +35,7 @@ void *gpu_alloc(struct gpu *, size_t n);
 /* Allocate n zeroed bytes of host memory that kernels and copies can access by the same address. NULL = out of
  * memory. The bytes do not count as device memory. */
 void *gpu_alloc_host(struct gpu *, size_t n);
-void gpu_free(struct gpu *, void *p); /* memory of either kind; waits until no queued call uses it */
+void gpu_free(struct gpu *, void *p); /* free memory of either kind; wait until no queued call uses it */
 uint64_t gpu_memory_free(struct gpu *);
 
 /* Copy n bytes to the device. The caller may reuse src on return. */

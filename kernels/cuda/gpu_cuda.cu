@@ -346,7 +346,7 @@ void gpu_read(struct gpu *g, void *dst, const void *src, size_t n)
 	gpu_submit(g);
 	if (!g->failed && n && gpu_enter(g) == 0 && read_start(g, 0, (const char *)src, m) == 0)
 		for (; m; at += m, m = next, i = !i) {
-			/* Start transferring the next part, then copy this part out. */
+			/* Start transferring the next part, then copy this part to dst. */
 			next = MIN(n - at - m, PINNED_BYTES);
 			if (next && read_start(g, !i, (const char *)src + at + m, next) < 0)
 				break;

@@ -27,7 +27,7 @@ struct gpu {
 	cudaEvent_t forked, joined;
 	int forks;                           /* launches in the second stream since the last gpu_join() */
 	cublasHandle_t blas;                 /* NULL until the first product */
-	void *workspace;                     /* of cuBLAS; NULL until the first product */
+	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
 	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
 	size_t n_stage, sent;
@@ -46,8 +46,8 @@ struct gpu {
 		unsigned shared;
 	} kernel[GPU_KERNELS_MOST];
 	int n_kernels;
-	int failed, dead; /* failed 1: an error is not yet reported; dead 1: the device cannot continue */
-	char fail[160];   /* that error, as a sentence */
+	int failed, dead; /* failed 1: a failure is not yet reported; dead 1: the device cannot continue */
+	char fail[160];   /* the failure, as a sentence */
 };
 
 /* ---- launches (gpu_cuda_launch.cu) ---- */

@@ -1,8 +1,8 @@
 /* kernels/cuda/gpu_cuda_launch.cu - launches of gpu.h by the CUDA runtime.
  *
- * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes
- * are copied to the device, and the part is submitted. It is submitted as single launches when its topology occurs for
- * the first time, later as a graph whose changed arguments are updated.
+ * Launches are queued as parts of a step (gpu_queue.h) until a part is full or the host waits. Then staged bytes are
+ * copied to the device, and the part is submitted. The first time that its topology (kernels and grids, gpu_queue.h)
+ * occurs, it is submitted as single launches; later as a graph whose changed arguments are updated.
  *
  * A step with a cuBLAS product is long (prefill). From the product on, its launches are not queued but go to the device
  * at once, so that the device computes while the host prepares the next call. */
@@ -13,7 +13,7 @@
 /* ---- single launches ---- */
 
 /* Allow a kernel its dynamic shared memory. CUDA demands this if static and dynamic memory together exceed 48 KiB. The
- * static size is not known here, so do it for every kernel with dynamic memory, but only once for each size. Return 0,
+ * static size is not known here, so every kernel with dynamic memory gets the permission, once for each size. Return 0,
  * or -1 with the error set. */
 static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 {
@@ -29,7 +29,7 @@ static int shared_allow(struct gpu *g, const struct gpu_launch *l)
 	              "shared memory") < 0)
 		return -1;
 	if (i == g->n_kernels && i == GPU_KERNELS_MOST)
-		return 0; /* the table is full: the kernel's next launch allows it again */
+		return 0; /* the table is full: the kernel's next launch asks for the permission again */
 	g->kernel[i].fn = l->fn;
 	g->kernel[i].shared = l->shared;
 	g->n_kernels += i == g->n_kernels;
@@ -119,9 +119,9 @@ none:
 	return NULL;
 }
 
-/* Set the arguments of s in the graph, and in `before`, which has those of the graph's last run. Only kernels whose
- * arguments changed are updated, because the device is idle meanwhile. Return 0, or -1 if CUDA rejects the update;
- * the graph must then be rebuilt. */
+/* Set the arguments of s in the graph, and in `before`, which has the arguments of the graph's last run. Only kernels
+ * whose arguments changed are updated, because the device is idle meanwhile. Return 0, or -1 if CUDA rejects the
+ * update; the graph must then be rebuilt. */
 static int replay_update(struct replay *r, struct gpu_step *before, const struct gpu_step *s)
 {
 	for (int i = 0; i < s->n; i++) {

@@ -19,7 +19,7 @@
 
 enum {
 	GPU_STAGE_BYTES = 16 << 20, /* bytes of the region for staged bytes */
-	GPU_STAGE_MOST = 1 << 20,   /* bytes of one gpu_stage() call, at most */
+	GPU_STAGE_MOST = 1 << 20,   /* maximum bytes of one gpu_stage() call */
 	/* largest write that goes through the region of staged bytes; writes bypass the region while it is more than
 	 * half full */
 	GPU_WRITE_SMALL = 64 << 10
@@ -41,7 +41,7 @@ struct gpu_step {
 int gpu_part_most(int i);
 /* Append a launch. Return 0, or -1 without memory. */
 int gpu_step_add(struct gpu_step *, const struct gpu_launch *, const void *args, size_t n);
-/* gpu_last() for a step. */
+/* Do what gpu_last() does, for a step. */
 void *gpu_step_last(struct gpu_step *, const void *fn, size_t n, unsigned **grid_x);
 /* Copy the launches and their arguments. Return 0, or -1 without memory. */
 int gpu_step_copy(struct gpu_step *to, const struct gpu_step *from);
