@@ -14,7 +14,7 @@
 
 /* ---- errors ---- */
 
-/* 1 for code points that can disturb a terminal or deceive its reader: control characters, line separators, direction
+/* 1 if the code point can disturb a terminal or deceive its reader: control characters, line separators, direction
  * overrides, zero-width and tag characters, noncharacters. */
 static int cp_unsafe(int32_t cp)
 {

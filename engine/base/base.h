@@ -111,8 +111,8 @@ int utf8_encode(int32_t cp, char out[4]);
  * removed. */
 size_t utf8_complete(const char *s, size_t n);
 
-/* Search for the known word that the user meant by a mistyped word: the one with the smallest edit distance. Words that
- * differ from it by too many letters for a typing mistake do not count. */
+/* Search for the known word that the user meant by a mistyped word: the one with the smallest edit distance. A known
+ * word that differs by too many letters for a typing mistake does not count. */
 struct nearest {
 	const char *word; /* the mistyped word */
 	size_t len;       /* bytes of word */

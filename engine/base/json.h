@@ -34,7 +34,7 @@ int jv_is(struct jv, const char *string);
 /* ---- writing JSON (json.c) ----
  *
  * Each call except json_close() appends one value, and before it a comma if the value is not the first of its object,
- * list or line. key = NULL: the value is an element of a list, or outside of objects. */
+ * list or line. key = NULL: the value gets no key, because it is an element of a list or a whole line. */
 
 void json_open(struct str *out, const char *key, char bracket); /* '{' or '[' */
 void json_close(struct str *out, char bracket);                 /* '}' or ']' */

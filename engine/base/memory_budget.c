@@ -99,7 +99,7 @@ uint64_t memory_available(void)
 	return MIN(space, free_bytes);
 }
 
-/* Most bytes of memory_budget.reserved. */
+/* Maximum of memory_budget.reserved, in bytes. */
 #define RESERVED_MAX (512u << 20)
 
 struct memory_budget memory_budget_of(const struct backend *be)

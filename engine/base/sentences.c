@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-	SENTENCE_MOST = 80, /* words in a sentence */
+	SENTENCE_MOST = 80, /* maximum number of words in a sentence */
 	PASSAGE_WORDS = 120,
 	PASSAGE_JOIN = 25, /* blocks with fewer words are joined with the next */
 	/* bytes; the end of a line of at least this length ends a sentence, because the lines of a wrapped paragraph
@@ -48,19 +48,20 @@ int script_spaceless(int32_t cp)
 	       (cp >= 0xf900 && cp <= 0xfaff) || (cp >= 0xff66 && cp <= 0xff9f) || (cp >= 0x20000 && cp <= 0x3ffff);
 }
 
-/* 1 for Thai, Lao, Burmese and Khmer, in which a blank may end a sentence. */
+/* 1 if the script is Thai, Lao, Burmese or Khmer, in which a blank may end a sentence. */
 static int is_thai(int32_t cp)
 {
 	return (cp >= 0x0e00 && cp <= 0x0eff) || (cp >= 0x1000 && cp <= 0x109f) || (cp >= 0x1780 && cp <= 0x17ff);
 }
 
-/* 1 for full stops of scripts that write no blank after them. */
+/* 1 if cp is a full stop of a script that writes no blank after it. */
 static int is_wide_stop(int32_t cp)
 {
 	return cp == 0x3002 || cp == 0xff01 || cp == 0xff1f || cp == 0xff61;
 }
 
-/* 1 for full stops that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer, Tibetan. */
+/* 1 if cp is a full stop that a blank follows: Latin, Arabic, Devanagari, Armenian, Ethiopic, Burmese, Khmer or
+ * Tibetan. */
 static int is_stop(int32_t cp)
 {
 	return cp == '.' || cp == '!' || cp == '?' || cp == 0x2026 || cp == 0x203c || cp == 0x2047 || cp == 0x2048 ||
@@ -68,7 +69,7 @@ static int is_stop(int32_t cp)
 	       cp == 0x1362 || cp == 0x1367 || cp == 0x104b || cp == 0x17d4 || cp == 0x0f0d;
 }
 
-/* 1 for quotation marks and brackets that may follow a full stop and belong to its sentence. */
+/* 1 if cp is a quotation mark or bracket that may follow a full stop and belong to its sentence. */
 static int is_closer(int32_t cp)
 {
 	return cp == '"' || cp == '\'' || cp == ')' || cp == ']' || cp == '*' || cp == '_' || cp == 0x2019 ||
@@ -148,7 +149,7 @@ static int ends_sentence(const char *p, size_t begin, size_t at, size_t next, si
 	return closed || !(is_abbreviation(p, begin, from) || is_item_number(p, begin, from));
 }
 
-/* 1 if a list item may begin at `at`: the text from `begin` to there is blank, or ends with punctuation. */
+/* 1 if a list item may begin at `at`: the text from `begin` to `at` is blank, or ends with punctuation. */
 static int ends_marked(const struct cutter *c, size_t begin, size_t at)
 {
 	int32_t cp;
@@ -224,8 +225,8 @@ static void add_sentence(struct cutter *c, size_t from, size_t to, size_t words)
 	c->out[c->count++] = (struct sentence){ (uint32_t)from, (uint32_t)to, (uint16_t)(words ? words : 1), 0 };
 }
 
-/* Return where to cut a sentence that is too long at byte `at`: after a blank in its second half, or at `at` if it
- * has none. */
+/* Return where to cut a sentence that is too long at byte `at`: after the last blank of its second half, or at `at` if
+ * this half has no blank. */
 static size_t forced_end(const struct cutter *c, size_t begin, size_t at)
 {
 	for (size_t i = at; i > begin + (at - begin) / 2; i--)
@@ -469,7 +470,8 @@ enum text_break text_break(const char *text, size_t n, size_t at)
 
 	if (utf8_continues(text[at]))
 		return BREAK_NONE;
-	if (byte_is_blank(text[at])) /* before the scan, so that a run of blanks is scanned once */
+	/* answer before the loop, which would scan a run of blanks again for each of its bytes */
+	if (byte_is_blank(text[at]))
 		return BREAK_CHAR;
 	while (end && byte_is_blank(text[end - 1]))
 		lines += text[--end] == '\n';

@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* 1 for space, \t, \n, \v, \f and \r. */
+/* 1 if c is a space, \t, \n, \v, \f or \r. */
 static inline int byte_is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* 1 for space, \t, \n and \r: the white space of XML and JSON. */
+/* 1 if c is a space, \t, \n or \r: the white space of XML and JSON. */
 static inline int byte_is_xml_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
@@ -35,19 +35,19 @@ static inline int byte_is_lower(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* 1 for ASCII letters and digits. */
+/* 1 if c is an ASCII letter or digit. */
 static inline int byte_is_alnum(char c)
 {
 	return byte_is_upper(c) || byte_is_lower(c) || byte_is_digit(c);
 }
 
-/* 1 for ASCII letters and bytes beyond ASCII. */
+/* 1 if c is an ASCII letter or a byte beyond ASCII. */
 static inline int byte_is_letter(char c)
 {
 	return byte_is_upper(c) || byte_is_lower(c) || (unsigned char)c >= 0x80;
 }
 
-/* 1 for ASCII letters, digits and bytes beyond ASCII. */
+/* 1 if c is an ASCII letter, an ASCII digit or a byte beyond ASCII. */
 static inline int byte_is_word(char c)
 {
 	return byte_is_letter(c) || byte_is_digit(c);
@@ -96,7 +96,7 @@ static inline size_t utf8_prev(const char *p, size_t from, size_t at)
 	return i;
 }
 
-/* 1 for code points that every Unicode version and every tokenizer takes for a letter (base.c). */
+/* 1 if every Unicode version and every tokenizer takes the code point for a letter (base.c). */
 int utf8_is_letter(int32_t cp);
 
 #endif
