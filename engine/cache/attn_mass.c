@@ -24,7 +24,7 @@ static int tensor_init(struct attn_mass *f, struct tensor *t, enum dtype type, i
 	return err_set(err, ERR_FIT, "cannot allocate the attention mass of a bounded cache: %s", f->be->err);
 }
 
-/* Allocate planes until there are n. 0 or -1. */
+/* Allocate planes until there are n. Return 0 or -1. */
 static int planes_grow(struct attn_mass *f, int32_t n, struct err *err)
 {
 	for (; f->n_plane < n; f->n_plane++) {
@@ -187,7 +187,8 @@ int mass_begin(struct attn_mass *f, int32_t pos, int32_t n, int32_t planes, floa
 	if (mass_scale(f, pos, n) || planes_grow(f, 1 + MASS_POINTS + planes, NULL))
 		return -1;
 	if (f->plane_stale)
-		/* Leave plane_stale set until the commit: if the step is cancelled, write_all() writes nothing. */
+		/* plane_stale stays set until the commit, because write_all() writes nothing if the step is
+		 * cancelled. */
 		write_all(f);
 	for (int32_t i = 0; i < planes; i++)
 		f->next[i] = plane = free_plane(f, plane);
@@ -333,7 +334,7 @@ void mass_points_archive(struct attn_mass *f, struct serializer *a, const int32_
 		if (p->t < 0)
 			continue;
 		if (serialize_loading(a)) {
-			p->plane = f->now; /* so that its old index blocks no free plane */
+			p->plane = f->now; /* free_plane() then does not spare the plane of the old index */
 			p->plane = free_plane(f, -1);
 			p->ema = f->rings->ema;
 		}

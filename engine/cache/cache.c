@@ -39,7 +39,7 @@ void cache_put(struct cache *c, const struct step *st, int32_t layer, const stru
 	kv_put(&c->kv, layer, x->k, x->v, st->pos, st->n);
 }
 
-/* 1 for a VERIFY step of several drafted tokens, each of which selects its own KV entries. */
+/* 1 if the step is a VERIFY step of several drafted tokens, each of which selects its own KV entries. */
 static int one_by_one(const struct step *st)
 {
 	return st->kind == STEP_VERIFY && st->tried > 1;
@@ -108,8 +108,8 @@ static void parts_of(struct cache *c, const struct step *st, int32_t layer, cons
 	(layer_window(c->hp, layer) ? windows_parts : retention->parts)(c, st, layer, x, r);
 }
 
-/* Finish a layer after its attention: clear the selections, which are done; notify disk prefetch, observers and
- * selector. */
+/* Finish a layer after its attention: set the parts' selections, which attention has computed, to NULL; notify disk
+ * prefetch, observers and selector. */
 static void after_attention(struct cache *c, const struct step *st, int32_t layer, const struct qkv *x,
                             struct reading *r)
 {
@@ -166,8 +166,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	parts_of(c, st, layer, x, &reads);
 	by = reads.part[0].selection;
 	if (c->kv.clock || (step_generates(st) && (kv_ahead_wants(&c->kv, layer) || kv_host_serves(&c->kv, layer))))
-		/* Select before attention: then the time counts as the policy's, and the selected entries can be
-		 * prefetched or copied. */
+		/* Select before attention, so that the time for selecting is not measured as attention, and the
+		 * selected entries can be prefetched or copied. */
 		kv_select(&c->kv, reads.part, reads.n_part);
 	kv_ahead_ask(&c->kv, layer, reads.part, reads.n_part);
 	if (s && s->probe)
@@ -307,7 +307,7 @@ int32_t cache_verify_most(const struct cache *c, int32_t pos)
 {
 	const struct retention_ops *r = c->policy.def->retention;
 	/* Without be->rows_alone (an output row depends on no other row of the call), drafted tokens must be computed
-	 * one by one. A model with recurrent layers cannot do that. */
+	 * one by one. A model with recurrent layers cannot do that, so its VERIFY steps have one token. */
 	int32_t most = c->model && !c->be->rows_alone ? 1 : r->verify_most(c, pos), n;
 
 	if (c->selecting && c->sel.ops->verify_most) {
@@ -346,7 +346,7 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	const struct retention_ops *r = c->policy.def->retention;
 	int32_t to = rewind_others(c, n), kept = r->rewind(c, to), again = 0;
 
-	/* Decode tokens again only if the selector can continue from n (to >= n). Otherwise the selector must first
+	/* Decode tokens again only if the selector can continue from n (to >= n): otherwise the selector must first
 	 * observe the end of a prefill. */
 	if (to >= n && kept >= c->read_end && n - kept <= REPLAY_MOST && c->total > kept)
 		again = c->total - kept;

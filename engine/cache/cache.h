@@ -60,7 +60,7 @@ struct reading {
 	 * included */
 	int32_t n_slots;
 	/* The first n_region elements of part[] are slots of the region, later elements are not. 0: no part is of the
-	 * region, or one part covers region and other slots. */
+	 * region, or a single part covers the region and other slots. */
 	int n_region;
 	/* number of listed slots that are in the region (sliding-window layer: of all listed slots). They come first in
 	 * part[], and the retention's probe leaves them out. */
@@ -107,8 +107,8 @@ struct cache {
 	/* 1: the KV entries of a token depend on whether it was decoded or prefilled (by more than rounding) */
 	int marked;
 	int steps_matter; /* 1: entries of decoded tokens depend on how the prefill was cut into steps */
-	/* Size of the region, the first tokens from which decoded tokens select entries. -1: the KV entries of decoded
-	 * tokens do not depend on it. */
+	/* Number of tokens of the region, from whose entries decoded tokens select. -1: the KV entries of decoded
+	 * tokens do not depend on this number. */
 	int32_t region;
 
 	struct kv_store kv;
@@ -119,8 +119,8 @@ struct cache {
 	struct rope rope;
 	/* RoPE angles of sliding-window layers; window_rope.be = NULL: these layers use `rope`, too */
 	struct rope window_rope;
-	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing reads the queries from
-	 * before RoPE: then they are rotated in place. */
+	/* f32 [chunk][n_head * head_dim]: the step's queries after RoPE. No data if nothing reads the unrotated
+	 * queries: then the queries are rotated in place. */
 	struct tensor q;
 	/* u8 [chunk][n_head * cache_block_bytes()]: bit set of the blocks of KV entries that each token reads in a
 	 * layer. No data if all entries are read. */

@@ -16,7 +16,7 @@ static void selects_of(const struct cache *c, struct policy *out)
 		out->def = NULL;
 }
 
-/* 1 if queries are needed both before and after RoPE, so that c->q must hold the rotated ones. */
+/* 1 if queries are needed both before and after RoPE, so that c->q must hold the rotated queries. */
 static int needs_q(const struct cache *c, const struct policy *selects)
 {
 	return selects->def || !cache_keeps_all(c);

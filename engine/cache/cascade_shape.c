@@ -5,7 +5,7 @@
  * that the cache keeps, if that is less */
 enum { ROOM_MIN = 256 };
 
-/* Limit n to 1 .. most. */
+/* Return n, limited to 1 .. most. */
 static int32_t clamp(int32_t n, int32_t most)
 {
 	n = MIN(n, most);
@@ -59,8 +59,8 @@ static int32_t fill_hold(const struct cache *c)
 	return trained > 0 ? clamp(c->ctx, trained - fill_stage(c)) : c->ctx;
 }
 
-/* Return the slots of the store for policy `auto`: kept tokens, new tokens, and n - 1 more, because the ring size may
- * be rounded up. At most the trained length. */
+/* Return the slots of the store for policy `auto`: kept tokens, new tokens, and one less than there are rings, because
+ * the ring size may be rounded up. The sum is at most the trained length. */
 static int32_t fill_cap(const struct cache *c)
 {
 	int32_t cap = fill_hold(c) + fill_stage(c) + cascade_params(c)->n - 1, trained = c->hp->ctx_train;
@@ -168,8 +168,8 @@ int cascade_check_pinned(const struct cache *c, const struct rings_shape *s, int
 
 	if (s->n * s->w >= room)
 		return 0;
-	/* Suggest a larger -c if the model was trained for that length: for n pinned tokens and the conversation
-	 * (`want`), the tokens of a step, and up to LAG tokens that wait for insertion. */
+	/* Suggest a larger -c if the trained length has room for n pinned tokens and the conversation (`want`), the
+	 * tokens of a step, and up to LAG tokens that wait for insertion. */
 	if (trained <= 0 || want + c->batch + LAG <= trained)
 		return err_set(err, ERR_FIT,
 		               "%d tokens to keep do not fit a context of %d with %d of conversation behind them; "

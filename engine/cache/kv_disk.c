@@ -1,9 +1,9 @@
 /* engine/cache/kv_disk.c - KV planes (a layer's keys or values) in a file, and how much of the file is in memory.
  *
  * The file is mapped, so other code uses its planes like any tensor. `resident` limits the bytes that are in memory.
- * Each token passes through all layers in turn, so the layer used last is needed again last. Therefore the first
- * layers stay in memory, as many as the limit allows, and every other layer is dropped from memory after each use.
- * For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
+ * Each token passes through the layers in order, so the layer that was used last is the last one to be needed again.
+ * Therefore as many of the first layers as the limit allows stay in memory, and every other layer is dropped from
+ * memory after each use. For tokens that select entries, memory caches the selected entries instead (kv_rows.h).
  *
  * Dropped pages may still be in the page cache. If not, they are read from the disk ahead of use (kv_ahead.c). */
 #include <errno.h>

@@ -72,8 +72,8 @@ void kv_host_invalidate(struct kv_store *);
 void kv_host_clear(struct kv_store *);
 /* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_host_step(struct kv_store *, int32_t generates);
-/* *fetched: bytes fetched per decoded token. *overlap: share of selected entries that were on the device already.
- * Unknown values stay unchanged. kv->host must not be NULL. */
+/* Set *fetched to the bytes fetched per decoded token, and *overlap to the share of selected entries that were on the
+ * device already. An unknown value stays unchanged. kv->host must not be NULL. */
 void kv_host_stats(const struct kv_store *, double *fetched, double *overlap);
 /* Read the counters of fetched entries from the device, after waiting for the work queued there. */
 void kv_host_count(struct kv_store *, struct kv_fetched *);

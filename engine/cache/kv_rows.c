@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RUN = 64 }; /* most neighbouring slots in one read */
+enum { RUN = 64 }; /* maximum number of neighbouring slots in one read */
 
 uint64_t kv_rows_bytes(const struct hparams *hp, enum dtype type, int32_t cap, int32_t rows)
 {
@@ -219,8 +219,9 @@ static int slots_bring(struct kv_store *kv, int32_t layer, int32_t head, int32_t
 	const int32_t *slot = r->missed + (size_t)head * (size_t)r->rows;
 	struct row_map *m = &r->map[kv->place[layer] * r->heads + head];
 	size_t row = (size_t)kv_layer_row_bytes(kv->hp, kv->type, layer);
-	/* Reading through the mapping takes at most one page fault, of FILE_ALIGN bytes, for each such block of the
-	 * head's written slots. Do it if that is less than one pread() for each missed slot. */
+	/* Reading through the mapping takes at most one page fault for each FILE_ALIGN bytes of the head's written
+	 * slots. Read in this way if there are fewer such page faults than missed slots, each of which would take a
+	 * pread(). */
 	int mapped = (uint64_t)missed > row * (uint64_t)kv->written / FILE_ALIGN;
 
 	for (int plane = 0; plane < 2; plane++) {
@@ -264,7 +265,7 @@ int kv_rows_take(struct kv_store *kv, int32_t layer, struct attn_part *p)
 		kv->be->ops->read(kv->be, p->slots, 4 * (size_t)h * (size_t)p->slots->cols, r->want, 4 * (size_t)n);
 		for (int32_t i = 0; i < n; i++)
 			if (r->want[i] < 0 || r->want[i] >= kv->cap)
-				return rows_discard(kv); /* attention will refuse the list */
+				return rows_discard(kv); /* there is no such slot: attention will report the error */
 		r->n_missed[h] = find_rows(r, &r->map[kv->place[layer] * r->heads + h], n,
 		                           r->got + (size_t)h * (size_t)r->rows, missed);
 		kv_ahead_rows(kv, layer, h, missed, r->n_missed[h]);

@@ -269,7 +269,7 @@ static int32_t window_from(const struct kv_store *kv, int32_t end)
 	return MAX(from, 0);
 }
 
-/* Copy the sliding windows that end before slot `end` to kv->copy, if these layers still have their entries. */
+/* Copy the entries of the sliding windows that end before slot `end` to kv->copy, if the layers still have them all. */
 static void keep_windows(struct kv_store *kv, int32_t end)
 {
 	int32_t from = window_from(kv, end);

@@ -47,7 +47,7 @@ struct kv_store {
 	struct kv_rows *rows;   /* copies in memory of the entries last selected from the file (kv_rows.h), or NULL */
 	/* keys and values of full layers in host memory beside a GPU (kv_host.h); NULL if they are elsewhere */
 	struct kv_host *host;
-	/* with a file: all slots of full layers that were written since kv_clear() are before this one */
+	/* with a file: no slot of a full layer from this one on was written since kv_clear() */
 	int32_t written;
 	double *clock; /* time spent in kv_put() and kv_attend() is added here, in seconds; NULL disables timing */
 };
@@ -95,14 +95,14 @@ void kv_release(struct kv_store *);
 /* Exchange the keys and values of two stores of the same model and type. The memory limit `resident` and the caches
  * of selected entries (rows, host) are not exchanged; the caches are emptied. */
 void kv_swap(struct kv_store *, struct kv_store *);
-/* Copy the first n slots of `from` to an empty store of the same model, type and capacity. 0, or -1 without
- * memory. */
+/* Copy the first n slots of `from` to an empty store of the same model, type and capacity. Return 0, or -1 if memory is
+ * short. */
 int kv_copy(struct kv_store *, const struct kv_store *from, int32_t n);
 
 /* Make room for a step after n tokens, by dropping the oldest slots of the sliding-window layers. */
 void kv_slide(struct kv_store *, int32_t n);
-/* Copy the sliding windows at the end of the pinned prefix to kv->copy, if these layers still have their entries. All
- * slots before `pin` must be written. */
+/* Copy the entries of the sliding windows at the end of the pinned prefix to kv->copy, if the layers still have them
+ * all. All slots before `pin` must be written. */
 void kv_keep_pinned(struct kv_store *);
 /* Roll back to the first n slots. Returns 1; or 0 if sliding-window layers lack entries that the next token would
  * read. */
@@ -198,7 +198,7 @@ void kv_disk_close(struct kv_store *);
 /* Call before the planes of a layer are released. */
 void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
-/* Record that slots were written: drop cached copies of them. A write of many slots also starts to go to disk. */
+/* Record that slots were written: drop cached copies of them, and start writing them to disk if they are many. */
 void kv_written(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);
 /* ---- for kv_ahead.c ---- */
 /* 1 if the layer stays in memory. */
@@ -238,8 +238,8 @@ struct kv_ahead *kv_ahead_open(const struct kv_store *);
 void kv_ahead_close(struct kv_ahead *);
 /* Begin a step. generates: number of tokens that the step decodes; 0 for a prefill step. */
 void kv_ahead_step(struct kv_store *, int32_t generates);
-/* *fetched: bytes read from disk per decoded token. *overlap: share of selected slots that the previous token had
- * selected, too. -1: unknown. */
+/* Set *fetched to the bytes read from disk per decoded token, and *overlap to the share of selected slots that the
+ * previous token had selected, too. -1: unknown. */
 void kv_ahead_stats(const struct kv_store *, double *fetched, double *overlap);
 /* 1 if a layer must select before it attends, so that the selected entries can be prefetched or copied. */
 int kv_ahead_wants(const struct kv_store *, int32_t layer);
@@ -255,8 +255,8 @@ void kv_ahead_note(struct kv_store *, int32_t layer, const struct attn_part *, i
 /* ---- entries as bytes ---- */
 
 /* Copy slots slot0 .. slot0 + n - 1 of all layers to or from a buffer [layers_with_entries()][K, V][n_kv_head][n],
- * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy; if that lacks them,
- * too, they are bytes 0xff in the buffer, a NaN in every type. */
+ * kv_token_bytes() per token. Entries that a sliding-window layer lacks are taken from kv->copy. Entries that kv->copy
+ * lacks, too, are bytes 0xff in the buffer, a NaN in every type. */
 void kv_entries_read(const struct kv_store *, int32_t slot0, int32_t n, void *out);
 void kv_entries_write(struct kv_store *, int32_t slot0, int32_t n, const void *entries);
 /* 1 if sliding-window layers have entries of at least one of slots slot0 .. slot0 + n - 1, or if there is no such

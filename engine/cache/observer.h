@@ -17,7 +17,7 @@ struct step;
 /* The attention of one layer; valid during the call. */
 struct attention {
 	struct cache *c;
-	/* in a VERIFY step, which checks drafted tokens: a step with only token st->index of them */
+	/* in a VERIFY step, which checks drafted tokens: a step that has only the drafted token st->index */
 	const struct step *st;
 	int32_t layer;
 	/* the parts (ranges or lists of slots) that were read; a part with a predicate (attn_part.when) was read only

@@ -3,10 +3,10 @@
  * state space).
  *
  * No token can be removed from a state, so a rollback needs older states. A step writes the new states beside the old
- * ones; a commit exchanges the two. If only the first drafted tokens of a step are committed, the states after them
- * are computed again from inputs that the step kept. For other rollbacks, states are copied where prefills begin and
- * end: a rollback returns to the last copy before its target, and the tokens between are prefilled again. Number and
- * bytes of the copies are limited; the oldest are dropped first. */
+ * ones; a commit exchanges the two. If only the first drafted tokens of a step are committed, the states after them are
+ * computed again from inputs that the step kept. For other rollbacks, states are copied where prefills begin and end.
+ * Such a rollback returns to the last copy before its target, and the tokens between the copy and the target are
+ * prefilled again. Number and bytes of the copies are limited; the oldest are dropped first. */
 #ifndef WEIR_RECURRENT_H
 #define WEIR_RECURRENT_H
 

@@ -46,8 +46,8 @@ void cascade_set_shape(struct cache *c, const struct rings_shape *s)
 	f->nll = 0;
 	/* Attention mass decays to 1/100 in w tokens (w: slots of a ring), so older attention hardly counts when the
 	 * first token is evicted. Policy `auto` therefore starts to sum attention late: when half of the ring slots are
-	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before and save the
-	 * cost. */
+	 * filled, or with more than 3 rings when only two rings are empty. Most conversations end before that and save
+	 * the cost. */
 	f->probe_from =
 		cascade_params(c)->fill ? s->sinks + s->n * s->w - (s->n > 3 ? 2 * s->w : s->n * s->w / 2) : s->sinks;
 	/* Each layer selects at least a quarter of the wanted number of entries (select_split()). If the prefix has
@@ -69,7 +69,7 @@ static int cascade_init(struct cache *c, struct err *err)
 	if (cascade_check(c, &s, err))
 		return -1;
 	if (p->stride > c->chunk)
-		p->stride = c->chunk; /* show the setting in effect */
+		p->stride = c->chunk; /* so that texts with the settings show the stride in effect */
 	c->wants_nll = cascade_surprised(c);
 	if (rings_init(&f->rings, &s, cascade_heads(c), cascade_scored(c), cascade_surprised(c), err) ||
 	    rope_init(&f->shift, c->hp, c->be, cascade_moves(&s), cascade_cap(c), err) ||
@@ -360,8 +360,8 @@ static void note_surprise(struct cascade *f, const struct step *st, const float 
 	}
 }
 
-/* Until the rings are full, a rollback point is kept after every LAG tokens. If that number is reached inside a
- * step of drafted tokens, keep the sums after that token. */
+/* Until the rings are full, a rollback point is kept after every LAG tokens. If the last of these tokens is inside a
+ * step of drafted tokens, keep the sums after this token. */
 static void keep_inner_point(struct cascade *f, const struct step *st, const float *nll)
 {
 	int32_t t = f->rings.t / LAG * LAG;

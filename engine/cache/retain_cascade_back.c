@@ -109,7 +109,7 @@ int32_t cascade_pin(struct cache *c, int32_t n, struct err *err)
 	kept = MIN(kept, s.sinks);
 	cascade_set_shape(c, &s);
 	r->t = kept;
-	/* The selector now makes key sketches for the new prefix: entries in rings had none. */
+	/* Let the selector make key sketches for the new prefix: entries in rings have none. */
 	cache_note(c, kept);
 	if (c->sel.ops && kept < old)
 		c->sel.ops->rewind(&c->sel, kept);

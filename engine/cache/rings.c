@@ -31,7 +31,7 @@ static int64_t pow2_at_least(int64_t n)
 
 /* Return an upper limit of the number of keys that one rings_insert() rotates. Ring 0 receives `stage` tokens. Each
  * ring passes on at most half of the tokens that it receives, so all rings together receive less than 2 * stage. The
- * limit has 2 more per ring: one for rounding up, one because its newest slot may change. */
+ * limit has 2 more per ring: one for rounding up, one because the newest slot of the ring may change. */
 static int64_t rope_shift_max(const struct rings_shape *s)
 {
 	return 2 * (int64_t)s->stage + 2 * s->n;
@@ -292,11 +292,11 @@ static void ring_compete(struct rings *r, int32_t ring, int32_t slot)
 	}
 }
 
-/* Find the ring at which the insertion of token t ends. Each ring is offered a token. A full ring that accepts it
- * offers its own oldest token to the next ring. The insertion ends at the first ring that has a free slot, or that does
- * not accept: there the offered token competes with the newest token (*competes = 1). Return that ring; or s.n if the
- * last ring offers a token, which is then evicted. Updates next and cnt; the slot written in ring i has number next[i]
- * - 1. */
+/* Find the ring at which the insertion of token t ends. Each ring is offered a token. A full ring that accepts the
+ * token offers its own oldest token to the next ring. The insertion ends at a ring that accepts the token and has a
+ * free slot, or at a ring that does not accept it: there the token competes with the ring's newest token (*competes =
+ * 1). Return the ring at which the insertion ends; or s.n if the last ring offers a token, which is then evicted.
+ * Update next and cnt; the slot written in ring i has the number before next[i]. */
 static int32_t cascade_end(const struct rings *r, int32_t t, int64_t *next, int32_t *cnt, int *competes)
 {
 	int32_t behind = t - r->s.sinks;
@@ -528,7 +528,7 @@ int32_t rings_rewind(struct rings *r, int32_t n)
 /* ---- restoring a snapshot ---- */
 
 /* Rebuild ring i from id[], which may be damaged. newest: the last token of the sequence, counted behind the sinks.
- * Returns -1 if a slot's token is newer than that, or older than a token in this slot can be. */
+ * Return -1 if a slot's token is newer than `newest`, or older than a token in this slot can be. */
 static int ring_restore(struct rings *r, int32_t i, int64_t newest)
 {
 	int64_t period = r->period[i], offered = 0;

@@ -102,7 +102,7 @@ static inline int rings_filling(const struct rings *r)
 int32_t rings_stage(const struct rings *);
 /* Return the number of tokens in ring i. */
 int32_t rings_fill(const struct rings *, int32_t i);
-/* *first, *last: the oldest and the newest token that any head holds in ring i; -1 if the ring is empty. */
+/* Set *first and *last to the oldest and the newest token that any head holds in ring i; to -1 if the ring is empty. */
 void rings_span(const struct rings *, int32_t i, int32_t *first, int32_t *last);
 /* Return the position at which to rotate the next token's query (RoPE) for attention to the keys of ring i. A ring
  * numbers its entries in the order in which it fills slots, and its keys are rotated by these numbers. So the

@@ -82,7 +82,7 @@ struct selector_ops {
 	 * number of entries per KV head that a decoded token selects from cap slots; else 0. It can if it selects one
 	 * list per token without reading keys or values. NULL: it cannot. */
 	int32_t (*listed)(const void *values, int32_t cap);
-	/* Return how many KV entries a decoded token reads of n_slots slots, mean over the layers. */
+	/* Return how many KV entries a decoded token reads of n_slots slots, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
 	/* Return the bytes of KV entries, key sketches and bounds that a decoded token reads of n_slots slots, in
 	 * all layers except sliding-window layers. */
