@@ -122,7 +122,7 @@ static const struct tensor *bias_of(const struct encoder_linear *m)
 	return m->b.data ? &m->b : NULL;
 }
 
-/* Compute out = in W^T + bias. accumulate = 1: add it to out instead. */
+/* Compute out = in W^T + bias. accumulate = 1: add the result to out instead. */
 static void linear(struct encoder *e, const struct encoder_linear *m, enum encoder_adapter adapter, struct tensor *out,
                    const struct tensor *in, int accumulate, int32_t n)
 {

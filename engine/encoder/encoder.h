@@ -50,12 +50,12 @@ struct encoder_ranker {
 /* What is loaded from a reader file (encoder_reader.c) and is not part of a layer. */
 struct encoder_reader {
 	struct encoder *ranker; /* a reranker, which reads instead of this encoder; then the other members are empty */
-	struct gguf *gguf;      /* NULL: none is loaded */
+	struct gguf *gguf;      /* the reader's adapter file; NULL: none is loaded */
 	struct tensor rank;     /* f32 [batch][largest rank]: buffer for products with `low` */
 	/* [3][n_embd] weights, multiplied with hidden states: rows for the log odds of an answer, for its first, for
 	 * its last token */
 	float *head;
-	float bias; /* of the log odds */
+	float bias; /* bias of the log odds */
 };
 
 struct encoder {
@@ -73,7 +73,7 @@ struct encoder {
 	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
 	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
-	/* f32 [longest][n_embd]: embeddings of positions, if they are learned, + of the token type */
+	/* f32 [longest][n_embd]: embedding of each position, if they are learned, plus that of the token type */
 	struct tensor position;
 	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
 	struct tensor rope, rope_at;

@@ -100,7 +100,7 @@ static int load_keys(struct encoder *e, struct err *err)
 		return gguf_err(g, err, "'%s' is %d, and must divide the embedding_length, %d%s",
 		                key_of(e, "attention.head_count").name, e->n_head, e->n_embd,
 		                e->family->place == PLACE_ROPE ? ", into even parts" : "");
-	/* The converter writes no pooling_type for rerankers; they have this tensor. */
+	/* The converter writes no pooling_type for rerankers, but only rerankers have this tensor. */
 	if (gguf_tensor_find(g, "cls.output.weight"))
 		pooling = POOL_RANK;
 	if (pooling == POOL_NONE)

@@ -19,11 +19,11 @@
 #include "engine/encoder/encoder.h"
 
 enum {
-	QUESTION_MOST = 48, /* tokens of a question that are read */
-	PAIR_MOST = 230,    /* tokens of a pair that are read, special tokens included; as in training */
-	PAIR_LEAST = 32,    /* an encoder that reads fewer tokens than this cannot read pairs */
-	SEPARATORS = 4,     /* special tokens of a pair */
-	ANSWER_MOST = 30,   /* tokens of the longest answer */
+	QUESTION_MOST = 48, /* maximum number of tokens of a question that are read */
+	PAIR_MOST = 230, /* maximum number of tokens of a pair that are read, special tokens included; as in training */
+	PAIR_LEAST = 32, /* an encoder that reads fewer tokens than this cannot read pairs */
+	SEPARATORS = 4,  /* special tokens of a pair */
+	ANSWER_MOST = 30, /* maximum number of tokens of an answer */
 	RANK_MOST = 256,
 	HEAD_ROWS = 3,
 };

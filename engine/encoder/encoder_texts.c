@@ -10,7 +10,7 @@
  * multilingual-e5-large-instruct, BAAI/bge-small-en-v1.5, Snowflake/snowflake-arctic-embed-s and -m-v2.0,
  * nomic-ai/nomic-embed-text-v1.5, mixedbread-ai/mxbai-embed-large-v1, MongoDB/mdbr-leaf-ir. */
 static const struct {
-	const char *part, *prefix[2]; /* of a query, of a passage */
+	const char *part, *prefix[2]; /* prefix: of a query, of a passage */
 } prefixes[] = {
 	{ "e5-large-instruct",
 	  { "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: ", "" } },
