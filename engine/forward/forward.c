@@ -27,9 +27,9 @@ static struct ffn_spec largest_ffn(const struct hparams *hp)
 	return most;
 }
 
-/* Columns of buffers (struct forward), enough for any layer. in: of conv_in; delta: of delta and delta_gate; heads:
- * of alpha and beta; both: of half of beta_alpha; gated: of gate, and of half of q_gate. halves: groups of columns
- * that deinterleave() copies to each of its outputs. */
+/* Numbers of columns of buffers (struct forward), enough for any layer. in: conv_in; conv: conv; delta: delta and
+ * delta_gate; heads: alpha and beta; both: half of beta_alpha; gated: gate, and half of q_gate. halves: number of
+ * groups of columns that deinterleave() copies to each of its outputs. */
 struct mix_columns {
 	int32_t in, conv, delta, heads, both, gated, halves;
 };
@@ -183,7 +183,7 @@ static const struct tensor *block_in(struct forward *f, const struct tensor *nor
 	return &f->norm;
 }
 
-/* x += residual_scale * norm(out), or without the norm if the layer has none. out may be overwritten. */
+/* Add residual_scale * norm(out) to x, or residual_scale * out if the layer has no norm. out may be overwritten. */
 static void add_residual(struct forward *f, const struct layer_spec *s, struct tensor *out, const struct tensor *norm,
                          int32_t n)
 {
@@ -194,7 +194,7 @@ static void add_residual(struct forward *f, const struct layer_spec *s, struct t
 	f->be->ops->axpby(f->be, &f->x, s->residual_scale, out, 1, n);
 }
 
-/* out += in A^T B^T, the change that a LoRA adapter makes to a product. Without an adapter do nothing. */
+/* Add in A^T B^T to out: the change that a LoRA adapter makes to a product. Without an adapter do nothing. */
 static void add_lora(struct forward *f, const struct lora *l, struct tensor *out, const struct tensor *in, int32_t n)
 {
 	struct tensor mid = f->lora;
@@ -206,7 +206,7 @@ static void add_lora(struct forward *f, const struct lora *l, struct tensor *out
 	f->be->ops->matmul(f->be, &(struct matmul){ .out = out, .w = &l->b, .accumulate = 1 }, 1, &mid, n);
 }
 
-/* x += residual_scale * norm(in W^T + bias). Norm and bias may be absent; the pointer bias may be NULL. Without a
+/* Add residual_scale * norm(in W^T + bias) to x. Norm and bias may be absent; the pointer bias may be NULL. Without a
  * norm and with scale 1 the product is added to x directly. */
 static void block_out(struct forward *f, const struct layer_spec *s, const struct tensor *w, const struct tensor *bias,
                       const struct lora *lora, const struct tensor *norm, const struct tensor *in, int32_t n)
@@ -311,7 +311,7 @@ static struct tensor mix_output(const struct forward *f, int32_t layer)
 	return t;
 }
 
-/* conv = the short convolution of x W^T. */
+/* Set conv to the short convolution of x W^T. */
 static void short_conv_run(struct forward *f, const struct layer *l, const struct tensor *w, const struct tensor *x,
                            int32_t layer, int32_t n)
 {
@@ -396,7 +396,7 @@ static void state_space(struct forward *f, const struct layer *l, int32_t layer,
 	                                             .head_dim = a->value_dim },
 	                      n);
 	f->be->ops->gate(f->be, &out, &gate, GATE_SILU, n);
-	/* normed group by group */
+	/* norm each group by itself */
 	f->be->ops->rmsnorm(f->be, &out, &out, &l->delta_norm, out.cols / a->n_key_head, f->m->hp.eps, n);
 }
 
@@ -428,7 +428,7 @@ static void tensor_scale(struct forward *f, struct tensor *x, float factor, int3
 		f->be->ops->axpby(f->be, x, factor, x, 0, n);
 }
 
-/* hidden = act(gate) * up: the gated linear unit of a dense feed-forward. */
+/* Set hidden to act(gate) * up: the gated linear unit of a dense feed-forward. */
 static void glu(struct forward *f, const struct layer_spec *s, const struct layer *l, struct tensor *hidden,
                 const struct tensor *in, int32_t n)
 {

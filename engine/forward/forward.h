@@ -9,9 +9,10 @@
 struct forward {
 	const struct model *m;
 	struct backend *be;
-	struct cache *cache;      /* borrowed */
-	int32_t batch, head_rows; /* most tokens of a step; most rows of logits computed at once */
-	struct tensor x;          /* f32 [batch][n_embd]: residual stream */
+	struct cache *cache; /* borrowed */
+	/* maximum number of tokens of a step; maximum number of rows of logits computed at once */
+	int32_t batch, head_rows;
+	struct tensor x; /* f32 [batch][n_embd]: residual stream */
 	/* f32 [batch][n_embd]: x after a norm; output of attention or feed-forward before its norm */
 	struct tensor norm;
 	/* f32 [batch][heads * head_dim]. Memory is allocated for the widest layer; cols is the current layer's. */
@@ -42,7 +43,7 @@ struct forward {
 	float *share;                        /* [batch][most experts used]: weights of these experts */
 	int32_t *token;                      /* [batch]: tokens of one expert */
 	float *weight;                       /* [batch]: weights of these tokens */
-	struct tensor lora;                  /* f32 [batch][lora_rank]: between an adapter's two matrices */
+	struct tensor lora;                  /* f32 [batch][lora_rank]: result of an adapter's first matrix */
 	struct tensor lora_gate; /* f32 [batch][width]: a feed-forward's gate, if a LoRA adapter changes it */
 	struct tensor head_in;   /* f32 [head_rows][n_embd]: final hidden states, for the logits */
 	struct tensor logits;    /* f32 [head_rows][n_vocab] */
@@ -51,7 +52,7 @@ struct forward {
 	struct forward *one;     /* buffers for one token, for VERIFY steps that need them; NULL at first */
 };
 
-/* Bytes of all buffers. */
+/* Return the bytes of all buffers. */
 uint64_t forward_bytes(const struct hparams *, int32_t batch, int32_t head_rows);
 int forward_init(struct forward *, const struct model *, struct cache *, int32_t batch, int32_t head_rows,
                  struct err *);

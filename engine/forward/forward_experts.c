@@ -6,8 +6,9 @@
 #include "engine/forward/forward.h"
 
 /* Choose the experts of one token and set their weights (share), as struct ffn_spec says. chosen[] is in ascending
- * order. Of equal scores the lower expert wins. A NaN is chosen only if too few scores are numbers. bias: [n_expert],
- * added to the scores for the choice but not for the weights, or NULL. score is overwritten. */
+ * order. Of experts with equal scores the one with the lower number wins. An expert with a NaN score is chosen only if
+ * too few scores are numbers. bias: [n_expert], added to the scores for the choice but not for the weights, or NULL.
+ * score is overwritten. */
 static void experts_choose(float *score, const float *bias, const struct ffn_spec *s, int32_t *chosen, float *share)
 {
 	uint8_t taken[EXPERTS_MAX] = { 0 };
@@ -53,8 +54,8 @@ static int32_t tokens_of(struct forward *f, const struct ffn_spec *s, int32_t e,
 	return found;
 }
 
-/* expert_sum += the shared expert, which all tokens use. If the layer has a score for it, multiply its output by the
- * sigmoid of each token's score. */
+/* Add the output of the shared expert, which all tokens use, to expert_sum. If the layer scores the shared expert,
+ * first multiply its output by the sigmoid of each token's score. */
 static void shared_expert(struct forward *f, const struct layer_spec *s, const struct layer *l, const struct tensor *in,
                           int32_t n)
 {
@@ -133,7 +134,6 @@ void forward_experts(struct forward *f, const struct layer_spec *s, const struct
 		shared_expert(f, s, l, in, n);
 }
 
-/* expert_sum = dense feed-forward of x + experts of x, each with its own norms before and after. */
 void forward_dense_and_experts(struct forward *f, const struct layer_spec *s, const struct layer *l, int32_t n)
 {
 	const struct hparams *hp = &f->m->hp;
