@@ -36,8 +36,8 @@ struct parse {
 	struct err *e;
 	/* for messages: */
 	const char *kind; /* what is being read: a "key" or a "tensor"; NULL = neither */
-	uint64_t index;   /* number of that record, from 0 */
-	struct view name; /* its name; empty until the name has been read */
+	uint64_t index;   /* number of the record being read, from 0 */
+	struct view name; /* name of the record; empty until it has been read */
 };
 
 /* ---- messages ---- */
