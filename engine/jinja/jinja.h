@@ -9,7 +9,7 @@
  * A template comes with a model, so it may be hostile. Steps, depth, memory and output are bounded, and a template can
  * read only the arguments of jinja_run().
  *
- * Each byte of a string has an origin: the template or one of the messages. It stays with the byte through all
+ * Each byte of a string has an origin: the template or one of the messages. The origin stays with the byte through all
  * operations. So the caller can recognise control tokens in the template's own bytes only, and a message cannot inject
  * one. */
 #ifndef WEIR_JINJA_H

@@ -466,8 +466,8 @@ static struct node *parse_sum(struct parser *p)
 			return n;
 		token_advance(p);
 		right = parse_concat(p);
-		/* Make a + b + c one node, so that the long sums of templates do not nest deeply. cap > 0: this loop
-		 * made the node n. */
+		/* Make a + b + c one node, so that the long sums of templates do not nest deeply. cap > 0: n is a sum
+		 * that this loop has made. */
 		if (plus && n->op == E_ADD && cap) {
 			node_add(p, n, &cap, right);
 		} else {

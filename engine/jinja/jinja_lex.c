@@ -162,7 +162,7 @@ static int lex_raw(struct lexer *x)
 
 /* ---- inside of tags ---- */
 
-/* 1 for bytes that a name may begin with: letters and '_'. */
+/* 1 if a name may begin with byte c: a letter or '_'. */
 static int is_name_start(char c)
 {
 	return byte_is_letter(c) || c == '_';

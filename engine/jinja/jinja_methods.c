@@ -107,7 +107,8 @@ struct value text_format(struct work *w, struct value format, struct value args)
 	return text_pieces(w, &o);
 }
 
-/* Python's format(): replace {} by the next argument, {0} by argument 0, and {name} by the argument of that name. */
+/* Do what Python's str.format() does: replace {} by the next argument, {0} by argument 0, and {name} by the argument of
+ * that name. */
 static struct value m_format(struct run *r, struct value self, struct call *c)
 {
 	struct work *w = &r->w;

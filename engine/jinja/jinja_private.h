@@ -26,7 +26,7 @@ struct work {
 	jmp_buf back;        /* where jinja_fail() jumps */
 	struct err *err;     /* where jinja_fail() writes */
 };
-void *work_alloc(struct work *, size_t n); /* n zeroed bytes; fails beyond the limit */
+void *work_alloc(struct work *, size_t n); /* return n zeroed bytes; fail beyond the limit */
 void *work_array(struct work *, size_t n, size_t size);
 /* Make room for one more element in v, which has n elements. Return v, or a larger copy of it. */
 void *work_grow(struct work *, void *v, size_t n, size_t *cap, size_t size);
@@ -117,7 +117,7 @@ struct call {
 
 /* Return p[0..n) as a string. The bytes are not copied. */
 struct value text_value(struct work *, const char *p, size_t n, int32_t from);
-/* text_value() with the origin JINJA_TEMPLATE. */
+/* Do what text_value() does, with the origin JINJA_TEMPLATE. */
 struct value text_word(struct work *, const char *zero_terminated);
 /* Turn the pieces into a string, which uses their array from then on. */
 struct value text_pieces(struct work *, struct pieces *);
@@ -130,7 +130,7 @@ struct value text_cat(struct work *, struct value a, struct value b);
 /* Return n bytes of a string, starting at byte `from`. */
 struct value text_sub(struct work *, struct value, size_t from, size_t n);
 size_t text_length(struct work *, struct value);                 /* number of characters */
-size_t text_byte(struct work *, struct value, size_t character); /* byte at which a character begins */
+size_t text_byte(struct work *, struct value, size_t character); /* return the byte at which the character begins */
 /* Remove characters at the ends. sides: 1 left, 2 right, 3 both. chars: a string of the characters to remove; V_NONE
  * means white space. */
 struct value text_strip(struct work *, struct value, int sides, struct value chars);
@@ -150,7 +150,8 @@ char *text_zero(struct work *, struct value);
 /* Return the length of the white space character at the start of p[0..n), as Python defines white space; 0 if there
  * is none. */
 size_t blank_at(const char *p, size_t n);
-/* 1 for ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, and the separators 0x1c to 0x1f. */
+/* 1 if c is ASCII white space as Python defines it: \t, \n, \v, \f, \r, space, or one of the separators 0x1c to
+ * 0x1f. */
 static inline int byte_is_python_blank(char c)
 {
 	return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
@@ -159,13 +160,13 @@ static inline int byte_is_python_blank(char c)
 /* ---- other values (jinja_value.c) ---- */
 
 struct value v_bool(int), v_int(int64_t), v_real(double), v_none(void), v_undefined(const char *hint);
-struct value v_list(struct work *, enum kind, size_t cap); /* empty, with room for cap values */
+struct value v_list(struct work *, enum kind, size_t cap); /* return an empty list with room for cap values */
 void list_add(struct work *, struct value list, struct value);
 struct value v_dict(struct work *, enum kind);                                 /* empty */
 struct value *dict_find(struct work *, const struct dict *, struct value key); /* NULL = no such key */
 void dict_set(struct work *, struct dict *, struct value key, struct value);
-struct value dict_items(struct work *, const struct dict *); /* list of (key, value) tuples */
-const char *kind_name(struct value);                         /* Python's name of the type */
+struct value dict_items(struct work *, const struct dict *); /* return a list of (key, value) tuples */
+const char *kind_name(struct value);                         /* return Python's name of the type */
 int value_truth(struct value);
 int is_number(struct value);
 double as_number(struct value);
@@ -299,7 +300,7 @@ struct parser {
 struct node *node_new(struct parser *, enum op, struct node *a, struct node *b, struct node *c);
 void node_add(struct parser *, struct node *, size_t *cap, struct node *kid);
 int token_is(const struct token *, const char *mark_or_name);
-int token_skip(struct parser *, const char *mark_or_name);    /* 1 if the next token is this; the token is consumed */
+int token_skip(struct parser *, const char *mark_or_name); /* 1 if the next token is this one, which is then consumed */
 void token_expect(struct parser *, const char *mark_or_name); /* consume the token, or fail */
 const char *token_name(struct parser *);                      /* consume a name and return it, interned */
 /* Parse an expression; with_if: `x if y else z` is allowed. */
@@ -363,7 +364,8 @@ struct value run_capture(struct run *, const struct node *body);
 struct value run_macro(struct run *, const struct macro *, struct call *);
 /* Run the recursive loop again over `list`, for the call loop(list) in its body. Return the output as a string. */
 struct value run_loop(struct run *, struct loop *, struct value list);
-/* Run statements up to the end, or to {% break %} or {% continue %}. Return which (jinja_run.c). */
+/* Run statements up to the end, or to {% break %} or {% continue %}. Return which of the three ended them
+ * (jinja_run.c). */
 int run_body(struct run *, const struct node *body);
 void run_assign(struct run *, const struct node *target, struct value);
 
@@ -377,7 +379,7 @@ struct value undefined_because(struct run *, const char *fmt, ...) __attribute__
 void must_be_defined(struct run *, struct value);
 /* Return positional argument `at`, else the argument with this name (may be NULL), else `other`. */
 struct value call_arg(const struct call *, size_t at, const char *name, struct value other);
-/* As call_arg(), for an integer or a bool. None means `other`. Fail for other kinds of values. */
+/* Do what call_arg() does, for an integer or a bool. None means `other`. Fail for other kinds of values. */
 int64_t call_int(struct work *, const struct call *, size_t at, const char *name, int64_t other);
 
 /* ---- filters, tests, methods, functions by name ---- */
