@@ -32,7 +32,7 @@ struct recovered {
 	double all;      /* number of all entries, mean over the layers */
 	int64_t steps;
 };
-/* Get the sums of watched policy i; -1: no such i. */
+/* Get the sums of watched policy i. Return -1 if there is no such policy. */
 int timeline_recovery(const struct timeline *, int i, struct recovered *out);
 
 /* Sums by the age of a selection, for policies that reuse one selection for several tokens. Age 0: the token that
@@ -43,14 +43,16 @@ struct recovered_ages {
 	double mass[RECOVERY_AGES]; /* sums of the probability on the entries that would be read */
 	int64_t n[RECOVERY_AGES];   /* number of pairs (token, layer) in each sum */
 };
-/* Get the sums by age of watched policy i; -1: no such i, or it selects anew for each token. */
+/* Get the sums by age of watched policy i. Return -1 if there is no such policy, or if it selects anew for each
+ * token. */
 int timeline_recovery_ages(const struct timeline *, int i, struct recovered_ages *out);
 /* Sums by layer for the same policies, which tell how often a layer selects anew. */
 struct recovered_layer {
 	int64_t tokens;   /* generated tokens for which the layer had a selection */
 	int64_t selected; /* generated tokens for which the layer selected anew */
 };
-/* Get the sums of a layer for watched policy i; -1: no such i or layer, or the policy selects anew for each token. */
+/* Get the sums of a layer for watched policy i. Return -1 if there is no such policy or layer, or if the policy selects
+ * anew for each token. */
 int timeline_recovery_layer(const struct timeline *, int i, int32_t layer, struct recovered_layer *out);
 /* Measure how similar the queries of consecutive generated tokens are in a layer. Set cosine[h], for each query head h,
  * to the sum over pairs of tokens of the cosine between their unrotated queries. Return the number of pairs; 0 = none

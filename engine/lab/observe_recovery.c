@@ -6,8 +6,8 @@
  * comparison the same is measured for equally many entries chosen in other ways: the most probable ones per KV head; the
  * first and the newest; two guesses from earlier tokens (struct recovered).
  *
- * Some selectors (h2o) need the attention of tokens that read only the selected entries. For these, the tokens attend
- * once more in this way, and the result is discarded. */
+ * Some selectors (h2o) need the attention of tokens that read only the selected entries. For such a selector, the
+ * tokens attend once more, to its selected entries only, and the result is discarded. */
 #include "engine/base/memory_budget.h"
 #include "engine/cache/cache.h"
 #include "engine/lab/lab.h"
@@ -171,8 +171,8 @@ static void add_guesses(struct observe_recovery *w, struct recovered *to, int32_
 	to->mean_row += w->guessed.mean;
 }
 
-/* Add one layer's probability on the entries of these parts, which the policy selects, and on those that it is compared
- * with. */
+/* Add one layer's probability on the entries of these parts, which the policy selects, and on the entries of the other
+ * choices in struct recovered. */
 static void add_recovered(struct observe_recovery *w, struct watched *one, int32_t layer, const struct attn_part *part,
                           int n_part, int32_t n_slots)
 {
@@ -408,7 +408,7 @@ static int32_t recovery_rewind(struct observer *o, int32_t n)
 
 		least = MIN(m, least);
 	}
-	/* A selector may have to go back further than to n tokens. Then all go back as far. */
+	/* A selector may have to roll back to fewer than n tokens. Then roll back all selectors to this number. */
 	for (int i = 0; least < n && i < w->n; i++)
 		w->one[i].sel.ops->rewind(&w->one[i].sel, least);
 	return least;
@@ -550,7 +550,7 @@ int timeline_watch(struct timeline *tl, const char *const *kv, int n, struct err
 	timeline_lab_close(tl);
 	tl->lab = fit_check(&tl->cache, watch, n, err) ? NULL : recovery_open(&tl->cache, watch, n, err);
 	tl->lab_close = recovery_close;
-	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure: err already tells it */
+	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure, which err has already */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

@@ -17,8 +17,9 @@
 struct observe_rows {
 	struct observer base; /* must be the first member */
 	struct cache *c;
-	int32_t block, last, most; /* entries per block; number of last prefill tokens to record; most rows */
-	int32_t cols, heads;       /* blocks; KV heads of all recorded layers together */
+	/* entries per block; number of last prefill tokens to record; maximum number of rows */
+	int32_t block, last, most;
+	int32_t cols, heads; /* blocks; KV heads of all recorded layers together */
 	/* score: f32 [n_kv_head][ctx] log probabilities of a token; query: f32 [1][n_head * head_dim] its queries */
 	struct tensor score, query;
 	float *p;          /* [ctx] scores of one head, on the host */
@@ -175,7 +176,7 @@ int timeline_rows_begin(struct timeline *tl, int32_t block, int32_t last, int32_
 	timeline_lab_close(tl);
 	tl->lab = rows_open(&tl->cache, block, last, most, err);
 	tl->lab_close = rows_close;
-	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure: err already tells it */
+	tl->e->be->ops->sync(tl->e->be); /* clear the backend's failure, which err has already */
 	pthread_mutex_unlock(&tl->e->lock);
 	return tl->lab ? 0 : -1;
 }

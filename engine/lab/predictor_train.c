@@ -4,8 +4,8 @@
  * column for each of some consecutive blocks of KV entries. The target is the row of the next generated token, the loss
  * the squared error. At a cut edge the two outermost columns do not count, because they lack neighbours.
  *
- * Adam in batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch the network is
- * tested on held-out examples; the best network is kept. */
+ * The optimiser is Adam with batches of 16; the learning rate falls from 5e-4 to 5e-6 along a cosine. After each epoch
+ * the network is tested on held-out examples; the best network is kept. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +27,8 @@ enum {
 	FORCED = 64,
 };
 
-/* Examples. x [most][rows * cols]: inputs. [most][cols]: target, rows of `top`; mass, rows of `mass`; weight, factors of
- * the columns' squared errors. */
+/* Examples. x [most][rows * cols]: inputs. target [most][cols]: rows of `top` (observe_rows.c). mass [most][cols]: rows
+ * of `mass`. weight [most][cols]: factors of the columns' squared errors. */
 struct examples {
 	int32_t n, most, cols;
 	float *x, *target, *mass, *weight;

@@ -16,7 +16,7 @@ enum { CONTEXT_MOST = 1 << 16, TASK_FLOATS = 1 << 16 };
 
 /* ---- the mask's text ---- */
 
-/* Parse a number from 1 to CONTEXT_MOST, and move *at behind it. Return -1 if there is none. */
+/* Parse a number from 1 to CONTEXT_MOST, and move *at behind it. Return -1 if there is no such number. */
 static int32_t number_of(const char **at)
 {
 	char *end;
@@ -160,7 +160,7 @@ static int ids_check(const struct trainer *t, const int32_t *id, size_t n, struc
 
 /* ---- AdamW ---- */
 
-/* An operation on one parameter; task i processes values i * TASK_FLOATS and following. */
+/* An operation on one parameter; task i processes the TASK_FLOATS values from i * TASK_FLOATS on. */
 struct update {
 	struct trainer *t;
 	struct train_param *p;
@@ -238,7 +238,7 @@ static double rate_at(const struct train_settings *s, int32_t step)
 	return s->rate * (0.1 + 0.9 * (0.5 + 0.5 * cos(3.14159265358979 * done)));
 }
 
-/* Update all parameters. norm: of the gradient before clipping. */
+/* Update all parameters. norm: the gradient's norm before clipping. */
 static void update(struct trainer *t, double rate, double norm)
 {
 	struct update u = { .t = t,

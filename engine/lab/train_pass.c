@@ -93,8 +93,8 @@ static void norm(struct trainer *t, float *y, float *inv, const float *x, const 
 	          norm_rows);
 }
 
-/* From dy, add the gradient with respect to the norm's input x to dx and, if the weights are trained, that with respect
- * to the weights to w->g. */
+/* From dy, add the gradient with respect to the norm's input x to dx and, if the weights are trained, the gradient with
+ * respect to the weights to w->g. */
 static void norm_back(struct trainer *t, float *dx, const float *dy, float *inv, const float *x, struct train_param *w,
                       int32_t n)
 {
@@ -118,7 +118,7 @@ static void rope(struct trainer *t, float *x, int32_t heads, int back, int32_t f
  *     times_turned()   c = alpha * x w^T   x [n][cols], c [n][rows]
  *     times()          c = alpha * x w     x [n][rows], c [n][cols]
  *     turned_times()   c += alpha * d^T x  d [n][rows], x [n][cols], c [rows][cols]
- * adds = 1: add the product to c in the first two, too. */
+ * In the first two, adds = 1: add the product to c. */
 static void times_turned(struct backend *be, float *c, const float *x, const float *w, int32_t n, int32_t rows,
                          int32_t cols, float alpha, int adds)
 {
@@ -278,8 +278,8 @@ static struct train_acts acts_from(const struct trainer *t, const struct train_a
 	return b;
 }
 
-/* Turn t->dx, the gradient with respect to the layer's output, into that with respect to its input, and add the
- * gradients of the layer's parameters. */
+/* Convert t->dx from the gradient with respect to the layer's output to the gradient with respect to its input, and add
+ * the gradients of the layer's parameters. */
 static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, int32_t n)
 {
 	struct train_acts a = acts_from(t, &l->acts, l->m, from);
@@ -312,7 +312,7 @@ static void layer_back(struct trainer *t, struct train_layer *l, int32_t from, i
 }
 
 /* Return the loss of rows from .. from + n - 1. weight > 0: also write the gradient with respect to these rows of
- * x_normed to dx, and add that of the output matrix. */
+ * x_normed to dx, and add the gradient of the output matrix to its parameters. */
 static double head_loss(struct trainer *t, const int32_t *next, int32_t from, int32_t n, float weight, float *dx)
 {
 	const float *x = t->x_normed + (size_t)from * (size_t)t->n_embd;
