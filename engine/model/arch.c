@@ -374,7 +374,7 @@ static int granitehybrid_specs(struct hparams *hp, struct key_reader *r)
 	}
 	if (hp->n_expert)
 		return arch_experts_check(hp, r);
-	hp->n_expert_used = 0; /* files of dense models may name a number */
+	hp->n_expert_used = 0; /* files of dense models may have a number of experts per token */
 	return 0;
 }
 

@@ -81,9 +81,9 @@ static void gemma4_tensors(struct hparams *hp, struct key_reader *r, int32_t lay
 }
 
 /* Gemma 4: layers with a window have another head size, number of KV heads and RoPE. The last shared_kv_layers layers
- * have no keys and values of their own. Those of them with a window read the keys and values of the last other layer
- * with a window, those without a window of the last other layer without. Layers may have per-layer inputs, and experts
- * beside the dense feed-forward. */
+ * have no keys and values of their own. Such a layer with a window reads the keys and values of the last layer with a
+ * window that has its own; a layer without a window reads those of the last layer without a window that has its own.
+ * Layers may have per-layer inputs, and experts beside the dense feed-forward. */
 int arch_gemma4(struct hparams *hp, struct key_reader *r)
 {
 	int32_t window, shared, dim, value, dims, width = 0, last[2] = { -1, -1 }, table;

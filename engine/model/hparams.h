@@ -85,8 +85,8 @@ int key_int(struct key_reader *, const char *suffix, int64_t min, int64_t max, i
 int key_real(struct key_reader *, const char *suffix, double min, double max, double fallback, double *out);
 /* Read a bool as 0 or 1; fallback if the key is absent. */
 int key_flag(struct key_reader *, const char *suffix, int fallback, int32_t *out);
-/* As key_int(), for the number of one layer. The key has one number for all layers, or an array with a number per
- * layer. */
+/* Do what key_int() does, for the number of one layer. The key has one number for all layers, or an array with a number
+ * per layer. */
 int key_int_of(struct key_reader *, const char *suffix, int32_t layer, int64_t min, int64_t max, int64_t fallback,
                int32_t *out);
 /* Set the error "'KEY' REST" and return -1. If the file has the key, the error also says its byte offset. */

@@ -14,8 +14,9 @@ struct rope {
 	struct backend *be;
 	struct tensor table[ROPE_TABLES_MAX]; /* by hp->rope[i]: f32 [rows][dims], cos and sin of each pair */
 	float *host[ROPE_TABLES_MAX];         /* by hp->rope[i]: host memory of a table, for filling it */
-	struct tensor query[ROPE_TABLES_MAX]; /* as table[], for queries; only if these are scaled (hp->temperature) */
-	/* positions that can occur, as given to rope_init(); LongRoPE chooses frequencies by it */
+	/* tables for queries, shaped as table[]; only if queries are scaled (hp->temperature) */
+	struct tensor query[ROPE_TABLES_MAX];
+	/* positions that can occur, as given to rope_init(); LongRoPE chooses its frequencies by this number */
 	int32_t positions;
 };
 
