@@ -61,8 +61,8 @@ int observe_panel_parts(const struct observe_panel *, int32_t layer, const struc
 /* Scan all keys for a query, and return the probability on the slots of these parts (ranges or lists of slots), mean
  * over the query heads; -1: the backend failed. */
 double observe_panel_share_on(struct observe_panel *, const struct scan_args *, const struct attn_part *, int n_part);
-/* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1:
- * none was measured. If several tokens use one selection, this is measured just before it is replaced. */
+/* Return the share of attention on the selected entries, mean over the layers measured since the last prefill; -1: none
+ * was measured. If several tokens use one selection, the share is measured just before the selection is replaced. */
 double observe_panel_share(const struct observe_panel *);
 /* A selector may add a random sample of the entries that it did not select, to estimate their share of attention.
  * Return the size of the sample per KV head; 0: none. *spread: standard error of the estimate; -1: unknown. */

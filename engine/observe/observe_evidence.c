@@ -27,8 +27,8 @@ struct observe_evidence {
 	struct observer base; /* must be the first member */
 	struct cache *c;
 	struct token_attention one;
-	/* Full layers from .. to - 1 are observed. turns = 2: each token observes every other one of them, the next
-	 * token the other half. */
+	/* Full layers from .. to - 1 are observed. turns = 2: each token observes every second one of these layers, and
+	 * the next token the layers between. */
 	int32_t from, to, turns;
 	struct sums sum;
 	struct sums step[VERIFY_MOST]; /* sums of the running step, one for each of its drafted tokens */
