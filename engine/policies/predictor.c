@@ -78,7 +78,7 @@ static void strip_run(const struct predictor *p, struct backend *be, const struc
 		                                   .n_out = PREDICTOR_INNER,
 		                                   .n = n + 2 });
 		relu(inner[i], (n + 2) * PREDICTOR_INNER);
-		/* outside of the image this layer's output counts as 0, too */
+		/* outside of the image the output of the first layer counts as 0, as the image itself does */
 		if (x == from)
 			memset(inner[i], 0, PREDICTOR_INNER * sizeof *inner[i]);
 		if (x + n == to)

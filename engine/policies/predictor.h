@@ -27,11 +27,11 @@ _Static_assert(sizeof(struct predictor) == PREDICTOR_WEIGHTS * sizeof(float), "w
 
 /* The image of one KV head: the attention that its last tokens gave to each block. Before the mean over the rows, the
  * network has one value for each row and column. These values are stored in r and used again, because a change of a
- * pixel reaches only two rows and two columns far (two 3 x 3 convolutions). So a new row changes r in the three
- * newest rows; the loss of the oldest row changes it in the two that are now the oldest. A new column changes the
- * last columns. The result has the same bits as a complete run. */
+ * pixel reaches only two rows and two columns far (two 3 x 3 convolutions). So a new row changes r in the three newest
+ * rows; the loss of the oldest row changes r in the two rows that are now the oldest. A new column changes the last
+ * columns. The result has the same bits as a complete run. */
 struct attn_image {
-	int32_t rows, cap; /* rows: tokens of the history; cap: most columns */
+	int32_t rows, cap; /* rows: tokens of the history; cap: maximum number of columns */
 	/* [rows][cap] ring buffers of rows. a: the image; r: the network's values before the mean over the rows */
 	float *a, *r;
 	int32_t first;    /* ring index of the oldest row */

@@ -127,7 +127,7 @@ int predictor_find(struct predictor *out, const struct predictor_key *k, struct 
 	return got > 0 ? 0 : -1;
 }
 
-/* Make all folders in which the file of this path is, if they do not exist. */
+/* Make the missing folders on the path of a file. */
 static int folders_make(const char *path, struct err *err)
 {
 	struct str dir = { 0 };

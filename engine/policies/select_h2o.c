@@ -44,7 +44,7 @@ static const struct h2o_params *par_of(const struct selector *s)
 	return s->par;
 }
 
-/* h2o+: bytes of `query` and `one_query`. */
+/* Return the bytes of `query` and `one_query`, which only h2o+ has. */
 static uint64_t query_bytes(const struct hparams *hp)
 {
 	return 4 * (WINDOW_TOKENS * (uint64_t)hp->n_layer + 1) * (uint64_t)hp->n_head * (uint64_t)hp->head_dim;

@@ -9,8 +9,8 @@
  * other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, of their largest
- * probabilities. The newest entries begin at a block's border, so they can be one block more. Rows of prefill tokens
- * do not include later tokens.
+ * probabilities. The newest entries that are always read begin at a block's border, so there can be up to one block
+ * more of them. Rows of prefill tokens do not include later tokens.
  *
  * The setting by=mixed replaces the network by a simple guess, for comparison: 0.3 times the last row plus 0.7 times
  * the mean of the rows. */
@@ -147,7 +147,7 @@ static void predict_release(struct selector *s)
 	free(f->list);
 }
 
-/* 1 if decoded tokens select in this layer; only then it has histories. */
+/* 1 if decoded tokens select in this layer. Only such layers have histories. */
 static int has_history(const struct selector *s, int32_t layer)
 {
 	return layer >= par_of(s)->dense && select_serves(s, layer);

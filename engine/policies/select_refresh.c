@@ -49,7 +49,7 @@ struct refresh {
 	uint8_t *knows;       /* [n_layer]: 1: same[] was set in the last step */
 	/* length of the sequence after the last prefill; settings qc and stride count tokens from there */
 	int32_t start;
-	/* asked: how often a layer needed a set for a token; chose: how often it selected a new one for that */
+	/* asked: how often a layer needed a set for a token; chose: how often it then selected a new set */
 	int64_t asked, chose;
 };
 

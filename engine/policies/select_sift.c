@@ -98,7 +98,7 @@ static uint64_t sift_bytes(const void *values, const struct hparams *hp, const s
 	       (par->sample ? 8 : 4) * heads * (most + (uint64_t)par->sample);
 }
 
-/* Allocate the tensors of a choice on first use. The backend also remembers a failure, and its sync() reports it. */
+/* Allocate the tensors of a choice on first use. A failure is also reported by the backend's next sync(). */
 static int choice_ready(struct selector *s, struct choice *c, struct err *err)
 {
 	const struct sift_params *par = s->par;
@@ -218,8 +218,8 @@ static struct scan_args sift_scan(const struct selector *s, int32_t layer, const
 	};
 }
 
-/* Return a list of the k best of n_slots entries. The backend fills it in during attention: it selects them into
- * c->slots by the query q. */
+/* Return a list of the k best of n_slots entries. The backend fills in the list during attention: it selects the
+ * entries into c->slots by the query q. */
 static struct attn_part best_entries(struct selector *s, struct choice *c, int32_t layer, const struct tensor *q,
                                      int32_t n_slots, int32_t k)
 {
@@ -319,9 +319,9 @@ static void sift_end(struct selector *s, const struct step *st, int32_t n_slots)
 	f->has_spread = 1;
 }
 
-/* Return how many of the first n tokens need no new prefill. If the whole last prefill is among them: all, because
- * the spread of attention was measured at its end. Otherwise all but the last s->tail tokens, which are prefilled
- * again to measure it. */
+/* Return how many of the first n tokens need no new prefill. If the first n tokens contain the whole last prefill,
+ * return n: the spread of attention was measured at its end. Otherwise return n without the last s->tail tokens, which
+ * are prefilled again to measure the spread. */
 static int32_t sift_rewind(struct selector *s, int32_t n)
 {
 	struct sift *f = s->state;
