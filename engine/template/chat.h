@@ -51,8 +51,8 @@ struct chat_text {
 void chat_text_free(struct chat_text *);
 /* Render the conversation m[n] as text. bos and eos are the texts of these tokens, "" if there is none. flags:
  * REPLY_... If place is not NULL, set place[i] to the range of message i's text in the result. If the template splits a
- * message, that is the longest part of it; if the template omits it, place[i].at is SIZE_MAX. Return -1 with ERR_USAGE
- * if the template refuses the conversation, and with ERR_MODEL if the template fails. */
+ * message, the range is that of the longest part; if the template omits a message, place[i].at is SIZE_MAX. Return -1
+ * with ERR_USAGE if the template refuses the conversation, and with ERR_MODEL if the template fails. */
 int chat_write(const struct chat_template *, const char *bos, const char *eos, const struct chat_msg *, size_t n,
                unsigned flags, struct chat_text *out, struct text_place *place, struct err *);
 

@@ -219,7 +219,7 @@ static struct place cut_front(const struct rendered *r, const struct vocab *v, c
 {
 	const struct rendered_text *x = r->text;
 
-	/* The text of `next` goes on after r's with a sampled answer: all of r is kept. */
+	/* In `next`, a sampled answer follows directly after the text of r: all of r is kept. */
 	if (next && most == x->t.text.n && verbatim_begins(next, most))
 		return (struct place){ .token = r->id.n, .at = most };
 	for (size_t k = tokens_until(r, most); k > x->lead; k--) {
