@@ -53,7 +53,7 @@ typedef float four __attribute__((vector_size(16)));
 typedef int32_t four_bits __attribute__((vector_size(16)));
 
 enum {
-	BLOCKS = 1024, /* most blocks into which candidates() divides the vocabulary */
+	BLOCKS = 1024, /* maximum number of blocks into which candidates() divides the vocabulary */
 	ROUND = 16,    /* floats per loop iteration; block sizes are multiples of it */
 };
 
@@ -249,7 +249,7 @@ int32_t sample(struct sampling *p, const float *logits, int32_t n_vocab, const i
 		penalise(p, logit, id, n_vocab, history, n_history);
 	if (p->temperature <= 0)
 		return greedy(logit, n_vocab);
-	/* Ignore tokens 50 nats below the best: such a token would be drawn once in 10^21 times. */
+	/* Ignore tokens 50 nats below the best: such a token would be drawn less than once in 10^21 draws. */
 	n = candidates(logit, n_vocab, p->top_k, 50, id);
 	if (!n)
 		return -1;

@@ -174,7 +174,7 @@ void timeline_begun(struct timeline *tl, const char *by, size_t n_by, int32_t n)
 	struct str text = { 0 };
 
 	timeline_settle(tl, &(struct err){ 0 });
-	/* Copy it first, because `by` may point into tl->begun. */
+	/* Copy the name first, because `by` may point into tl->begun. */
 	str_add(&text, by, n_by);
 	str_free(&tl->begun);
 	tl->begun = text;

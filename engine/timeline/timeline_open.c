@@ -12,8 +12,7 @@
 #include "engine/base/memory_budget.h"
 #include "engine/timeline/sampler.h"
 
-/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: largest context that is not asked for; HEAD_:
- * head_rows() */
+/* BATCH_DEFAULT: tokens of a prefill step; CTX_DEFAULT_MAX: largest default context; HEAD_...: see head_rows() */
 enum { BATCH_DEFAULT = 512, CTX_DEFAULT_MAX = 32768, HEAD_TILE = 8, HEAD_ROWS_MOST = 32, HEAD_FLOATS = 1 << 20 };
 
 /* ---- memory ---- */
@@ -41,7 +40,7 @@ static int kv_type_parse(const char *name, const struct hparams *hp, enum dtype 
 	return err_set(err, ERR_USAGE, "unknown KV type '%s' (f16, f32, bf16, q8_0)", name);
 }
 
-/* If prompt tokens shall read only a part of the cache (read_share), check that policy and backend support that. */
+/* If prompt tokens are to read only a part of the cache (read_share), check that policy and backend support it. */
 static int share_check(const struct cache *c, const struct policy *policy, struct err *err)
 {
 	if (c->read_share <= 0)
@@ -398,7 +397,7 @@ int timeline_switch_kv(struct timeline *tl, const char *kv, struct err *err)
 	}
 	now = *c;
 	*c = old;
-	observers_close(tl); /* they belong to the old cache */
+	observers_close(tl); /* the observers belong to the old cache */
 	cache_close(c);
 	*c = now;
 	forward_release(&tl->forward);

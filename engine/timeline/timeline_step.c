@@ -52,8 +52,8 @@ static int verify_run(struct timeline *tl, const int32_t *id, int32_t n, int32_t
 		tokens_add(&tl->draft, tl->tokens.id[tl->n_past]);
 	tokens_append(&tl->draft, id, (size_t)(st.n - pending));
 	timeline_step_run(tl, tl->draft.id, &st, WANT_ALL);
-	/* Some backends round a product of several rows differently from that of a single row: there compute one row
-	 * at a time. */
+	/* Some backends round a product of several rows differently from a product of one row: on these, compute one
+	 * row at a time. */
 	for (int32_t i = 0, together = tl->e->be->rows_alone ? st.n : 1; i < st.n; i += together)
 		forward_logits(&tl->forward, i, together, tl->draft_logits + (size_t)(1 - pending + i) * n_vocab);
 	failed = timeline_backend_give(tl, err);
