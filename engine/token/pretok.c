@@ -137,7 +137,7 @@ static size_t run_end(struct text t, size_t i, int classes)
 	return i;
 }
 
-/* As run_end(), for at most `limit` characters; 0 = no limit. */
+/* Do what run_end() does, for at most `limit` characters; 0 = no limit. */
 static size_t run_end_within(struct text t, size_t i, int classes, int limit)
 {
 	size_t next;

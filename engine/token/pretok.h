@@ -21,7 +21,7 @@ enum pretok_kind {
 struct pretok {
 	const char *name;
 	enum pretok_kind kind;
-	int digits;      /* most digits in one word; 0 = no limit */
+	int digits;      /* maximum number of digits in one word; 0 = no limit */
 	int suffix;      /* TEKKEN: 1 = a contraction joins the word before it */
 	int whole_words; /* 1 = a word that is in the vocabulary as one token becomes that token, without merging */
 	int add_bos;     /* default if the file lacks tokenizer.ggml.add_bos_token */

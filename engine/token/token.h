@@ -57,7 +57,8 @@ int vocab_cuts(const struct vocab *, const char *text, size_t len, size_t at);
 /* 1 if the id is a control token. Control tokens are recognised in trusted ranges only. They split the text: plain
  * text before and after them is encoded separately. */
 int vocab_is_control(const struct vocab *, int32_t id);
-/* Return how many bytes of text this process has encoded so far. By it tests check that no text is encoded twice. */
+/* Return how many bytes of text this process has encoded so far. Tests use this number to check that no text is encoded
+ * twice. */
 uint64_t vocab_encoded(void);
 /* Write the bytes of a token to buf, at most cap. Return how many bytes the token has; they may be a part of a UTF-8
  * character. A control token has no bytes, unless with_special is set or the token is a mark around the model's

@@ -87,7 +87,7 @@ struct vocab {
 	uint32_t longest;          /* bytes of the longest normal token's stored text */
 	uint64_t seed[2];          /* random, so that a hostile file cannot contain hash collisions */
 	struct text_slot *by_text; /* hash table text -> id */
-	uint32_t by_text_mask;     /* its number of entries - 1 */
+	uint32_t by_text_mask;     /* number of entries of by_text[] - 1 */
 	int32_t byte_id[256];      /* id of the token for one byte; -1 = none */
 	/* 1 = no user-defined token has a blank after another character; 0 for encoders (vocab_cuts()) */
 	int cuts;
@@ -115,7 +115,7 @@ struct vocab {
 
 	/* Only if merges = 1. */
 	struct pair_slot *pair; /* hash table (left id, right id) -> merge */
-	uint32_t pair_mask;     /* its number of entries - 1 */
+	uint32_t pair_mask;     /* number of entries of pair[] - 1 */
 
 	struct special *special; /* sorted by text, without duplicates */
 	int32_t n_special;       /* number of special tokens */
