@@ -1,6 +1,6 @@
-/* engine/advice.c - sampler settings for a model. A key in the model file overrides what the makers of the model's
- * family publish, and that overrides the defaults. Repetition penalties come from the file's keys only: those that
- * makers publish would suppress words that an answer from documents has to repeat. */
+/* engine/advice.c - sampler settings for a model. Keys in the model file override what the makers of the model's family
+ * publish, which overrides the defaults. Repetition penalties come from the file's keys only: those that makers publish
+ * would suppress words that an answer from documents has to repeat. */
 #include "engine/engine_private.h"
 
 #include <ctype.h>
@@ -25,8 +25,8 @@ struct family_advice {
 };
 
 static const struct family_advice families[] = {
-	/* Model card of DeepSeek-R1, usage recommendations. This entry precedes those of Qwen and Llama, because
-	 * its distilled models have their architectures. */
+	/* Model card of DeepSeek-R1, usage recommendations. This entry precedes those of Qwen and Llama: models
+	 * distilled from R1 have the architectures of Qwen and Llama. */
 	{ "DeepSeek-R1", NULL, "deepseekr1", ANY, 0.6f, SILENT, 0.95f, SILENT },
 	/* Model card of QwQ-32B, usage guidelines (top-k between 20 and 40). */
 	{ "QwQ", "qwen2", "qwq", ANY, 0.6f, 20, 0.95f, 0 },
@@ -98,7 +98,7 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 {
 	char name[256] = "";
 
-	/* Advice is for models that are trained to answer. */
+	/* No advice for a model without a template: it is not trained to answer. */
 	if (!e->info.has_template)
 		return NULL;
 	add_letters(e->gguf, "general.name", name, sizeof name);
@@ -115,9 +115,9 @@ static const struct family_advice *family_of(const struct engine *e, int reasons
 
 /* ---- the file's keys ---- */
 
-/* Sampler keys that llama.cpp writes to GGUF files. An index is an enum sampling_setting; or LAST_N, for
- * sampling.repeat_last, which has no such number. Settings without a key have an entry with name = NULL. Keys for
- * samplers that weir lacks (sequence, xtc_*, mirostat*) are ignored. */
+/* Sampler keys that llama.cpp writes to GGUF files. The index of an entry is an enum sampling_setting, or LAST_N for
+ * sampling.repeat_last, which that enum lacks. A setting without a key has name = NULL. Keys for samplers that weir
+ * lacks (sequence, xtc_*, mirostat*) are ignored. */
 enum { LAST_N = SAMPLING_SETTINGS, KEYS };
 static const struct {
 	const char *name;

@@ -27,8 +27,8 @@ struct encoder_look {
 	int32_t dims;
 	int ranks;
 };
-/* Load a file on the CPU to see whether that is possible, and close it. Return 1 = yes; 0 = it is of no family of
- * encoders, and nothing was loaded; -1 = error. */
+/* Try to load a file on the CPU, and close it. Return 1 if it could be loaded; 0 if it is of no family of encoders:
+ * then nothing was loaded; -1 on error. */
 int encoder_look(const char *path, struct encoder_look *out, struct err *);
 int32_t encoder_dims(const struct encoder *);
 /* Return the largest number of tokens that a text may have. */
@@ -56,22 +56,23 @@ uint64_t encoder_id(const struct encoder *);
 
 /* ---- reading a passage for a question ---- */
 
-/* Load a reader, which reads a passage together with a question. The file is either a reranker, a model of its own,
- * or an adapter for this encoder. An adapter file may have a second adapter for queries: encoder_texts() then uses it
- * for their vectors. Return 0, or -1: none is loaded. At most once for an encoder. */
+/* Load a reader, which reads a passage together with a question. The file is either a reranker, a model of its own, or
+ * an adapter for this encoder. An adapter file may have a second adapter, which encoder_texts() then uses for the
+ * vectors of queries. Return 0, or -1 with no reader loaded. Call it at most once for an encoder. */
 int encoder_reader_open(struct encoder *, const char *path, struct err *);
-/* What encoder_read() tells. READS_NOT: nothing, there is no reader. READS_SCORES: the reader is a reranker: scores
- * only order passages, from and to are 0. READS_ANSWERS: the reader is an adapter for this encoder: all of struct
- * encoder_answer. */
+/* What encoder_read() returns. READS_NOT: nothing, because there is no reader. READS_SCORES: scores of a reranker,
+ * which only order passages; from and to are 0. READS_ANSWERS: all of struct encoder_answer, because the reader is an
+ * adapter for this encoder. */
 enum encoder_reading { READS_NOT, READS_SCORES, READS_ANSWERS };
 enum encoder_reading encoder_reads(const struct encoder *);
 struct encoder_answer {
 	double score;    /* log odds that the passage answers the question */
 	size_t from, to; /* bytes of the passage that answer best, whether or not it answers */
 };
-/* Set out [n]: read each passage for the question. Of the question 48 tokens are read at most, of question and passage
- * together 230, special tokens included. On the CPU, the answer from a passage is the same whatever other passages are
- * in the call. Return 0, or -1 on error or when *cancel becomes nonzero. cancel may be NULL. */
+/* Read each passage together with the question, and set out [n]. At most 48 tokens of the question are read, and at
+ * most 230 of question and passage together, special tokens included. On the CPU, the answer from a passage is the same
+ * whatever other passages are in the call. Return 0, or -1 on error or when *cancel becomes nonzero. cancel may be
+ * NULL. */
 int encoder_read(struct encoder *, struct encoder_string question, const struct encoder_string *passage, int32_t n,
                  struct encoder_answer *out, const atomic_int *cancel, struct err *);
 

@@ -124,7 +124,7 @@ uint64_t engine_memory_free(void);
 int engine_fault(const void *address);
 struct engine_gpu {
 	char text[160];            /* description of the device, or why there is none */
-	uint64_t available, total; /* bytes of its memory */
+	uint64_t available, total; /* free and total bytes of the GPU's memory */
 };
 /* Describe the GPU of the device "cuda". Return -1 if there is none; text then says why. */
 int engine_gpu(struct engine_gpu *);
@@ -201,8 +201,8 @@ size_t rendered_token(const struct rendered *, size_t i, size_t byte);
  * from `byte` on. They can be prefilled while these bytes are still unknown. */
 int engine_render_stable(const struct engine *, const struct rendered *, size_t i, size_t byte, struct tokens *out,
                          struct err *);
-/* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. -1: these bytes are not
- * rendered. */
+/* Tokenize bytes from .. to - 1 of message i's text alone, and set *n to the number of tokens. Return -1 if these bytes
+ * are not rendered. */
 int engine_render_count(const struct engine *, const struct rendered *, size_t i, size_t from, size_t to, size_t *n,
                         struct err *);
 /* Append text[0 .. n), whose tokens are id[0 .. n_id), to the last message. The conversation must have been rendered
@@ -218,8 +218,8 @@ enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
  * asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
-/* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. It may be a part of
- * a UTF-8 character. The text of a control token is empty, or its name if with_special is 1. */
+/* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. The text may be a
+ * part of a UTF-8 character. The text of a control token is empty, or its name if with_special is 1. */
 size_t engine_piece(const struct engine *, int32_t id, int with_special, char *buf, size_t cap);
 /* Append the bytes of a token; return how many. */
 size_t engine_piece_add(const struct engine *, int32_t id, int with_special, struct str *out);
@@ -230,7 +230,7 @@ double engine_logprob(const float *logits, int32_t n_vocab, int32_t id);
 
 /* ---- cache policies ---- */
 
-/* Check a policy's text; ERR_USAGE with the reason. */
+/* Check a policy's text. If it is invalid, return -1 with ERR_USAGE and the reason. */
 int kv_policy_check(const char *text, struct err *);
 /* Return the name of policy i and set *help; policy 0 is the default. NULL past the end. */
 const char *kv_policy_name(int i, const char **help);
@@ -336,8 +336,8 @@ int timeline_extend(struct timeline *, const int32_t *id, size_t n, int stepwise
 struct sampling {
 	float temperature;  /* 0 = greedy: take the token with the largest logit */
 	int32_t top_k;      /* 0 = all */
-	float top_p, min_p; /* 1 and 0 = off */
-	float repeat_penalty, presence_penalty, frequency_penalty; /* 1, 0, 0 = off */
+	float top_p, min_p; /* top_p = 1 and min_p = 0: off */
+	float repeat_penalty, presence_penalty, frequency_penalty; /* repeat_penalty = 1, the others = 0: off */
 	/* penalties apply to tokens that occur among this many last tokens of the answer; -1 = all */
 	int32_t repeat_last;
 	/* index of the answer's first token in the sequence; 0 = penalties apply to tokens of the prompt, too */
