@@ -382,8 +382,8 @@ struct topk_args {
 	enum topk_order order; /* SLOT_ORDER: ascending slot numbers. BEST_FIRST: descending scores */
 	struct predicate when; /* if false, the outputs are unchanged */
 	/* > 0: append up to `sample` slots that were not selected, as an unbiased sample of their attention; 0 = no
-	 * sample. It is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken with
-	 * a probability p, at most 1, that is proportional to exp(score) (within 1 in 1,000).
+	 * sample. The sample is drawn without random numbers. Needs SLOT_ORDER, pool = 1 and no `when`. A slot is taken
+	 * with a probability p, at most 1, that is proportional to exp(score) (within 1 in 1,000).
 	 *
 	 * bias, f32 [n_kv_head][cols >= k + sample], is for attn_part.bias: 0 for the k selected slots, -log(p) for
 	 * sampled slots, SAMPLE_NONE in unused columns. Without a sample, bias is unused. */

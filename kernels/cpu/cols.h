@@ -11,8 +11,8 @@
  * The last tile is padded with columns of zeros.
  *
  * A block coded in 16 bits also has residuals (lo of struct act). If most blocks have some, the residuals are further
- * columns. Otherwise they are arranged as units: a unit has the residuals of a few columns in one block, in the
- * layout of a tile. The results are the same.
+ * columns. Otherwise they are arranged as units: a unit has the residuals of a few columns in one block, in the layout
+ * of a tile. The results are the same in both cases.
  *
  * For weight types that are multiplied as 16-bit words (pack_format.words), a tile has int16 q[width][32] instead:
  * 256 q + lo, with the second and the third of every four values swapped. d is then scale / 256, and there are no

@@ -283,7 +283,7 @@ static void product_run(struct product_job *j)
 	pool_run(c->pool, product_task, j, j->panel_tasks * j->col_tiles);
 }
 
-/* 1 for Q8_0 weights: 8-bit activations would be coarser than these weights, so all blocks of the activations are
+/* 1 if the weight is Q8_0: 8-bit activations would be coarser than these weights, so all blocks of the activations are
  * coded in 16 bits. */
 static int wants_wide(const struct tensor *w)
 {

@@ -46,8 +46,9 @@ static void query_bytes(int8_t *hi, int8_t *lo, int32_t *sum, float *mult, const
 		return;
 	}
 	/* lo NULL: the query is for a two-bit key sketch. A byte of the sketch has four codes of 0 to 3, which are
-	 * multiplied with four query values. The magnitudes of these four must not sum to more than 42, because 3 *
-	 * 42 = 126 must fit a byte. They are scaled to a sum of 40, because rounding adds up to 1/2 to each. */
+	 * multiplied with four query values. The magnitudes of these four must not sum to more than 42, because 3 * 42
+	 * = 126 must fit a byte. The largest such sum is scaled to 40, because rounding adds up to 1/2 to each
+	 * magnitude. */
 	d = top / (lo ? 127.0f : 40.0f);
 	/* 1 / d would overflow for a subnormal d. Such a query is treated as zeros. */
 	if (d < 1.17549435e-38f)

@@ -26,7 +26,7 @@
 
 enum {
 	KEY_BITS = 13,               /* bits of an integer of a key vector, without its sign */
-	VALUE_BITS = 12,             /* the same for value vectors */
+	VALUE_BITS = 12,             /* bits of an integer of a value vector, without its sign */
 	WEIGHT_MOST = (1 << 13) - 1, /* largest weight: 64 products of weights and values fit 32 bits */
 	/* limits of a row's exponent: rows with an exponent below LEAST_EXPONENT lose digits; values with an exponent
 	 * above MOST_EXPONENT count as infinite */

@@ -330,8 +330,8 @@ template <class P, int DIM> static __global__ __launch_bounds__(THREADS) void at
 		load_queries<typename D::F, DIM>(qs, by, a, s, kv, query0);
 		scale = by[g];
 		from += warp * STEP;
-		/* now, next: offsets of the rows of this step and of the next step, row r in lanes r and r + 16. They
-		 * are computed one step ahead, because the slot number must first be read from the list. */
+		/* now, next: offsets of the rows of this step and of the next step, row r in lanes r and r + 16. The
+		 * offsets are computed one step ahead, because the slot number must first be read from the list. */
 		now = attn_row(a, s, kv, min(from + lane % STEP, i1 - 1));
 		next = attn_row(a, s, kv, min(from + WARPS * STEP + lane % STEP, i1 - 1));
 		if (D::AHEAD && from < i1)

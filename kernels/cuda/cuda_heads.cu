@@ -299,8 +299,8 @@ static int head_fits(struct backend *be, int32_t dim)
 
 /* ---- norms ---- */
 
-/* A group of up to NORM_HEAD values is normed by a warp of head_rows. A larger group is normed by norm_rows, as are
- * groups that do not share their weights, with a block of up to NORM_THREADS threads. */
+/* A group of up to NORM_HEAD values is normed by a warp of head_rows. Larger groups, and groups with different weights,
+ * are normed by norm_rows, each by a block of up to NORM_THREADS threads. */
 enum { NORM_HEAD = 512, NORM_THREADS = 1024 };
 
 /* group: number of values that are normed together. wide 1: four values are read at a time. apart: number of groups

@@ -80,8 +80,9 @@ static __device__ inline void key_code(const struct key_sketch_args &a, uint8_t 
 			__float2half_rn(product > 0 && size < INFINITY ? __fdiv_rn(size, product) : 0));
 }
 
-/* A thread block codes the keys slot0 .. slot1 - 1 in one block of SKETCH_BLOCK keys: subtract the mean, transform, round.
- * A block that fills up gets its own mean; until then it uses that of the block before, or 0 in the first block. */
+/* A thread block codes the keys slot0 .. slot1 - 1 in one block of SKETCH_BLOCK keys: subtract the mean, transform,
+ * round. A block that fills up gets its own mean; until then it uses the mean of the block before, or 0 in the first
+ * block. */
 static __global__ void key_sketch(struct key_sketch_args a)
 {
 	SHARED_DYNAMIC(float, x); /* [keys][ld] */

@@ -614,8 +614,8 @@ int scan_first(struct cuda *c, const struct scan_args *a, struct scan_launch *l,
 	l->group = a->n_head / a->n_kv_head;
 	l->scale = a->scale;
 	fn = scan_fn_of(l, &chunk);
-	/* Launch no more blocks than the device can run at the same time. All have the same number of keys, the last
-	 * one perhaps fewer. */
+	/* Launch no more blocks than the device can run at the same time. All blocks have the same number of keys, the
+	 * last one perhaps fewer. */
 	each = l->bits == 2   ? scan_blocks<2>()
 	       : l->bits == 4 ? scan_blocks<4>()
 	       : l->bits == 8 ? scan_blocks<8>()

@@ -94,8 +94,8 @@ static __device__ inline void scan_totals(const struct scan_scores &s, int32_t h
 	__syncthreads();
 }
 
-/* Compute the output of N keys: k, k + step, ... It is the maximum of the log softmax over the query heads of the
- * group, or the log of the mean softmax. In place of a key past the last one, the last key is computed. */
+/* Compute the output of N keys: k, k + step, ... A key's output is the maximum of the log softmax over the query heads
+ * of the group, or the log of the mean softmax. In place of a key past the last one, the last key is computed. */
 template <int N>
 static __device__ inline void scan_outputs(float out[N], const struct scan_scores &s, int32_t head, int32_t k,
                                            int32_t step, const float *lse, const float *factor)

@@ -26,7 +26,7 @@ struct gpu {
 	/* events: the second stream waits for `forked`, the first stream for `joined` */
 	cudaEvent_t forked, joined;
 	int forks;                           /* launches in the second stream since the last gpu_join() */
-	cublasHandle_t blas;                 /* NULL until the first product */
+	cublasHandle_t blas;                 /* handle of cuBLAS; NULL until the first product */
 	void *workspace;                     /* workspace of cuBLAS; NULL until the first product */
 	unsigned char *stage, *stage_device; /* the staging region: host memory, and its copy on the device */
 	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
