@@ -6,7 +6,7 @@
  * tokens writes one plane for each token. Committing the step makes the written plane the current one, so a step that
  * is rolled back changes nothing. Up to MASS_POINTS older planes are kept for rollbacks of committed tokens.
  *
- * The host has a copy of the sums in struct rings (rings.h). It is updated only when the host needs the sums. */
+ * The host has a copy of the sums in struct rings (rings.h). The copy is updated only when the host needs the sums. */
 #ifndef WEIR_ATTN_MASS_H
 #define WEIR_ATTN_MASS_H
 
@@ -73,8 +73,8 @@ int mass_must_scale(const struct attn_mass *, int32_t pos, int32_t n);
 /* Keep the current sums, which cover t tokens, as rollback point i. nll: negative log-likelihood of the last of these
  * tokens. If the backend has failed or the call is cancelled, point i becomes unused. */
 void mass_keep(struct attn_mass *, int i, int32_t t, float nll);
-/* Keep the sums after drafted token `index` of the VERIFY step that was just committed, as rollback point i. They cover
- * t tokens. */
+/* Keep the sums after drafted token `index` of the VERIFY step that was just committed, as rollback point i. These sums
+ * cover t tokens. */
 void mass_keep_inner(struct attn_mass *, int i, int32_t t, float nll, int32_t index);
 /* Make the sums of point i current. */
 void mass_restore(struct attn_mass *, int i);

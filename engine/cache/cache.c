@@ -192,8 +192,8 @@ static void attend_once(struct cache *c, const struct step *st, int32_t layer, c
 	after_attention(c, st, layer, x, &reads);
 }
 
-/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. It is 1 if a token's
- * attention changes what later tokens read; if KV entries are on disk, or in host memory beside a GPU; if the
+/* Return how many drafted tokens of a VERIFY step, from st->index on, can attend in one call. The number is 1 if a
+ * token's attention changes what later tokens read; if KV entries are on disk, or in host memory beside a GPU; if the
  * backend's output rows depend on the other rows of a call; or if attention is timed. */
 static int32_t tokens_together(struct cache *c, const struct step *st, int32_t layer)
 {
@@ -359,8 +359,8 @@ static int32_t rewind_parts(struct cache *c, int32_t n, int32_t *replay)
 	while (c->model && recurrent_rewind(&c->recurrent, kept) < kept) {
 		again = 0;
 		to = rewind_others(c, c->recurrent.at);
-		/* The selector must observe the last tokens of a prefill again. It can continue from recurrent.at if
-		 * enough tokens are prefilled from there up to n. */
+		/* The selector must observe the last tokens of a prefill again. The selector can continue from
+		 * recurrent.at if enough tokens are prefilled from there up to n. */
 		if (to > 0 && n - c->recurrent.at >= c->sel.tail)
 			to = c->recurrent.at;
 		kept = r->rewind(c, to);

@@ -62,8 +62,8 @@ struct reading {
 	/* The first n_region elements of part[] are slots of the region, later elements are not. 0: no part is of the
 	 * region, or a single part covers the region and other slots. */
 	int n_region;
-	/* number of listed slots that are in the region (sliding-window layer: of all listed slots). They come first in
-	 * part[], and the retention's probe leaves them out. */
+	/* number of listed slots that are in the region (sliding-window layer: of all listed slots). These slots come
+	 * first in part[], and the retention's probe leaves them out. */
 	int32_t skip;
 };
 
@@ -186,8 +186,8 @@ struct retention_ops {
 	/* List the parts of the cache (ranges or lists of slots) that the step's tokens read. In a VERIFY step
 	 * (drafted tokens): what token st->index reads; the query of this token is row 0 of cache_frame(). */
 	void (*parts)(struct cache *, const struct step *, int32_t layer, const struct qkv *, struct reading *);
-	/* Return the probe (recorder of attention weights) for this step, or NULL. It leaves out the first `skip`
-	 * listed slots. The function pointer may be NULL, too. */
+	/* Return the probe (recorder of attention weights) for this step, or NULL. The probe leaves out the first
+	 * `skip` listed slots. The function pointer may be NULL, too. */
 	const struct attn_probe *(*probe)(struct cache *, const struct step *, int32_t layer, int32_t skip);
 	/* Commit the first st->n tokens of the step; in a VERIFY step these may be fewer than its st->tried drafted
 	 * tokens. nll [st->n]: the model's surprise at each token, if c->wants_nll. Cancelling does not interrupt a

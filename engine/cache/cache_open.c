@@ -118,8 +118,8 @@ struct cache_size cache_size(const struct cache *c)
 	return size;
 }
 
-/* cache selected entries in memory only if 1 in 16 of all entries fits; a smaller cache would hardly hold more than
- * one token's selection */
+/* cache selected entries in memory only if there is room for 1 in 16 of all entries; a smaller cache would hardly hold
+ * more than one token's selection */
 enum { ROWS_LEAST = 16 };
 
 /* For keys and values on disk: return how many selected entries (rows) per KV head fit into `bytes` of memory

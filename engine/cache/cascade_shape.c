@@ -1,8 +1,8 @@
 /* engine/cache/cascade_shape.c - computes the sizes of a bounded cache; see cascade_shape.h. */
 #include "engine/cache/cascade_shape.h"
 
-/* policy `auto` with size=0: pinned tokens must leave this many slots for the conversation, or a quarter of the tokens
- * that the cache keeps, if that is less */
+/* policy `auto` with size=0: pinned tokens must leave this many slots for the conversation; if a quarter of the tokens
+ * that the cache keeps is less, that quarter */
 enum { ROOM_MIN = 256 };
 
 /* Return n, limited to 1 .. most. */

@@ -38,8 +38,8 @@ uint64_t kv_rows_bytes(const struct hparams *, enum dtype, int32_t cap, int32_t 
 struct kv_rows *kv_rows_open(struct kv_store *, int32_t rows, struct err *);
 void kv_rows_close(struct kv_store *);
 /* Cache the entries in the slots that the part (struct attn_part) lists, and let the part read them from the cache.
- * Returns 1. Returns 0 and leaves the part unchanged if its slots are not a list that is known by now, if the list is
- * longer than the cache, or if the file cannot be read. */
+ * Returns 1. Returns 0 and leaves the part unchanged if its slots are not a list, if the list is yet to be selected or
+ * the part has a predicate, if the list is longer than the cache, or if the file cannot be read. */
 int kv_rows_take(struct kv_store *, int32_t layer, struct attn_part *);
 /* Discard the cached entries of slots slot0 .. slot0 + n - 1 of a layer, because these slots were overwritten. */
 void kv_rows_forget(struct kv_store *, int32_t layer, int32_t slot0, int32_t n);

@@ -71,8 +71,8 @@ struct kv_shape {
 	 * written */
 	int unreserved;
 };
-/* Planes of sliding-window layers also keep some tokens before the window, so that a rollback by that many tokens
- * still finds complete windows: at least WINDOW_LEAST, at most WINDOW_KEPT. */
+/* Planes of sliding-window layers also keep tokens before the window: at least WINDOW_LEAST, at most WINDOW_KEPT. So
+ * the windows are still complete after a rollback by as many tokens. */
 enum { WINDOW_KEPT = 4096, WINDOW_LEAST = 64 };
 /* Return the bytes of one token's KV entries in all layers, in full layers, or in sliding-window layers. A layer
  * that reads another layer's entries adds nothing. */
@@ -153,7 +153,7 @@ struct kv_call {
 void kv_attend(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
 /* Compute the attention of n tokens, each with a call of its own; n is at most ATTN_EACH_MOST. */
 void kv_attend_each(struct kv_store *, int32_t layer, const struct kv_call *, int32_t n);
-/* Run the selections of the parts now and clear them. */
+/* Make the selections of the parts now, and set attn_part.selection of these parts to NULL. */
 void kv_select(struct kv_store *, struct attn_part *, int32_t n_part);
 /* Remove the parts (ranges or lists of slots) whose predicate (attn_part.when) is false, after reading the predicates
  * from the backend. Returns how many parts remain. */

@@ -1,8 +1,8 @@
 /* engine/cache/retain_cascade_back.c - bounded retention: rollback, pinning, snapshots; the other functions are in
  * retain_cascade.c.
  *
- * A rollback needs the attention mass as it was at an earlier length of the sequence. It is kept for three lengths,
- * called points:
+ * A rollback needs the attention mass as it was at an earlier length of the sequence. The mass is kept for three
+ * lengths, called points:
  *   POINT_TURN: the beginning of the last prefill;
  *   POINT_READ: the end of the last prefill;
  *   POINT_JOIN: while the rings are filling, the last multiple of LAG tokens; later, the last insertion of tokens.

@@ -48,7 +48,7 @@ struct rings {
 	struct ema ema;
 	float *mass;   /* [n_slots][heads] sums of EMA weight * attention */
 	float *factor; /* [mask + 1] by token: factor for the token's mass in a competition; NULL: 1 for all tokens */
-	/* How many heads hold a token. Arrays by token are ring buffers: token t is at index t & mask. They cover
+	/* How many heads hold a token. Arrays by token are ring buffers: token t is at index t & mask. The arrays cover
 	 * tokens `oldest` .. t - 1. */
 	int32_t *held; /* [mask + 1] by token */
 	int32_t mask;

@@ -78,9 +78,9 @@ struct selector_ops {
 	 * these tokens before any of them attends; probe() and seen() are not called. n_slots: number of slots from
 	 * which the first of them selects. NULL: 1. */
 	int32_t (*together)(const struct selector *, int32_t n_slots);
-	/* If the selector can work with keys and values in host memory beside a GPU (kv_host.h), return the maximum
-	 * number of entries per KV head that a decoded token selects from cap slots; else 0. It can if it selects one
-	 * list per token without reading keys or values. NULL: it cannot. */
+	/* If the selector can work with keys and values in host memory beside a GPU (kv_host.h), because it selects one
+	 * list per token without reading keys or values, return the maximum number of entries per KV head that a
+	 * decoded token selects from cap slots; else 0. NULL: it cannot. */
 	int32_t (*listed)(const void *values, int32_t cap);
 	/* Return how many KV entries a decoded token reads of n_slots slots, as a mean over the layers. */
 	int32_t (*entries)(const struct selector *, int32_t n_slots);
