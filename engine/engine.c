@@ -153,7 +153,7 @@ static int open_template(struct engine *e, const char *wanted, struct err *err)
 static int weights_fit(const struct model *m, const struct backend *be, struct err *err)
 {
 	struct memory_budget budget = memory_budget_of(be);
-	/* 1/64 more: a GPU pads the rows of a matrix */
+	/* weights take up to 1/64 more on a GPU, which pads the rows of a matrix */
 	uint64_t need = budget.total ? m->weight_bytes + m->weight_bytes / 64 + budget.reserved : m->weight_bytes;
 	struct str have = { 0 };
 

@@ -156,8 +156,8 @@ struct chat_msg {
 	enum chat_role role;
 	const char *text;
 	size_t len;
-	/* if the model generated this text: its tokens. They are used as they are, so that their KV entries can be
-	 * reused. */
+	/* if the model generated this text: its tokens. These tokens are used unchanged, so that their KV entries can
+	 * be reused. */
 	const int32_t *id;
 	size_t n_id;
 	const char *role_name; /* a role that only templates know ("tool"); NULL = use `role` */
@@ -169,8 +169,8 @@ struct text_place {
 	size_t at, from, n;
 };
 
-/* A conversation as tokens, made by engine_render(). Initialise with zeros, free with rendered_free(). It belongs to
- * one engine. */
+/* A conversation as tokens, made by engine_render(). Initialise with zeros, free with rendered_free(). The struct
+ * belongs to one engine. */
 struct rendered {
 	struct tokens id;         /* with BOS if model and template want one */
 	uint32_t *end;            /* [id.n] length of the rendered text up to the end of each token */
@@ -213,9 +213,8 @@ void engine_render_add(const struct engine *, struct rendered *, const char *tex
 /* ---- tokens ---- */
 
 enum tokenize_flags { TOKENIZE_SPECIAL = 1, TOKENIZE_BOS = 2 };
-/* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens in the text become these tokens.
- * TOKENIZE_BOS: put BOS in front. For an encoder's vocabulary it puts BOS in front and EOS behind, if the model file
- * asks for them. */
+/* Append the tokens of a text. TOKENIZE_SPECIAL: names of special tokens in the text become these tokens. TOKENIZE_BOS:
+ * put BOS in front. With an encoder's vocabulary: put BOS in front and EOS behind, if the model file asks for them. */
 int engine_tokenize(const struct engine *, const char *text, size_t len, unsigned flags, struct tokens *out,
                     struct err *);
 /* Copy at most cap bytes of the token's text to buf, and return the length of that text in bytes. The text may be a

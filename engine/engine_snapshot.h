@@ -2,13 +2,13 @@
  * bit (timeline/snapshot.c).
  *
  * A snapshot has two parts. Fixed entries are KV entries that have not moved since they were computed: the entry of
- * token i is in slot i. They may be cut after any token, and sequences that begin with equal tokens can share them. The
- * head is all other state: token ids, KV entries that have moved because the policy evicts, the policy's state, the
- * last logits. Key sketches are not saved but recomputed.
+ * token i is in slot i. Fixed entries may be cut after any token, and sequences that begin with equal tokens can share
+ * them. The head is all other state: token ids, KV entries that have moved because the policy evicts, the policy's
+ * state, the last logits. Key sketches are not saved but recomputed.
  *
- * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). It loads the
- * snapshot only into a timeline with equal identities. Only the engine's line "kernels" may differ, because KV
- * entries of other CPU kernels are equal up to rounding. In that case the caller names the other kernels with
+ * With a snapshot the caller stores the identities of engine and timeline (text lines, see below). The caller loads the
+ * snapshot only into a timeline with equal identities. Only the engine's line "kernels" may differ, because KV entries
+ * of other CPU kernels are equal up to rounding. In that case the caller names the other kernels with
  * timeline_begun(). */
 #ifndef WEIR_ENGINE_SNAPSHOT_H
 #define WEIR_ENGINE_SNAPSHOT_H
@@ -64,8 +64,8 @@ int timeline_head_save(struct timeline *, struct str *out, struct err *);
 
 /* ---- loading: first all fixed entries from token 0 on, then timeline_head_load() or timeline_adopt() ---- */
 
-/* Load the fixed entries of tokens first .. first + n - 1. With first = 0 the timeline is emptied before. It has no
- * tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
+/* Load the fixed entries of tokens first .. first + n - 1. With first = 0 the timeline is emptied before. The timeline
+ * has no tokens until timeline_head_load() or timeline_adopt(). After -1 it is empty. */
 int timeline_entries_load(struct timeline *, int32_t first, int32_t n, int windows, const void *entries, struct err *);
 /* Load the head (the part of a snapshot without the fixed entries). ERR_FAIL: it is damaged, or does not fit this
  * timeline and the loaded entries. After -1 the timeline is empty. */

@@ -56,7 +56,7 @@ struct cache_view {
 	int32_t cols, per_col;
 	int32_t pinned; /* number of first tokens that are never evicted; 0 = nothing is ever evicted */
 	/* Share of the column's KV entries, over all layers and KV heads, that are not evicted: 255 = all, 0 = none.
-	 * Under h2o, h2o+ and snapkv nothing is evicted; there it is the share that generated tokens read until the
+	 * Under h2o, h2o+ and snapkv nothing is evicted; there kept[] is the share that generated tokens read until the
 	 * next prefill. */
 	uint8_t kept[VIEW_COLS];
 	/* where the largest part of the column's entries is: 0 = pinned or no rings; i > 0 = ring i; VIEW_EVICTED =
@@ -68,8 +68,8 @@ struct cache_view {
 	enum view_watched watched_pinned;
 	int32_t n_layer; /* rows of heat[]: one per layer, at most VIEW_LAYERS */
 	/* Logarithmic scale: h > 0 means 2^((h - 255) / 32) times the maximum, or less if h = 1; h = 0 means nothing.
-	 * For VIEW_SELECTED the maximum is 1. For attention mass it is the largest value in any layer, apart from the
-	 * first 4 tokens: these are attention sinks with far more mass, and their h is limited to 255. */
+	 * For VIEW_SELECTED the maximum is 1. For attention mass the maximum is the largest value in any layer, apart
+	 * from the first 4 tokens: these are attention sinks with far more mass, and their h is limited to 255. */
 	uint8_t heat[VIEW_LAYERS][VIEW_COLS];
 	/* Running average of attention over all layers, as shares: share[0] on pinned tokens, share[i] on ring i. If
 	 * nothing is ever evicted, share[0] is the share on all tokens. If the policy evicts, attention on pinned
@@ -81,7 +81,7 @@ struct cache_view {
 	int32_t now_layers; /* 0 = not measured yet */
 	float sink;         /* the part of share[0] that falls on the first 4 tokens; -1 = unknown */
 	/* Number of KV entries per KV head that the last generated token read, mean over the layers; 0 = all, -1 =
-	 * unknown. Under auto only the pinned tokens' entries are counted. Under h2o, h2o+ and snapkv it is the
+	 * unknown. Under auto only the pinned tokens' entries are counted. Under h2o, h2o+ and snapkv `selected` is the
 	 * number that the next token will read. */
 	int32_t selected;
 	/* policies refresh and recycled: number of layers that selected anew for that token; -1 = unknown, or another
@@ -109,8 +109,8 @@ void timeline_kept(struct timeline *, int32_t first, int32_t n, uint8_t *out);
 /* ---- attention of one token (observe/observe_evidence.c) ---- */
 
 /* Append token id as if generated. Set p[i] to the share of its attention in one layer that token i gets, for all
- * tokens up to the new one. It is the mean over the query heads of one KV head, or with head = -1 of all KV heads.
- * p[i] = -1: no head read token i. ERR_USAGE: no such layer or head. */
+ * tokens up to the new one. The share is the mean over the query heads of one KV head, or with head = -1 of all KV
+ * heads. p[i] = -1: no head read token i. ERR_USAGE: no such layer or head. */
 int timeline_attention(struct timeline *, int32_t id, int32_t layer, int32_t head, float *p, struct err *err);
 
 /* ---- evidence: which tokens an answer rests on (observe/observe_evidence.c) ---- */

@@ -61,7 +61,7 @@ struct encoder_reader {
 struct encoder {
 	struct gguf *gguf;
 	struct backend *be;
-	struct vocab *vocab; /* NULL = the file has none */
+	struct vocab *vocab; /* tokenizer; NULL = the file has none */
 	struct view name;    /* general.name, in the file */
 	uint64_t hash;       /* of the file */
 	const struct encoder_family *family;
@@ -73,7 +73,8 @@ struct encoder {
 	enum pooling pooling; /* POOL_RANK: the file is a reranker, and `ranker` is its head */
 	struct encoder_ranker ranker;
 	struct tensor embd; /* [n_vocab][n_embd], read by row */
-	/* f32 [longest][n_embd]: embedding of each position, if they are learned, plus that of the token type */
+	/* f32 [longest][n_embd]: embedding of each position, if positions are learned, plus the embedding of the token
+	 * type */
 	struct tensor position;
 	/* cos and sin of RoPE: f32 [longest][head_dim] by position; f32 [batch][head_dim] for the tokens of a batch */
 	struct tensor rope, rope_at;

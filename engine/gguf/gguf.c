@@ -153,7 +153,7 @@ void gguf_drop_pages(const void *p, size_t n, void *gguf)
 }
 
 /* Bytes to read ahead: more than the gap between two tensors that are used in succession. A disk of 1 GB/s takes 0.13 s
- * for them. */
+ * for these bytes. */
 static const uint64_t ahead_bytes = UINT64_C(128) << 20;
 
 void gguf_read_ahead(struct gguf *g, const void *p, size_t n)

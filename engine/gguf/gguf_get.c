@@ -1,7 +1,7 @@
 /* engine/gguf/gguf_get.c - typed reads from a parsed GGUF file, error messages, and the check for finite weights.
  *
  * gguf_parse.c has already checked that every value is inside the file, that arrays of strings are complete, and that
- * keys and tensor names are unique. It has also sorted them. */
+ * keys and tensor names are unique. gguf_parse.c has also sorted keys and tensors. */
 #include "engine/gguf/gguf.h"
 
 #include "engine/gguf/cursor.h"

@@ -48,7 +48,7 @@ static float *prob_row(const struct pass *p, int32_t head, int32_t row)
 	return p->a->prob + ((size_t)head * (size_t)p->n + (size_t)row) * (size_t)p->n;
 }
 
-/* An entry `at`, by its probability after and before max-pooling. */
+/* An entry, its index `at`, and its probability after max-pooling (pooled) and before (raw). */
 struct ranked {
 	float pooled, raw;
 	int32_t at;

@@ -132,7 +132,7 @@ static float random_value(uint64_t *state)
 	return (float)((double)(random_next(state) >> 11) * 0x1p-52 - 1);
 }
 
-/* Allocate a trained parameter of n values. They are random, uniform within +-width, or 0 if state is NULL. */
+/* Allocate a trained parameter of n values. The values are random, uniform within +-width, or 0 if state is NULL. */
 static int param_fresh(struct loader *l, struct train_param *p, size_t n, double width, uint64_t *state)
 {
 	struct trainer *t = l->t;

@@ -12,7 +12,7 @@
  * period is 1, all layers have a window. */
 int arch_windowed(struct key_reader *, int32_t layer, int32_t period);
 /* Set the windows of the layers for which arch_windowed() is 1: to the file's size, or to `usual` if the file has none.
- * A size of 0 means no window, and so does one of at least the context length in training. */
+ * A size of 0, or of at least the context length in training, means no window. */
 int arch_windows(struct hparams *, struct key_reader *, int32_t period, int32_t usual);
 /* Check the number of experts, and of experts per token. */
 int arch_experts_check(const struct hparams *, struct key_reader *);

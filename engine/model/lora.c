@@ -108,7 +108,7 @@ static int layer_of(struct view name, struct view *rest)
 	return layer;
 }
 
-/* Find matrix B for matrix A, which is t, by its name. NULL: it is missing. */
+/* Return matrix B that belongs to matrix A, which is t, by its name; NULL if B is missing. */
 static const struct gguf_tensor *other_half(const struct adapter *a, const struct gguf_tensor *t)
 {
 	char name[128];

@@ -74,7 +74,7 @@ struct model {
 	uint64_t n_params;                  /* number of weights */
 	uint64_t bytes_per_token;           /* bytes of weights that one decoded token reads */
 	/* [n_converted]: memory of weights that were converted (ternary to Q2_K, adapters to f32) and that the backend
-	 * reads where they are */
+	 * reads in place */
 	void **converted;
 	size_t n_converted;
 	uint64_t lora_hash; /* hash of the adapter and its scale; 0 = no adapter */

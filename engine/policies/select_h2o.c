@@ -5,8 +5,8 @@
  * on by one. The entry that drops out of it replaces the heavy entry with the least mass, unless its own mass is
  * smaller. `h2o+`: the same, but only attention from the last 64 tokens counts, and the first layers read everything.
  *
- * The published method (H2O) evicts the other entries. Here they stay, but decoded tokens do not read them, which
- * allows comparison with other policies. The next prefill attends to everything and selects anew.
+ * The published method (H2O) evicts the other entries. Here the other entries stay, but decoded tokens do not read
+ * them, which allows comparison with other policies. The next prefill attends to everything and selects anew.
  *
  * Mass is summed on the host, k numbers per token and KV head. For the last tokens of a prefill, h2o+ scans the keys
  * once more with their queries. */

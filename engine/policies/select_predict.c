@@ -2,11 +2,11 @@
  * small network expects it to attend to (AttentionPredictor, arXiv 2502.04077). The first and the newest entries are
  * always read.
  *
- * The network (predictor.h) sees the history of a KV head. It is a table with a row for each of the last tokens and a
- * column for each block: the largest probability that the token gave to an entry of the block. It starts with the
- * last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did not read
- * count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries than
- * other tokens.
+ * The network (predictor.h) sees the history of a KV head. The history is a table with a row for each of the last
+ * tokens and a column for each block: the largest probability that the token gave to an entry of the block. The table
+ * starts with the last tokens of the prefill. After a decoded token has attended, its row is added; entries that it did
+ * not read count as 0. To correct that, each `calibrate`-th token scans all keys for its row, but reads no more entries
+ * than other tokens.
  *
  * Differences from the published method: query heads that share a KV head have one history, of their largest
  * probabilities. The newest entries that are always read begin at a block's border, so there can be up to one block
@@ -282,7 +282,7 @@ static int predict_select(struct selector *s, const struct step *st, int32_t lay
 
 /* ---- the history ---- */
 
-/* 1 if this token scans all keys, so that its row has its attention to all entries (setting calibrate). */
+/* 1 if this token scans all keys (setting calibrate), so that the token's row has the attention to all entries. */
 static int token_calibrates(const struct selector *s, const struct step *st)
 {
 	const struct predict *f = s->state;

@@ -173,7 +173,7 @@ static struct scan_args region_scan(const struct selector *s, int32_t layer, con
 }
 
 /* Select the set `new` from the first new->at slots by the probabilities of query i (of n_q queries). The backend
- * does it only if the predicate `when` is true. */
+ * selects only if the predicate `when` is true. */
 static void set_pick(struct selector *s, struct pick *new, int32_t layer, const struct tensor *q, int32_t i,
                      int32_t n_q, struct predicate when)
 {

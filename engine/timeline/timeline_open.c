@@ -76,8 +76,8 @@ static int cache_describe(struct timeline *tl, const struct engine *e, const str
 	               : 0;
 }
 
-/* Return how many rows of logits are computed at once: about HEAD_FLOATS values, so that logits do not need more
- * memory than activations. It is a multiple of the number of rows that the matrix product computes at once, and at
+/* Return how many rows of logits are computed at once: about HEAD_FLOATS values, so that logits do not need more memory
+ * than activations. The result is a multiple of the number of rows that the matrix product computes at once, and at
  * least the number of tokens in a VERIFY step. */
 static int32_t head_rows(const struct hparams *hp)
 {
@@ -179,9 +179,9 @@ int timeline_need(const struct engine *e, const struct timeline_options *o, stru
 	return failed;
 }
 
-/* If the memory of the cache is limited (kv_memory), check that the limit is not too small. If a GPU's cache then
- * keeps entries in host memory, also check that the policy can do that and that the host has enough memory. Return 0,
- * or -1 with an error. */
+/* If the memory of the cache is limited (kv_memory), check that the limit is not too small. If a GPU's cache then keeps
+ * entries in host memory, also check that the policy supports this and that the host has enough memory. Return 0, or -1
+ * with an error. */
 static int limit_check(const struct cache *c, struct err *err)
 {
 	struct cache_size size = cache_size(c);

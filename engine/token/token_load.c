@@ -197,7 +197,7 @@ static int load_scores(struct loader *l)
 
 /* Return the id of the token that a merge results in; -1 if the vocabulary lacks it; -2 if memory is exhausted. merge:
  * "LEFT RIGHT", where LEFT has n_left bytes. Most vocabularies store these tokens in the order of the merges. So *guess
- * is tried before the hash table; it is set to the result's id + 1 for the next call. */
+ * is tried before the hash table; *guess is then set to the result's id + 1 for the next call. */
 static int32_t merge_result(struct loader *l, struct view merge, size_t n_left, int32_t *guess)
 {
 	const struct vocab *v = l->v;
@@ -466,7 +466,7 @@ static int load_ids(struct loader *l)
 	};
 	/* clang-format on */
 	static const char *const others[] = {
-		/* only checked to be in range; WordPiece uses separator (seperator) and cls */
+		/* ids that are only checked to be in range, except that WordPiece uses separator (seperator) and cls */
 		"separator", "seperator", "cls",     "mask",   "fim_pre", "fim_suf", "fim_mid",
 		"fim_pad",   "fim_rep",   "fim_sep", "prefix", "suffix",  "middle",  NULL,
 	};

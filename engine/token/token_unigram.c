@@ -35,7 +35,7 @@ static int add_bytes(struct encoder *e, size_t *len, const char *s, size_t n, si
 	return 0;
 }
 
-/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; it is set for the next call.
+/* Append s[0..n) with space marks for spaces. *drop: 1 = drop the leading spaces; *drop is then set for the next call.
  * source_end: where the source text of these bytes ends, for run_end[]. */
 static int add_normal(struct encoder *e, size_t *len, const char *s, size_t n, size_t source_end, int *drop)
 {
@@ -124,7 +124,8 @@ static void find_cuts(const struct vocab *v, const char *s, size_t n, struct cut
 }
 
 /* Append the tokens of a character without a token of its own: its byte tokens, or else the unknown token. Consecutive
- * characters share one unknown token. *again: 1 = the character before was unknown; it is set for the next call. */
+ * characters share one unknown token. *again: 1 = the character before was unknown; *again is then set for the next
+ * call. */
 static int add_unknown(struct encoder *e, const char *s, size_t n, int *again)
 {
 	int bytes = 1;
