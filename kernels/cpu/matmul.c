@@ -15,7 +15,8 @@ enum {
 	/* minimum number of panels (rows of weights side by side) of a task with many columns; with fewer panels,
 	 * preparing the columns would take too long */
 	RUN_PANELS = 16,
-	/* least work of a task, in bytes of weights * columns: with less, another thread costs more than it saves */
+	/* minimum work of a task, in bytes of weights * columns: with less work, another thread costs more than it
+	 * saves */
 	TASK_BYTES = 24 << 10,
 	SHARE_BYTES = 4 << 20, /* bytes of weights per task if a thread gets several tasks */
 };

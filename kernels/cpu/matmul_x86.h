@@ -150,7 +150,7 @@ INLINE int one_column_ahead(struct pack_format f)
 INLINE void half_sums(struct pack_format f, int tile, const uint8_t *quants, int h, byte_vec table, const int8_t *q,
                       panel_int *sum)
 {
-	const int per = 8 / f.halves; /* groups of four values under one scale */
+	const int per = 8 / f.halves; /* number of groups of four values that share a scale */
 
 	UNROLL for (int g = h * per; g < (h + 1) * per; g++)
 	{

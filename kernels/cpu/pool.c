@@ -129,7 +129,7 @@ static void step_aside(struct pool *p, struct worker *w)
 		return;
 	set = p->cpus;
 	CPU_CLR(cpu, &set);
-	sched_setaffinity(0, sizeof set, &set); /* if refused, nothing changes */
+	sched_setaffinity(0, sizeof set, &set); /* if the system refuses, nothing changes */
 	w->avoids = cpu;
 #else
 	(void)p;

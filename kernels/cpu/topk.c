@@ -92,7 +92,7 @@ static float threshold(const struct select_fns *f, const float *x, int32_t n, in
                        float top, int32_t *ties)
 {
 	int64_t lo = rank_of(least), hi = (int64_t)rank_of(top) + 1;
-	int32_t reach = n, above = 0; /* values >= lo, values >= hi */
+	int32_t reach = n, above = 0; /* number of values >= lo, number of values >= hi */
 
 	*ties = 0;
 	if (n <= want + slack)

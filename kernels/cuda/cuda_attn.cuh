@@ -51,7 +51,7 @@ struct attn_launch {
 	int64_t row_bytes;                    /* bytes of a slot in a plane */
 	int32_t cap, head_dim, n_head, group; /* cap: slots of a plane; group: query heads of a KV head */
 	int32_t queries, n;                   /* queries of a KV head; tokens */
-	int32_t tiles;                        /* tiles of queries times chunks of head_dim */
+	int32_t tiles;                        /* number of tiles of queries times number of chunks of head_dim */
 	int32_t dims;                         /* dimensions of a chunk */
 	int32_t col0, cols;  /* first column and number of columns of this launch, numbered as for spans */
 	int32_t span, spans; /* columns of a span, a multiple of step; number of spans */

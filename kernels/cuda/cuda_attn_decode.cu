@@ -62,7 +62,7 @@ static __device__ inline void load_queries(uint4 (*qs)[WARP], float *by, const s
 template <class P, int DIM> struct decode_of {
 	typedef typename P::format F;
 	enum {
-		STEPS = DIM / 16, /* products of one score */
+		STEPS = DIM / 16, /* number of tensor core products for one score */
 		TILES = DIM / 8,  /* blocks of 8 dimensions of V */
 		/* 1: there are registers enough to load K of the next 16 rows before V of the current 16 rows is
 		 * used */

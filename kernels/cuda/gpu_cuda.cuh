@@ -32,7 +32,7 @@ struct gpu {
 	/* bytes of the staging region: filled so far; of these, bytes whose copy was submitted */
 	size_t n_stage, sent;
 	unsigned char *pinned[2];   /* buffers for large transfers */
-	cudaEvent_t pinned_done[2]; /* each buffer's last transfer has ended */
+	cudaEvent_t pinned_done[2]; /* events: the last transfer of each buffer has ended */
 	/* queue: launches of the first stream; queue_beside: launches of the second stream, submitted at the same
 	 * time */
 	struct gpu_step queue, queue_beside;
