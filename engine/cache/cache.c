@@ -337,7 +337,7 @@ static int32_t rewind_others(struct cache *c, int32_t n)
 	return to;
 }
 
-enum { REPLAY_MOST = 64 }; /* most decoded tokens to replay; more are prefilled */
+enum { REPLAY_MOST = 64 }; /* maximum number of decoded tokens to replay; more are prefilled */
 
 /* Roll back everything but the sliding-window layers to at most n tokens. Returns the number of tokens that remain.
  * replay: as in cache_rewind(). */

@@ -29,7 +29,7 @@ static inline const struct cascade_params *cascade_params(const struct cache *c)
 	return (const void *)c->policy.values;
 }
 
-enum { LAG = 16 }; /* most decoded tokens that join the rings together */
+enum { LAG = 16 }; /* maximum number of decoded tokens that join the rings together */
 
 /* Return the maximum number of tokens of a step. */
 int32_t cascade_chunk(const struct cache *);

@@ -210,7 +210,7 @@ void kv_ahead_note(struct kv_store *kv, int32_t layer, const struct attn_part *p
 			*last = chosen;
 			chosen = was;
 		}
-		break; /* only the first list, which is the newest selection */
+		break; /* keep only the first list, which is the newest selection */
 	}
 	free(chosen.slot);
 }

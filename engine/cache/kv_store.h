@@ -195,7 +195,7 @@ int kv_check_there(const struct kv_store *, struct err *);
 int kv_disk_open(struct kv_store *, int unreserved, struct err *);
 int kv_disk_alloc(struct kv_store *, int32_t layer);
 void kv_disk_close(struct kv_store *);
-/* Call before the planes of a layer are released. */
+/* Unregister the mappings of a layer's planes. Call this before the planes are released. */
 void kv_disk_drop(struct kv_store *, int32_t layer);
 void kv_disk_clear(struct kv_store *);
 /* Record that slots were written: drop cached copies of them, and start writing them to disk if they are many. */

@@ -26,10 +26,10 @@ struct rings_shape {
 	int no_eager, keep_ties;
 };
 
-struct rings_event { /* what one call did to one token */
+struct rings_event { /* what one rings_insert() did to one token */
 	enum slot_what what;
 	int32_t token, ring;
-	int32_t heads; /* heads in which it happened */
+	int32_t heads; /* number of heads in which the event happened */
 	double mass;   /* the token's attention mass, summed over these heads */
 };
 

@@ -34,13 +34,13 @@ struct forward {
 	int32_t *input_row; /* [batch] row of `inputs` for each token */
 	struct tensor ffn;  /* f32 [batch][width of the widest layer]: hidden vector of a feed-forward */
 	/* Layers with experts: */
-	struct tensor route;                 /* f32 [batch][most experts]: the router's scores */
+	struct tensor route;                 /* f32 [batch][largest n_expert]: the router's scores */
 	struct tensor expert_in, expert_out; /* f32 [batch][n_embd]: input and output of one expert, for its tokens */
 	struct tensor expert_sum;            /* f32 [batch][n_embd]: sum over the experts */
 	struct tensor dense_out;             /* f32 [batch][n_embd]: output of a dense feed-forward beside experts */
-	float *score;                        /* [batch][most experts]: `route` on the host */
-	int32_t *chosen;                     /* [batch][most experts used]: experts of each token */
-	float *share;                        /* [batch][most experts used]: weights of these experts */
+	float *score;                        /* [batch][largest n_expert]: `route` on the host */
+	int32_t *chosen;                     /* [batch][largest n_used]: experts of each token */
+	float *share;                        /* [batch][largest n_used]: weights of these experts */
 	int32_t *token;                      /* [batch]: tokens of one expert */
 	float *weight;                       /* [batch]: weights of these tokens */
 	struct tensor lora;                  /* f32 [batch][lora_rank]: result of an adapter's first matrix */

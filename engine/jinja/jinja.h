@@ -21,7 +21,7 @@ enum {
 	JINJA_TEXT_MAX = 1 << 20,     /* bytes of a template */
 	JINJA_NEST_MAX = 200,         /* nesting of blocks, and of the operators in an expression */
 	JINJA_DEPTH_MAX = 900,        /* nesting at run time, calls of macros included */
-	JINJA_STEPS_MAX = 30000000,   /* operations; one on long text counts as several */
+	JINJA_STEPS_MAX = 30000000,   /* operations; an operation on long text counts as several */
 	JINJA_MEMORY_MAX = 256 << 20, /* bytes of values, beyond four times the messages' text */
 	JINJA_OUTPUT_MAX = 64 << 20,  /* bytes of output, beyond four times the messages' text */
 };

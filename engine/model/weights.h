@@ -84,7 +84,7 @@ struct model {
 struct bind_watch {
 	void (*fn)(uint64_t done, uint64_t total, void *ud);
 	void *ud;
-	uint64_t total; /* passed on to fn */
+	uint64_t total; /* argument of fn */
 };
 /* Bind every tensor: find it by name, check its shape, pass it to the backend. If be is NULL, only check; the model
  * may be bound again. m->hp must be complete, and g must outlive the model. watch may be NULL. On failure release

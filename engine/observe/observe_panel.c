@@ -12,8 +12,9 @@
 #include "engine/cache/rings.h"
 #include "engine/observe/observe.h"
 
-enum { SCAN_SLOTS = 1 << 16 }; /* most slots scanned per refresh of the cache view; at least one layer is scanned */
-/* most slots whose attention is computed again per refresh; at least one layer is measured */
+/* maximum number of slots scanned per refresh of the cache view; at least one layer is scanned */
+enum { SCAN_SLOTS = 1 << 16 };
+/* maximum number of slots whose attention is computed again per refresh; at least one layer is measured */
 enum { ATTEND_SLOTS = 1 << 13 };
 
 struct layer_selection {

@@ -52,7 +52,7 @@ struct timeline {
 	/* guesses for the tokens from index guess_at on; the open step computes the first of them */
 	struct draft guess;
 	size_t guess_at;
-	struct draft_index drafts; /* index of the first drafts.n tokens */
+	struct draft_index drafts; /* search index over the first drafts.n tokens */
 	struct draft_pace pace;
 	int measure;                       /* 1: timeline_measure() is on */
 	double in_cache;                   /* seconds of the running step in the cache */

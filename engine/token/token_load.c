@@ -19,7 +19,7 @@ struct loader {
 	struct vocab *v;
 	const struct gguf *g;
 	struct err *err;
-	const struct gguf_value *types; /* NULL = the file has none */
+	const struct gguf_value *types; /* types of the tokens; NULL = the file has none */
 };
 
 /* Set the error "file 'PATH': byte N: 'KEY': ..." about an array and return -1. */

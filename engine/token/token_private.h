@@ -145,7 +145,7 @@ struct symbol {
 	int32_t prev, next; /* indices of the neighbours; -1 = none */
 	uint32_t off, len;  /* its bytes in the word */
 	uint32_t rank;      /* rank of the merge with the next symbol; NO_RANK = no merge */
-	int32_t to;         /* id of that merge's result */
+	int32_t to;         /* id of the token that the merge makes */
 };
 
 /* Cache entry for a word. Its offsets are in a run, which is the plain text between two special tokens. When the word
