@@ -34,7 +34,7 @@ struct http_reply {
 };
 struct http_request {
 	const char *url;
-	/* bearer token; NULL: none. Sent only to the server of url, and unencrypted only if that is this machine */
+	/* Bearer token; NULL: none. Sent only to the server of url: encrypted, or to a server on this machine. */
 	const char *token;
 	int packed;  /* 1: accept a gzip answer; the reply's length then counts compressed bytes */
 	int seconds; /* time limit for the whole transfer; 0: none */

@@ -128,7 +128,7 @@ void http_head_line(struct http_reply *r, const char *bytes, size_t n)
 		if (sscanf(v, "bytes %" SCNd64 "-%" SCNd64 "%n/%" SCNd64, &r->first, &last, &end, &r->total) < 2 ||
 		    !end || r->first < 0 || last < r->first)
 			r->first = r->total = -1;
-		/* sent with every answer; only with status 429 it tells how long to wait */
+		/* huggingface.co sends RateLimit with every answer; the seconds to wait count only with status 429 */
 	} else if ((v = value_of(line, strlen(line), "RateLimit"))) {
 		if (r->status == 429 && (limit = limit_seconds(v)))
 			r->retry_after = limit;
@@ -305,7 +305,7 @@ static int same_origin(const char *a, const char *b)
 {
 	size_t n = http_origin_bytes(a);
 
-	/* "user@host" hides the real host. */
+	/* Return 0 if URL b contains a user name: in "https://a.example@b.example" the host is b.example. */
 	return n && n == http_origin_bytes(b) && !strncasecmp(a, b, n) && !memchr(b, '@', n);
 }
 

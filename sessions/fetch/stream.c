@@ -130,7 +130,8 @@ static void set_options(struct http_client *c, const struct http_send *q)
 	if (q->json) {
 		c->header = curl->slist_append(c->header, "Content-Type: application/json");
 		c->header = curl->slist_append(c->header, "Accept: text/event-stream, application/json");
-		/* without this a long body waits a second for "100 Continue" */
+		/* An empty "Expect:" makes libcurl send a long body at once. Otherwise libcurl waits up to a second for
+		 * the status "100 Continue". */
 		c->header = curl->slist_append(c->header, "Expect:");
 		curl->setopt(c->easy, CURLOPT_HTTPHEADER, c->header);
 		curl->setopt(c->easy, CURLOPT_POSTFIELDS, c->body.p);
@@ -179,7 +180,7 @@ static const char *connection_advice(CURLcode rc, const char *error)
 	                                              : "";
 }
 
-/* Result of the ended transfer: 0, or -1 with *e set. */
+/* Return the result of the ended transfer: 0, or -1 with *e set. */
 static int transfer_result(struct http_client *c, struct err *e)
 {
 	if (c->rc == CURLE_OK)
