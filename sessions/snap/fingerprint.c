@@ -4,8 +4,8 @@
  * (token sequence with its KV cache). The text is stored, too, to explain why a snapshot cannot be used.
  *
  * If only the kernels (CPU or GPU code) differ, KV entries are equal up to rounding, and the snapshot may be used. To
- * check this, the names of the kernels in this program's text are replaced by the snapshot's. The hash of the text must
- * then be the snapshot's fingerprint.
+ * check this, the names of the snapshot's kernels are put into the text of this program's fingerprint. The hash of the
+ * changed text must equal the snapshot's fingerprint.
  *
  * Hashing the weights takes seconds, so their hash is stored with the file's device, inode, size and times. */
 #include "sessions/snap/snap_private.h"
@@ -101,7 +101,7 @@ static int weights_hash(struct snaps *s, const char *path, uint8_t out[HASH_BYTE
 			err_set(e, ERR_MODEL, "'%s' changed while it was read", path);
 		else
 			rc = 0;
-		/* Ignore errors: then the weights are hashed again next time. */
+		/* Store the hash. Ignore errors: without a stored hash the weights are hashed again next time. */
 		if (!rc && !snaps_writable(s, NULL) && snaps_now() - ns(st.st_ctim) / 1000000 > RACY_MS)
 			db_run(&s->db, NULL, "INSERT OR REPLACE INTO weights VALUES(?, ?, ?, ?, ?, ?, ?)", "iiiiibi",
 			       (int64_t)st.st_dev, (int64_t)st.st_ino, (int64_t)st.st_size, ns(st.st_mtim),
@@ -188,7 +188,7 @@ static const char *shorten(char out[64], const char *value, size_t n)
 	return out;
 }
 
-/* Append the text that was stored with a fingerprint to *out; nothing if there is none. */
+/* Append the stored text of the fingerprint saved[] to *out. Without such a text, *out stays unchanged. */
 static void saved_identity(struct snaps *s, const uint8_t *saved, size_t n_saved, struct str *out)
 {
 	sqlite3_stmt *q =
@@ -280,7 +280,7 @@ int fingerprint_fits(struct snaps *s, const uint8_t *saved, size_t n_saved, cons
 	int rc = 0;
 
 	out->fp = *mine;
-	/* No identity text: only an exact match is usable. */
+	/* Without the text of this program's fingerprint, only an equal fingerprint is usable. */
 	if (!known || n_saved != HASH_BYTES)
 		return own ? origin_set(out, "", 0, "", 0, 1) : 0;
 	if (!own)
@@ -371,7 +371,7 @@ void fingerprint_differs(struct snaps *s, const uint8_t *saved, size_t n_saved, 
 
 		for (size_t i = 0; i < LEN(known) && !found; i++)
 			found = differs(&was, &s->identity, known[i][0], strlen(known[i][0]), known[i][1], out, cap);
-		/* Any other line is reported under its own name. */
+		/* Report a line that is not in known[] under its own name. */
 		for (const char *nl; !found && p < end && (nl = memchr(p, '\n', (size_t)(end - p))); p = nl + 1) {
 			char sentence[96], name[48];
 			const char *space = memchr(p, ' ', (size_t)(nl - p));

@@ -20,9 +20,9 @@ struct snaps_options {
 	uint64_t budget;
 	const char *vfs;
 };
-/* Open kv.db in the store's directory; read only if the store is. If the file is damaged or not weir's, it is
- * renamed, a new one is created, and *notice (may be NULL) says so. If another process replaces the file, a
- * read-only struct snaps still reads the old one: open it anew for each list. */
+/* Open kv.db in the store's directory; read only if the store is. If the file is damaged or not weir's, it is renamed,
+ * a new one is created, and *notice (may be NULL) says so. A read-only struct snaps does not notice that another
+ * process has replaced the file: open a new one for each list. */
 int snaps_open(struct snaps **out, struct store *, const struct snaps_options *, struct str *notice, struct err *);
 void snaps_close(struct snaps *);
 
@@ -57,8 +57,8 @@ struct snap_loaded {
 	char by[64];
 };
 /* Restore the timeline as it was at `message`, from bytes with right checksums. Returns 1 and appends the caller's
- * bytes to *extra; 0 if it cannot, with the reason in out->why ("" = there is no snapshot); or -1. A snapshot of
- * this program's kernels (CPU or GPU code) is preferred to others. */
+ * bytes to *extra; 0 with the reason in out->why if no snapshot can be restored ("" = the message has none); or -1. A
+ * snapshot of this program's kernels (CPU or GPU code) is preferred to others. */
 int snap_load(struct snaps *, struct timeline *, const struct fingerprint *, int64_t message, struct str *extra,
               struct snap_loaded *, struct err *);
 /* Load saved KV entries for the tokens want[n], from the first token on as far as they are stored and were
@@ -91,8 +91,8 @@ struct snap_info {
 	int32_t chunks, bad;
 };
 typedef int snap_fn(const struct snap_info *, void *ud);
-/* List the snapshots of a session, newest first, after verifying every byte. Nonzero from the callback ends the
- * list. */
+/* List the snapshots of a session, newest first. Every byte of a snapshot is verified before the callback gets the
+ * snapshot. The list ends early when the callback returns nonzero. */
 int snap_list(struct snaps *, int64_t session, snap_fn *, void *ud, struct err *);
 /* Delete all snapshots of a session, and overwrite their bytes on disk. */
 int snap_drop(struct snaps *, int64_t session, struct err *);

@@ -18,7 +18,8 @@
 #include "engine/engine.h"
 
 #define DAY_MS      86400000
-/* ms; an unfinished save (row of table head with done = 0) that is older belongs to a process that died */
+/* In ms. An unfinished save (row of table head with done = 0) that is older than this belongs to a process that
+ * died. */
 #define RESERVED_MS 600000
 #define VACUUM_STEP 4096 /* pages freed by one transaction */
 
@@ -67,8 +68,8 @@ static int fits_budget(struct snaps *s, uint64_t more, struct err *e)
 	return more <= s->budget && used <= s->budget - more;
 }
 
-/* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget.
- * Returns 1 if it can, 0 if no such chunk remains, -1 on error. */
+/* Delete chunks of KV entries that no snapshot needs, until kv.db can grow by `more` bytes within its budget. Returns 1
+ * if kv.db can grow so; 0 if no unneeded chunk remains; -1 on error. */
 static int drop_loose(struct snaps *s, uint64_t more, int *dropped, struct err *e)
 {
 	for (;;) {
@@ -151,8 +152,8 @@ int snaps_sweep(struct snaps *s, int all, struct err *e)
 	return n;
 }
 
-/* Delete stored bytes whose owner (a row of table chunk or head) is missing because of damage, and the stored
- * texts of fingerprints that no snapshot has any more. */
+/* Delete stored bytes whose owner (a row of table chunk or head) is missing because of damage. Delete the texts of
+ * fingerprints that no snapshot has any more, except the text of the current fingerprint. */
 static int sweep_parts(struct snaps *s, struct err *e)
 {
 	if (db_run(&s->db, e,
@@ -182,7 +183,7 @@ static int scrub_some(struct snaps *s, int64_t *left, struct err *e)
 			return -1;
 		if (*left <= 0)
 			return 0;
-		/* Each overflow page starts with a 4-byte link. */
+		/* An overflow page begins with a 4-byte link, so it holds size - 4 bytes of the row. */
 		n = (*left < PART_BYTES / size ? *left : PART_BYTES / size) * (size - 4);
 		if (db_run(&s->db, e, "INSERT INTO zero VALUES(zeroblob(?))", "i", n))
 			return -1;
@@ -196,8 +197,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Row 'scrub' of table `about` makes the next start repeat an interrupted erasure. Delete it in a
-	 * transaction that finds no free page, because another process may have freed pages meanwhile. */
+	/* Overwrite free pages until a transaction finds none left: another process may free pages in between. Then
+	 * delete row 'scrub' of table `about`, because of which the next start would repeat the erasure. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);

@@ -60,7 +60,7 @@ static int64_t part_sum(const uint8_t key[KEY_BYTES], int part, const void *byte
 
 int64_t part_id(int64_t owner, int part)
 {
-	/* Unsigned: a number from a damaged file may overflow. */
+	/* Shift as unsigned: a signed overflow is undefined, and a number from a damaged file may be too large. */
 	return (int64_t)((uint64_t)owner << PART_BITS | (unsigned)part);
 }
 
@@ -150,7 +150,7 @@ int parts_delete(struct snaps *s, int64_t owner, struct err *e)
 int chunk_find(struct snaps *s, const uint8_t key[KEY_BYTES], struct chunk_bytes bytes, struct found_chunk *out,
                struct err *e)
 {
-	/* Any other size comes from damage. */
+	/* Find only rows of one of the two valid sizes: a row of another size is damaged. */
 	sqlite3_stmt *st = db_query(&s->db, e, "SELECT id, bytes FROM chunk WHERE key = ? AND bytes IN (?, ?)", "bii",
 	                            key, (size_t)KEY_BYTES, (int64_t)bytes.all, (int64_t)bytes.full);
 	int rc = st ? db_step(&s->db, st, e) : -1;

@@ -294,13 +294,13 @@ static int list_heads(struct looking *l, snap_fn *fn, void *ud, struct err *e)
 	int64_t head;
 	int rc;
 
-	/* Heads written from now on are left to the next list. */
+	/* List only snapshots that exist now: their row numbers are below s->serial. */
 	if (snaps_read_serial(l->s, e))
 		return -1;
 	head = l->s->serial;
 	if (find_chunks(l, e) || verify_chunks(l, e))
 		return -1;
-	/* One query for each head: the callback may be slow. */
+	/* Query one snapshot at a time, so that no transaction stays open during the callback, which may be slow. */
 	while ((rc = db_find(&l->s->db, e, &head,
 	                     "SELECT max(id) FROM head WHERE session = ? AND done = 1 AND id < ? "
 	                     "HAVING max(id) IS NOT NULL",

@@ -129,7 +129,7 @@ static void note_origin(struct loading *l)
 	snprintf(l->out->by, sizeof l->out->by, "%s", o->by);
 }
 
-/* After a failure, keep the tokens whose entries were loaded. */
+/* Give the timeline the tokens whose KV entries were loaded: all of them, or the first ones if the load failed. */
 static void keep_beginning(struct loading *l)
 {
 	int32_t kept;
@@ -174,8 +174,8 @@ static void read_head(sqlite3_stmt *st, int64_t message, struct found_head *h)
 		memcpy(h->fingerprint, sqlite3_column_blob(st, 4), KEY_BYTES);
 }
 
-/* Find the best snapshot of a message: the one with the largest `fits`; of several, the newest. Returns 1; 0 if
- * there is none; -1 on error. */
+/* Find the best snapshot of a message: the one with the largest `fits`; of several, the newest. Returns 1; 0 = the
+ * message has no snapshot; -1 on error. */
 static int find_head(struct loading *l, const struct fingerprint *fp, int64_t message, struct found_head *best,
                      struct err *e)
 {
@@ -209,8 +209,8 @@ static int find_head(struct loading *l, const struct fingerprint *fp, int64_t me
 	return rc < 0 ? -1 : found;
 }
 
-/* 1 if the snapshot's stored state has the size that its row in table head says; 0 if not, because one of them is
- * damaged; -1 on error. */
+/* 1 if the snapshot's stored state has the size that its row in table head says; 0 if the sizes differ, because the
+ * state or the row is damaged; -1 on error. */
 static int head_size(struct snaps *s, const struct found_head *h, struct err *e)
 {
 	int64_t n = 0;
@@ -255,7 +255,7 @@ static int load_head(struct loading *l, const struct found_head *h, const uint8_
 	*why = "a part of the snapshot is missing or damaged";
 	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)
 		return rc;
-	/* Without KV entries, still empty the timeline. */
+	/* A snapshot without KV entries only empties the timeline. */
 	rc = l->chunks || l->tail                                      ? load_chunks(l, 1, e)
 	     : timeline_entries_load(l->tl, 0, 0, 1, l->s->staging, e) ? -1
 	                                                               : 1;
@@ -351,8 +351,9 @@ int snap_load(struct snaps *s, struct timeline *tl, const struct fingerprint *fp
 
 /* ---- loading by tokens, without a snapshot of the session ----
  *
- * KV entries of other kernels (CPU or GPU code) are not used, although they are equal up to rounding: otherwise the
- * session's later entries would be stored as theirs, and other sessions could not share them. */
+ * KV entries of other kernels (CPU or GPU code) are not used, although they are equal up to rounding. Otherwise the
+ * session's later entries would be stored under a fingerprint that names the other kernels, and other sessions could
+ * not share these entries. */
 
 static size_t tokens_shared(const struct timeline *tl, const int32_t *want, size_t n)
 {
@@ -388,7 +389,7 @@ static int32_t load_prefix(struct loading *l, const int32_t *want, size_t n, str
 	}
 	if (rc < 0)
 		return -1;
-	l->chunks = whole; /* the prefix must end in a chunk with its sliding windows */
+	l->chunks = whole; /* end with the last chunk that has the entries of sliding-window layers */
 	if (l->chunks * CHUNK_TOKENS < PREFIX_LEAST || (size_t)l->chunks * CHUNK_TOKENS <= shared)
 		return 0;
 	if (tokens_held(l->tl) && (rc = load_chunks(l, 0, e)) <= 0)

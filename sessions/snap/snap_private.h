@@ -55,7 +55,8 @@ struct snaps {
 	int ruined; /* 1: a B-tree of the file is damaged; the next write starts a new file */
 	struct {
 		int64_t head, at;
-		/* which snapshots were loaded, and when; written later, because a load must not wait for a write */
+		/* which snapshot was loaded, and when. A load must not wait for a write, so both are stored at the
+		 * next save or when kv.db is closed. */
 	} used[16];
 	int n_used;
 	/* the last fingerprint; identity and entries_identity: the texts of its hashes `all` and `entries` */
@@ -71,7 +72,7 @@ int snaps_writable(const struct snaps *, struct err *);
 /* Call after a database error, outside a transaction. If the disk is full, says so in *e. If the file is damaged,
  * renames it, starts a new one, and says so in *e. Returns -1. */
 int snaps_failed(struct snaps *, struct err *);
-/* Rename a damaged file and start a new one, or use the one that another process has started meanwhile. */
+/* Rename a damaged file and start a new one. If another process has already started a new one, use that file. */
 int snaps_renew(struct snaps *, struct err *);
 /* Call before each operation. Clears the last error code. Reopens kv.db if another process has renamed the file. */
 void snaps_start(struct snaps *);
@@ -91,9 +92,9 @@ int snaps_stage(struct snaps *, uint64_t n, struct err *);
  * all were prefilled. */
 void chunk_key(uint8_t key[KEY_BYTES], const uint8_t before[KEY_BYTES], const struct fingerprint *, const int32_t *id,
                const uint8_t *marks, int32_t n);
-/* The two possible sizes, in bytes, of the stored KV entries of 256 tokens (a chunk). all: entries of all layers.
- * full: without those of sliding-window layers, which may have been overwritten before the save. Equal if the
- * model has no sliding windows. */
+/* The two possible sizes, in bytes, of the stored KV entries of 256 tokens (a chunk). all: with the entries of all
+ * layers. full: without those of sliding-window layers, which may have been overwritten before the save. Without
+ * sliding windows the two are equal. */
 struct chunk_bytes {
 	uint64_t all, full;
 };
@@ -111,12 +112,12 @@ int chunk_read(struct snaps *, const uint8_t key[KEY_BYTES], struct chunk_bytes,
                struct err *);
 int chunk_write(struct snaps *, const uint8_t key[KEY_BYTES], int32_t depth, const void *, uint64_t bytes,
                 int64_t *number, struct err *);
-/* Let all snapshots that need chunk `old` of KV entries need chunk `number` instead, which has the same key.
- * Deletes the stored bytes of `old`. */
+/* Replace chunk `old` (KV entries of 256 tokens) by chunk `number`, which has the same key, in all snapshots that need
+ * it. Deletes the stored bytes of `old`. */
 int chunk_replace(struct snaps *, int64_t old, int64_t number, struct err *);
 int chunk_delete(struct snaps *, int64_t number, struct err *);
-/* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing, because the file is
- * damaged: a loop that queries and deletes would never end. */
+/* Call after deleting a row that a query has returned. Returns -1 if SQLite deleted nothing. This happens in a damaged
+ * file, where a loop that queries and deletes would never end. */
 int snaps_deleted(struct snaps *, struct err *);
 
 void put_le32(uint8_t *p, uint32_t v); /* write v as 4 bytes, little-endian like all numbers in heads and keys */
@@ -143,7 +144,7 @@ struct head_layout {
 };
 enum { HEAD_FIXED = 64 };
 void head_layout_put(uint8_t out[HEAD_FIXED], const struct head_layout *);
-/* -1: the n bytes are not a head. */
+/* Parse a head of n bytes. Returns 0; -1 if the bytes are not a head. */
 int head_layout_get(struct head_layout *, const uint8_t *bytes, uint64_t n);
 
 /* ---- snap_budget.c ---- */
@@ -159,8 +160,8 @@ int snaps_space(struct snaps *, uint64_t *used, uint64_t *empty, struct err *);
  * budget. Not deleted: the snapshot with number `keep`, and the newest other one of session keep_session (0:
  * none). *dropped = 1 if something was deleted. Call inside a transaction. */
 int snaps_make_room(struct snaps *, uint64_t more, int64_t keep, int64_t keep_session, int *dropped, struct err *);
-/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs; of these, with all = 0,
- * only entries that were saved more than a day ago. Call inside a transaction. */
+/* Delete unfinished snapshots of processes that died, and KV entries that no snapshot needs. all = 0: keep KV entries
+ * that were saved within the last day. Call inside a transaction. */
 int snaps_sweep(struct snaps *, int all, struct err *);
 /* Overwrite free pages with zeros. If a crash interrupts it, the next start completes it. */
 int snaps_scrub(struct snaps *, struct err *);
@@ -168,7 +169,8 @@ int snaps_scrub(struct snaps *, struct err *);
 /* ---- fingerprint.c ---- */
 
 /* Which kernels (CPU or GPU code) computed saved KV entries. If a timeline continues entries of other kernels, its
- * fingerprint contains their names. So other sessions do not load its entries as this program's. */
+ * fingerprint contains their names. So other sessions do not mistake its entries for entries of this program's
+ * kernels. */
 struct origin {
 	struct fingerprint fp; /* fingerprint for the keys of the entries */
 	/* kernels (CPU or GPU code) of the newest entries, for messages; "" = this program's kernels */

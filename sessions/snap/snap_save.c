@@ -204,8 +204,8 @@ static int reserve_head(struct saving *w, struct err *e)
 			return -1;
 	if (snaps_make_room(w->s, on_disk(w->need), w->head_number, w->with_head ? w->session : 0, &dropped, e))
 		return -1;
-	/* Commit first: SQLite would copy pages that this transaction has freed to the journal before reusing
-	 * them. */
+	/* Commit before reusing freed pages: SQLite first copies a page to the journal if this transaction has freed
+	 * it. */
 	return dropped ? next_transaction(w, e) : 0;
 }
 

@@ -50,7 +50,7 @@ static uint64_t disk_free(const char *dir)
 	struct statvfs v;
 	uint64_t n;
 
-	/* The free space is unknown: let saves try, and report a full disk when it happens. */
+	/* If the free space is unknown, let saves try: on a full disk they fail with an error. */
 	if (statvfs(dir, &v) || !v.f_blocks || size_mul(v.f_bavail, v.f_frsize, &n))
 		return UINT64_MAX;
 	return n;
@@ -92,12 +92,12 @@ static int configure(struct snaps *s, struct err *e)
 	if (sqlite3_db_readonly(s->db.h, "main") == 1)
 		s->db.read_only = 1;
 	snprintf(sql, sizeof sql, "PRAGMA page_size=%d", PAGE_BYTES);
-	/* FAST overwrites deleted bytes only in pages that stay in use. Pages that become free are overwritten by
-	 * snaps_scrub(), when a session is deleted. Both together cost half as much as secure_delete=ON. */
+	/* FAST overwrites deleted bytes only in pages that stay in use, without additional writes. Pages that become
+	 * free are overwritten by snaps_scrub(), when a session is deleted. */
 	if (db_exec(&s->db, "PRAGMA secure_delete=FAST", e) || db_exec(&s->db, "PRAGMA cache_size=-4096", e))
 		return -1;
-	/* Keep changed pages in memory until the commit. Writing one of them earlier would need a sync of the
-	 * journal first. */
+	/* Keep changed pages in memory until the commit: SQLite would have to sync the journal before writing a changed
+	 * page earlier. */
 	if (db_exec(&s->db, "PRAGMA cache_spill=OFF", e))
 		return -1;
 	if (s->db.read_only)
@@ -414,7 +414,7 @@ int snaps_open(struct snaps **out, struct store *store, const struct snaps_optio
 	v = store->read_only && lstat(s->path, &st) && errno == ENOENT ? EMPTY
 	    : db_gate_enter(gate, s->path, &why)                       ? FAILED
 	                                                               : open_once(s, &why);
-	/* Read only and no file: act as an empty kv.db. */
+	/* Without a file, a read-only kv.db counts as empty. */
 	if (v == EMPTY && store->read_only) {
 		s->db.read_only = 1;
 		*out = s;
