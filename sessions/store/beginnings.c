@@ -27,8 +27,8 @@ static int beginning_lost(struct store *s, int64_t message, struct err *e)
 	               s->dir, (long long)message);
 }
 
-/* Read a message's text up to byte `bytes` into out, but only what the message's own row stores. *rest: the bytes
- * before that, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
+/* Read the first `bytes` bytes of a message's text into out, but only those in the message's own row. *rest: the bytes
+ * in front of these, which another message stores. Returns 1; 0 if bytes are lost; -1 on error. */
 static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct beginning *rest, struct err *e)
 {
 	sqlite3_stmt *st =
@@ -52,8 +52,8 @@ static int own_part(struct store *s, int64_t id, size_t bytes, char *out, struct
 	return rc;
 }
 
-/* Read the first b->bytes bytes of a message, which other rows store, into out. Follows references from message to
- * message. */
+/* Read the beginning of a message that other rows store, b->bytes bytes, into out. Follows the references from message
+ * to message. */
 static int beginning_read(struct store *s, const struct beginning *b, int64_t message, char *out, struct err *e)
 {
 	struct beginning at = *b, rest;
@@ -127,7 +127,7 @@ int beginning_find(struct store *s, int64_t session, const struct stored_message
 		size_t n;
 		const char *text = db_bytes(st, 1, 0, &n);
 
-		/* If the sibling's text is damaged, share nothing. */
+		/* If the earlier question's text is damaged, share nothing with it. */
 		if (of && beginning_add(s, id, of, bytes, &whole, &text, &n, &damaged))
 			n = 0;
 		n = common_prefix(text, n, m->text, m->n_text);

@@ -203,8 +203,8 @@ static int open_with(struct db *d, const char *name, const char *vfs, int flags,
 	return configure(d, e);
 }
 
-/* 1 if no process can be writing the database: there is no -wal file, and no -journal with content. full_disk: 1 =
- * an empty -wal does not count, because a failed open on a full disk leaves one. */
+/* 1 if no process can be writing the database: no -wal file exists, and no -journal file with content. full_disk: 1 =
+ * ignore an empty -wal file, because SQLite leaves one when it fails to open on a full disk. */
 static int no_writer(const struct db *d, int full_disk)
 {
 	struct str path = { 0 };
@@ -477,8 +477,8 @@ void range_unlock(int fd, int64_t at, int64_t n)
 	fcntl(fd, F_OFD_SETLK, &l);
 }
 
-/* In SQLite before 3.51.3, a checkpoint of one process can damage the file while another process commits. This
- * lock between processes prevents it. */
+/* In SQLite before 3.51.3, a checkpoint of one process can damage the file while another process commits. This lock
+ * between processes keeps the two apart. */
 int db_gate_enter(struct gate *g, const char *path, struct err *e)
 {
 	double end = now_seconds() + DB_GATE_MS / 1000.0;

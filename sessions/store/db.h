@@ -48,7 +48,7 @@ struct db {
 int db_open(struct db *, const char *path, const char *vfs, int read_only, struct err *);
 /* Open an empty database in memory. */
 int db_open_memory(struct db *, struct err *);
-void db_close(struct db *); /* legal on a zeroed struct */
+void db_close(struct db *); /* may be called on a zeroed struct */
 
 /* Set *e to a sentence about SQLite's last error: "cannot DOING 'FILE': REASON".  doing is a verb: "open", "save in",
  * "read".  Returns -1. */
@@ -79,7 +79,7 @@ int db_number(struct db *, const char *sql, int64_t *out, struct err *);
 sqlite3_stmt *db_get(struct db *, const char *sql, struct err *);
 void db_put(struct db *, sqlite3_stmt *); /* NULL is allowed */
 sqlite3_stmt *db_query(struct db *, struct err *, const char *sql, const char *types, ...);
-/* Fetch the statement's next row. 1 = it has one; 0 = no more rows; -1 = error. */
+/* Fetch the statement's next row. 1 = fetched; 0 = no row is left; -1 = error. */
 int db_step(struct db *, sqlite3_stmt *, struct err *);
 /* Run a statement to its end and ignore its rows. */
 int db_run(struct db *, struct err *, const char *sql, const char *types, ...);

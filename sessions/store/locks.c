@@ -38,7 +38,7 @@ static int lock_file(const struct store *s, const char *name, struct err *e)
 		close(fd);
 		fd = err_set(e, ERR_FAIL, "refused to use '%s': it is not a plain file of yours", path);
 	} else if (fchmod(fd, 0600)) {
-		/* Ignored: some file systems have no modes. */
+		/* ignore the error: some file systems have no modes */
 	}
 	free(path);
 	return fd;

@@ -243,7 +243,7 @@ int message_update(struct store *s, int64_t id, const struct stored_message *m, 
 	struct stored_message answer = *m;
 	struct writing w = { .m = &answer, .id = id };
 
-	answer.role = ROLE_ASSISTANT; /* callers may leave it unset, but the checksum covers it */
+	answer.role = ROLE_ASSISTANT; /* the checksum covers the role, which callers may leave unset */
 	return writing_begin(&w, e) ? -1 : store_change(s, do_update, &w, e);
 }
 
@@ -427,8 +427,8 @@ int message_children(struct store *s, int64_t session, int64_t message, message_
 		return -1;
 	if (message && (rc = message_visible(s, session, message, e)) <= 0)
 		return rc < 0 ? -1 : message_none(e, session, message);
-	/* A fork also shows messages of another session, up to its base. If one of these follows `message`, give it,
-	 * too. */
+	/* A fork also shows messages of another session, up to its base. Also give the one of these whose parent is
+	 * `message`. */
 	while (base > message) {
 		rc = node_get(s, base, &n, e);
 		if (rc <= 0)

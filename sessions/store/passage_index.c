@@ -170,8 +170,8 @@ static int probe_word(const char *stem, size_t n, size_t from, size_t to, void *
 	return 1;
 }
 
-/* Check that the index still finds a text, by searching for the first word of its middle sentence: FTS5 reports no
- * error for lost rows. 1 = found, 0 = lost, -1 = error. */
+/* Check that the index still finds a text, by searching for the first word of the text's middle sentence: FTS5 reports
+ * no error for lost rows. 1 = found, 0 = lost, -1 = error. */
 static int rows_there(struct passage_index *x, const struct adding *a, struct err *e)
 {
 	const struct passage_rows *r = a->out;

@@ -88,8 +88,8 @@ static int is_asking(const struct question_word *w)
 	return 0;
 }
 
-/* 1 if w looks like a number or a name: it begins with a digit, or with a capital although it is not the
- * question's first word. Question words are none ("and What"). */
+/* 1 if w looks like a number or a name: it begins with a digit, or with a capital although it is not the question's
+ * first word. A question word such as "What" is no name. */
 static int is_name(const struct question_word *w, int first)
 {
 	return !is_asking(w) && (byte_is_digit(*w->text) || (!first && *w->text >= 'A' && *w->text <= 'Z'));
@@ -129,8 +129,8 @@ struct scored_passage {
 	size_t text, from, to;
 	uint32_t words;
 	double score, covered;
-	/* Number (from 1; 0 = none) of the question word that was counted last for this passage: has, in its text;
-	 * headed, in its heading. So no word counts twice. */
+	/* The last question word that was counted for this passage: `has`, in its text; `headed`, in its heading.
+	 * Numbers from 1, 0 = none. They keep a word from being counted twice. */
 	uint32_t has, headed;
 };
 struct search {
@@ -142,8 +142,8 @@ struct search {
 	struct scored_passage *passage;
 	size_t n_passage, cap;
 	uint32_t *passage_of; /* [n_sentence] index in passage[] of the sentence's passage */
-	/* [n_passage] for each passage, the index of the passage with the heading above it; its own index if there
-	 * is none */
+	/* [n_passage] index of the passage that contains the heading above this passage; without a heading, the
+	 * passage's own index */
 	uint32_t *under;
 	double *score; /* [n_sentence] bm25 of the sentence */
 	uint32_t *has; /* [n_sentence] number (from 1) of the question word that was found last in the sentence */
@@ -386,8 +386,7 @@ static struct found_passage passage_found(const struct search *s, const struct s
 	};
 }
 
-/* Load the sentences and begin a read transaction. If the index was changed in between, try again. Returns 0 or
- * -1. */
+/* Load the sentences and begin a read transaction. Try again if the index changes between the two. Returns 0 or -1. */
 static int search_begin(struct search *s, struct err *e)
 {
 	for (int tries = 0;; tries++) {

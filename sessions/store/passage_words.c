@@ -2,8 +2,8 @@
  *
  * Texts and questions are normalised alike. utf8proc replaces characters by others of the same meaning (NFKC), folds
  * case, and drops accents, vowel points and invisible characters. Then SQLite's tokenizer cuts the text into words and
- * finds their stems; it takes every character beyond ASCII for a letter. ASCII capitals are folded by the tokenizer
- * only, because in a question they show names. */
+ * finds their stems; it takes every character beyond ASCII for a letter. ASCII capitals stay until the
+ * tokenizer folds them, because a capital in a question shows a name. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <utf8proc.h>
 
 /* The ideograph that each radical of U+2E80 to U+2EF3 looks like: Unicode's property Equivalent_Unified_Ideograph. 0:
- * there is none, or NFKC replaces the radical. */
+ * the radical lacks this property, or NFKC replaces the radical. */
 #define RADICALS 0x2e80
 static const int32_t radical[] = {
 	0,      0x5382,  0x4e5b, 0x4e5a,  0x4e59,  0x4ebb, 0x5182,  0x20628, 0x5200, 0x5202,  0x535c, 0x353e, 0x5c0f,
@@ -26,8 +26,8 @@ static const int32_t radical[] = {
 	0x9ea6, 0x9ec4,  0x9efe, 0x6589,  0x9f50,  0x6b6f, 0x9f7f,  0x7adc,  0x9f99, 0x9f9c,  0x4e80, 0x9f9f,
 };
 
-/* State of words_fold(). out: the folded text. before: the last character, if its script has no blanks between words:
- * then each two neighbouring characters are written as a word, a pair. */
+/* State of words_fold(). out: the folded text. before: the last character, if its script has no blanks between words.
+ * In such scripts each pair of neighbouring characters is written as a word. */
 struct folding {
 	struct str *out;
 	char before[4];

@@ -16,7 +16,7 @@
 /* ---- passage_words.c ---- */
 
 /* Prepare a text for the index's tokenizer: normalise it (passage_words.c). In scripts without blanks between words,
- * each two neighbouring letters become a word. Malformed bytes become blanks. Overwrites *out. */
+ * each pair of neighbouring characters becomes a word. Malformed bytes become blanks. Overwrites *out. */
 void words_fold(const char *text, size_t n, struct str *out);
 
 struct tokenizer;
@@ -47,7 +47,7 @@ void question_words_free(struct question_words *);
 /* ---- passage_index.c ---- */
 
 struct passage_index {
-	struct db *db; /* the store's database; &memory if there is no writable store */
+	struct db *db; /* the store's database; &memory without a writable store */
 	struct db memory;
 	struct db *vectors; /* database with the table of vectors: db, or &cache */
 	struct db cache;
@@ -70,7 +70,7 @@ int passage_rows_of(struct passage_index *, const char *text, size_t n, struct p
 int passage_rows_ok(sqlite3_stmt *st);
 /* Empty the index. Each text is indexed again at its next search. Returns 0 or -1. */
 int passages_empty(struct db *, struct err *);
-/* Make the index anew, empty, whatever its format. Returns 0 or -1. */
+/* Replace the index, whatever its format, by an empty one of the current format. Returns 0 or -1. */
 int passages_replace(struct db *, struct err *);
 /* Delete the index rows of texts that no document has. Call before these texts are deleted, in the same transaction.
  * Returns 0 or -1. */

@@ -93,9 +93,9 @@ struct text_rows {
 	struct sentence *at;
 };
 
-/* Load the sentences of the text to which index row `row` belongs, in place of those that *out has from the last
- * call (all zero before the first). 1 = loaded, or its row is damaged: *out is then empty; 0 = no text, -1 = error. At
- * the end the caller frees out->at. */
+/* Load the sentences of the text to which index row `row` belongs. *out: all zero before the first call; each call
+ * frees the sentences of the call before, and the caller frees out->at at the end. 1 = loaded; also 1 if the text's row
+ * is damaged, and *out is then empty. 0 = no text; -1 = error. */
 static int text_of(struct passage_index *x, int64_t row, struct text_rows *out, struct err *e)
 {
 	sqlite3_stmt *st =

@@ -31,7 +31,7 @@ static int do_new(struct store *s, void *arg, struct err *e)
 	           now, m->name))
 		return -1;
 	m->id = sqlite3_last_insert_rowid(s->db.h);
-	return session_hold(s, m->id, &by, e); /* before the commit makes it visible to others */
+	return session_hold(s, m->id, &by, e); /* hold the session before the commit shows it to others */
 }
 
 int session_new(struct store *s, const char *name, int64_t *id, struct err *e)
@@ -156,8 +156,8 @@ int session_fork(struct store *s, int64_t id, int64_t at, const char *name, int6
 
 /* ---- deleting ---- */
 
-/* Make the fork the owner of all messages of session `deleted` on the path from message base to the root. Stop at
- * a message that was visited for another fork: the path above it is done. */
+/* Make the fork the owner of all messages of session `deleted` on the path from message base to the root. Stop at a
+ * message on the path of an earlier fork, which already has the rest. */
 static int inherit_path(struct store *s, int64_t deleted, int64_t fork, int64_t base, struct err *e)
 {
 	struct node n;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define OPEN_MS     5000        /* how long to wait for a process that is opening the store */
-#define CHECK_WHOLE (128 << 20) /* a chat.db of at most this many bytes is checked completely, in about 0.15 s */
+#define CHECK_WHOLE (128 << 20) /* a chat.db of more bytes is checked only in part, to bound the time */
 
 /* ---- the format ---- */
 
@@ -38,7 +38,7 @@ static const char sql_tables[] =
 	"CREATE INDEX session_turn ON session(turn);"
 	"CREATE TABLE message(id INTEGER PRIMARY KEY AUTOINCREMENT,"
 	" parent INTEGER NOT NULL,"
-	" session INTEGER NOT NULL," /* the session that wrote it; once that is deleted, a fork that shows it */
+	" session INTEGER NOT NULL," /* the session that wrote the message; if deleted, a fork that shows it */
 	" depth INTEGER NOT NULL, role INTEGER NOT NULL, complete INTEGER NOT NULL, at INTEGER NOT NULL,"
 	" sum INTEGER NOT NULL," /* XXH3 of role, complete, text, token, stats, beginning */
 	" stats TEXT NOT NULL, token BLOB NOT NULL, text TEXT NOT NULL) STRICT;"
@@ -168,7 +168,7 @@ static int dir_prepare(struct store *s, struct err *e)
 		if (errno == ENOENT) {
 			if (make_parents(s->dir, e))
 				return -1;
-			/* A umask may have cleared bits of the user. */
+			/* The umask may have removed permissions of the owner: set the mode again. */
 			if (mkdir(s->dir, 0700) ? errno != EEXIST : chmod(s->dir, 0700))
 				return err_set(e, ERR_FAIL, "cannot make the directory '%s': %s", s->dir,
 				               strerror(errno));
@@ -222,8 +222,8 @@ static int format_of(struct store *s, int *out, struct err *e)
 	return 0;
 }
 
-/* Check the structure of chat.db. Of a file with more than CHECK_WHOLE bytes, check only the small tables, not the
- * texts of documents, to bound the time. */
+/* Check the structure of chat.db. In a file of more than CHECK_WHOLE bytes, check only the tables session, message,
+ * setting and document, not the texts of documents or the search indexes, to bound the time. */
 static int quick_check(struct store *s, struct err *e)
 {
 	static const char *const whole[] = { "PRAGMA quick_check(1)", NULL };
@@ -391,7 +391,7 @@ static int open_to_write(struct store *s, struct err *e)
 		                       s->dir)
 		             : 0;
 	db_put(&s->db, st);
-	/* Shrink the log after a large document. */
+	/* After a checkpoint, limit the log file to 4 MiB: a large document may have made it long. */
 	if (rc || db_exec(&s->db, "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=4194304", e))
 		return -1;
 	if (version < store_version && store_migrate(&s->db, version, store_version, e))

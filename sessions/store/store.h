@@ -62,7 +62,7 @@ int session_find(struct store *, const char *what, int64_t *id, struct err *);
 int session_last(struct store *, int64_t *id, struct err *);
 int session_get(struct store *, int64_t id, struct session *out, struct err *);
 typedef int session_fn(const struct session *, void *ud);               /* nonzero ends the list */
-int session_list(struct store *, session_fn *, void *ud, struct err *); /* used last comes first */
+int session_list(struct store *, session_fn *, void *ud, struct err *); /* the session used last comes first */
 /* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
 /* 1 if the session has no documents and no messages. Undone messages count, and so do messages that a fork shows
@@ -81,8 +81,8 @@ int session_value(struct store *, int64_t id, const char *key, struct str *out, 
 /* List all settings in order of their keys. whole = 0: the value is damaged (its checksum is wrong). */
 typedef int setting_fn(const char *key, const void *value, size_t n, int whole, void *ud);
 int session_settings(struct store *, int64_t id, setting_fn *, void *ud, struct err *);
-/* Make the session the one used last, and store its model, cache policy (NULL: keep the old ones) and number of
- * tokens. */
+/* Make the session the one used last, and store its number of tokens, its model and its cache policy. NULL keeps the
+ * stored model or policy. */
 int session_touch(struct store *, int64_t id, const char *model, const char *kv, int32_t tokens, struct err *);
 
 /* Messages form a tree: a regenerated or edited question begins a new branch, and the old branch stays. */
@@ -238,8 +238,8 @@ int sentences_find(struct passage_index *, const char *question, size_t n, struc
                    uint64_t *words, struct err *);
 
 enum export_format { EXPORT_MARKDOWN, EXPORT_JSON, EXPORT_TEXT };
-/* Callback of session_export(): append to out what the caller knows of a message from its stats. json: 1 = as JSON
- * members, each with a comma before it; 0 = as lines of text. */
+/* Callback of session_export(): append to out what the export shows of a message's stats, the JSON object that the
+ * caller stored. json: 1 = as JSON members, each with a comma before it; 0 = as lines of text. */
 typedef void export_more_fn(int role, const char *stats, int json, struct str *out);
 /* Write the messages that the session shows to out; more may be NULL. JSON:
  * {"name","model","kv","settings":{KEY:TEXT},

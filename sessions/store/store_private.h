@@ -75,9 +75,9 @@ void store_erase_traces(struct store *);
 void store_drop_copies(struct store *);
 
 /* locks.c */
-/* Lock the store. Sets s->alone to 1 if no other process has it open, and the lock is exclusive; to 0 if the lock
- * is shared with other processes of this machine. Returns -1 if another process still has an exclusive lock after
- * LOCK_MS, or the store is open on another machine. */
+/* Lock the store. s->alone: 1 = no other process has the store open, and the lock is exclusive; 0 = other processes of
+ * this machine share the lock. Returns -1 if another process still has an exclusive lock after LOCK_MS, or if the store
+ * is open on another machine. */
 int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
@@ -91,8 +91,8 @@ void lock_look(struct store *);
 void store_check_log(const struct store *, struct str *notice);
 
 /* session_rows.c */
-int session_none(struct err *, int64_t id);                   /* set error "there is no session ID"; -1 */
-int session_exists(struct store *, int64_t id, struct err *); /* 0, or -1 with ERR_USAGE */
+int session_none(struct err *, int64_t id);                   /* sets the error "there is no session ID"; returns -1 */
+int session_exists(struct store *, int64_t id, struct err *); /* returns 0; -1 with ERR_USAGE = no such session */
 #define NEXT_TURN "(SELECT coalesce(max(turn), 0) + 1 FROM session)"
 
 /* names.c */
@@ -104,15 +104,17 @@ void title_make(struct str *out, const char *question, size_t n);
 struct node {
 	int64_t parent, session, depth;
 };
-int node_get(struct store *, int64_t id, struct node *, struct err *); /* 1; 0 = no such message; -1 = error */
-int message_none(struct err *, int64_t session, int64_t id);           /* set error "there is no message ID"; -1 */
-int message_lost(struct store *, int64_t id, struct err *); /* set error "... before message ID is lost"; -1 */
-/* 1 = a branch of the session contains the message; 0 = none does; -1 = error. */
+int node_get(struct store *, int64_t id, struct node *, struct err *); /* returns 1; 0 = no such message; -1 = error */
+/* sets the error "there is no message ID"; returns -1 */
+int message_none(struct err *, int64_t session, int64_t id);
+/* sets the error "... before message ID is lost"; returns -1 */
+int message_lost(struct store *, int64_t id, struct err *);
+/* 1 = a branch of the session contains the message; 0 = no branch does; -1 = error. */
 int message_visible(struct store *, int64_t session, int64_t message, struct err *);
 /* 1 if the checksum of the row is right.  Columns from first_column on: role, complete, text, token, stats, sum,
  * beginning, beginning_bytes. */
 int message_sum_ok(sqlite3_stmt *, int first_column);
-/* Compute the checksum for a row that is about to store its whole text, which is passed. The statement has the
+/* Compute the checksum of a row that is about to store its whole text. text[n_text]: that text; statement: the row's
  * other columns, from first_column on: role, complete, token, stats. */
 int64_t message_sum_whole(sqlite3_stmt *, int first_column, const char *text, size_t n_text);
 /* Replace the stats of a message. */
@@ -120,8 +122,8 @@ int message_set_stats(struct store *, int64_t id, const char *stats, struct err 
 int session_base(struct store *, int64_t session, int64_t *base, struct err *);
 
 /* beginnings.c */
-/* A long question often begins with the same bytes as an earlier message. Then its row does not store this common
- * beginning, the first `bytes` bytes of message `of`. of = 0: the row stores the whole text. */
+/* The bytes that a long question has in common with an earlier message, and that its own row does not store: the first
+ * `bytes` bytes of message `of`. of = 0: the row stores the whole text. */
 struct beginning {
 	int64_t of;
 	size_t bytes;
@@ -134,8 +136,8 @@ int beginning_find(struct store *, int64_t session, const struct stored_message 
  * caller frees the last one. */
 int beginning_add(struct store *, int64_t id, int64_t of, int64_t bytes, char **whole, const char **text, size_t *n,
                   struct err *);
-/* Call before session `deleted` is deleted, in the same transaction. If messages of other sessions share their
- * beginning with messages of that session, store it in their own rows. */
+/* Call before session `deleted` is deleted, in the same transaction. Messages of other sessions that share their
+ * beginning with a message of session `deleted` then store this beginning in their own rows. */
 int beginnings_keep(struct store *, int64_t deleted, struct err *);
 
 /* sums.c */
@@ -174,7 +176,7 @@ int index_remove(struct store *, int64_t id, const char *text, size_t n, struct 
 int index_rebuild(struct db *, struct err *);
 /* Rewrite the index, so that the file no longer contains removed words: index_remove() only marks them. */
 int index_purge(struct store *, struct err *);
-/* Create an FTS5 table anew with the SQL text `create`, empty. The old table may be damaged. */
+/* Replace an FTS5 table, which may be damaged, by an empty one. create: SQL text that creates it. */
 int fts_replace(struct db *, const char *table, const char *create, struct err *);
 /* 1 if the merge tree of an FTS5 table has so many levels that the table should be filled anew; 0 if not; -1 = error.
  * Each 'optimize' adds a level, and FTS5 fails beyond 2,000. query: a string literal that selects the block with id 10,

@@ -56,8 +56,8 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 	uint32_t magic = read_u32(header, 1), page = read_u32(header + 8, 1);
 	int whole = (magic & ~1u) == 0x377f0682 && page >= 512 && page <= PAGE_MOST && !(page & (page - 1));
 	int big = whole ? (int)(magic & 1) : __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-	/* said: the checksum that the last frame contains; is: the checksum computed from its bytes. Either may be
-	 * damaged. */
+	/* The checksum of the previous frame, at first of the header. said: as stored in the file; is: as computed from
+	 * the bytes. Damage makes them differ; the next frame may then continue either of them. */
 	struct sum said = sum_at(header + 24), is = sum_on((struct sum){ 0, 0 }, header, 24, big);
 	uint8_t salt[8], *frame;
 	int bad, ended = 0, ends = 0, damaged = 0;
@@ -74,7 +74,7 @@ static int log_scan(FILE *f, const uint8_t header[HEADER])
 		struct sum from_is = sum_on(sum_on(is, frame, 8, big), frame + FRAME, page, big);
 		int follows, first;
 
-		/* Damaged header: take the salt from the first frame. */
+		/* If the header is damaged, take the salt from the first frame. */
 		if (!whole && !n)
 			memcpy(salt, frame + 8, 8);
 		follows = !memcmp(salt, frame + 8, 8) && (sum_equal(now, from_said) || sum_equal(now, from_is));
