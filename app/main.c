@@ -88,7 +88,7 @@ static int cmd_chat(struct options *o)
 		return fail(&e);
 	}
 	if (offer_model(o, &e) < 0 || chat_open(&c, o, &note, &e) < 0)
-		/* ERR_CANCELLED: the user knows, so print no error */
+		/* ERR_CANCELLED: the user has cancelled, and needs no error message */
 		rc = e.code != ERR_CANCELLED ? fail(&e) : signals_quit() ? 128 + signals_quit() : 130;
 	else if (!c.o.prompt && tui_wanted(&c.o))
 		rc = tui_run(&c, note.p);
@@ -145,7 +145,8 @@ int main(int argc, char **argv)
 	struct options o;
 	struct typed t;
 
-	typed_read(&t, NULL, argc - first - complete, argv + first); /* without the word to complete */
+	/* for a completion, leave out the last word: it is incomplete */
+	typed_read(&t, NULL, argc - first - complete, argv + first);
 	if (t.commands & CMD_LAB) {
 		lab_become(argv);
 		if (!complete && !t.help)

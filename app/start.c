@@ -13,7 +13,7 @@
 #include "app/tools/tools.h"
 
 /* Open /dev/null for each of the descriptors 0 to 2 that is closed. Otherwise the next opened file would get that
- * number, and answers would be written into it. It is opened read-only, so that writing an answer fails. */
+ * number, and answers would be written into it. /dev/null is opened read-only, so that writing an answer fails. */
 static void fill_descriptors(void)
 {
 	for (int fd = 0; fd <= 2; fd++)
@@ -27,7 +27,7 @@ static void set_locale(void)
 {
 	setlocale(LC_CTYPE, "");
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0 && setlocale(LC_CTYPE, "C.UTF-8"))
-		setenv("LC_ALL", "C.UTF-8", 1); /* readline reads the environment again */
+		setenv("LC_ALL", "C.UTF-8", 1); /* for readline, which sets the locale from the environment again */
 }
 
 /* 1 if memory will contain secrets: a private conversation, or an access key. Core dumps are switched off then. */

@@ -30,8 +30,9 @@ struct asking {
 	struct passage_index *index;
 	uint64_t seed; /* the first seed */
 	int32_t seeds;
-	/* of the search: shares of questions whose answer is in the first passage, in one of the first five, in the best
-	 * sentence; seconds; shares found if there is an answer, and not found if there is none */
+	/* Means over questions, of the search. first, among, quote: 1 if the first passage, one of the first five, or
+	 * the best sentence has an answer. found: 1 if passages were found, for questions that the documents answer.
+	 * not_found: 1 if no passage was found, for the other questions. seconds: time of the search. */
 	struct mean first, among, quote, seconds, found, not_found;
 };
 
@@ -81,7 +82,7 @@ static int judge_search(struct asking *a, const char *question, const struct wor
 
 /* ---- one question in one setting ---- */
 
-/* Ask a question with every seed in one setting, and add the results to it. */
+/* Ask a question with every seed in one setting, and add the results to *how. */
 static int ask(struct asking *a, struct setting *how, const char *question, const struct words *gold, struct err *e)
 {
 	struct answer_hooks hooks = { .without_documents = how->passages < 0 };

@@ -33,7 +33,7 @@ static int by_key(const void *a, const void *b)
 	return c ? c : n != m ? (n < m ? -1 : 1) : (x->key.p > y->key.p) - (x->key.p < y->key.p);
 }
 
-/* Parse a line and add its result to p->done. Returns -1 if it is no result. */
+/* Parse a line and add its result to p->done. Returns -1 if the line is no result. */
 static int take_line(struct checkpoint *p, const char *line, size_t n)
 {
 	struct finished x;
@@ -56,7 +56,7 @@ static int take_line(struct checkpoint *p, const char *line, size_t n)
 }
 
 /* Parse all whole lines; *whole: offset after the last one. A file with a line that is no result belongs to another
- * program and is refused. If there is no whole line, the file must begin as a result does. */
+ * program and is refused. A file without a whole line must begin like a result. */
 static int take_lines(struct checkpoint *p, const char *path, size_t *whole, struct err *e)
 {
 	const char *text = str_text(&p->text), *end;

@@ -18,7 +18,7 @@ struct checkpoint {
 	struct finished *done; /* [n] results of the file, sorted by key */
 	size_t n, cap;
 	struct str same;      /* members that all keys have: model, engine, element type of the KV cache, chunk size */
-	int64_t taken, added; /* results used from the file; results appended to it */
+	int64_t taken, added; /* taken: results used from the file; added: results appended */
 };
 /* Open the file that --resume names, and report how many results it has. A file that contains anything other than
  * results of an evaluation is refused and not changed. */

@@ -166,7 +166,7 @@ static void take_essay(struct corpus *m, const char *text, size_t n)
 
 /* ---- questions ---- */
 
-/* Return a copy of a JSON string; NULL if v is none. */
+/* Return a copy of a JSON string; NULL if v is no string. */
 static char *text_of(struct jv v)
 {
 	struct str s = { 0 };
@@ -396,7 +396,7 @@ void corpus_free(struct corpus *m)
 	*m = (struct corpus){ .lists = { 0 } };
 }
 
-/* Return the hash of all bytes so far and these. */
+/* Combine a hash with the hash of more bytes. */
 static uint64_t mix(uint64_t so_far, const void *bytes, size_t n)
 {
 	uint64_t both[2] = { so_far, checkpoint_hash(bytes, n) };

@@ -35,8 +35,8 @@ struct questions {
 };
 struct corpus {
 	struct str lists;                  /* bytes of the words */
-	struct words adjective, noun, all; /* all: of all lists, sorted, each word once */
-	struct str essay;                  /* white space collapsed; empty: none was given */
+	struct words adjective, noun, all; /* all: the words of all lists, sorted, each once */
+	struct str essay;                  /* the essays, with single blanks; empty: no essay was given */
 	struct spans sentence;             /* sentences of the essay */
 	struct questions squad, hotpot;
 	const struct given_set *set; /* prompts from the user's files for the running task (given.h), or NULL */
@@ -46,6 +46,6 @@ struct corpus {
  * installed word lists (app/lab/words/) replace missing ones. Returns 0 or -1. */
 int corpus_load(struct corpus *, const char *path, struct err *);
 void corpus_free(struct corpus *);
-uint64_t corpus_hash(const struct corpus *); /* of all texts, for checkpoint keys */
+uint64_t corpus_hash(const struct corpus *); /* returns a hash of all texts, for checkpoint keys */
 
 #endif

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Set policy i of the list to the user's policy i with `value` for the setting that is fitted. */
+/* Set policy i of the list to the policy that the user gave, with `value` as its fitted setting (k or size). */
 static int set_value(struct entry_fit *f, struct policy_list *l, int i, double value, struct err *e)
 {
 	struct fitted *one = &f->one[i];
@@ -44,12 +44,12 @@ int entry_fit_next(struct entry_fit *f, struct policy_list *l, int i, double rea
 		one->done = 1;
 		return set_value(f, l, i, one->before, e) < 0 ? -1 : 1;
 	}
-	/* slope: how many more entries are read if the setting grows by 1. In the first round it is estimated: if a
-	 * share s of the steps and layers reads all entries, and the others `value` entries, the slope is 1 - s. Later
-	 * it is computed from the last two rounds. */
+	/* slope: by how much the number of entries read grows when the setting grows by 1. In the first round it is
+	 * estimated: if a share s of the steps and layers reads all entries, and the others `value` entries, the slope
+	 * is 1 - s. Later it is computed from the last two rounds. */
 	slope = one->read > 0 ? (read - one->read) / (value - one->before) : 1 - (read - value) / (all - value);
 	if (!(slope > 0))
-		slope = 1; /* both values are rounded to the same number of pages */
+		slope = 1; /* both settings select the same number of pages, so both read the same */
 	next = round(value + (want - read) / slope);
 	if (next < 1) {
 		one->whole = read - slope * value;

@@ -23,8 +23,8 @@ struct entry_fit {
 		/* the value tried before, and the entries per token read with it; read 0 = no value was tried yet */
 		double before, read;
 		int done; /* 1: no value comes closer to `want` */
-		/* entries per token that the policy reads with any value, if these are more than `want` already;
-		 * else 0 */
+		/* Number of entries per token that the policy reads with any value, if this number exceeds `want`; else
+		 * 0. */
 		double whole;
 	} one[LIST_MAX];
 };

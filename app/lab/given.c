@@ -22,7 +22,7 @@ struct given_set {
 	char name[TASK_NAME];
 	enum eval_metric metric;
 	int32_t gen;         /* most tokens of an answer; 0 = GEN_OWN */
-	int one_line, plain; /* 1: an answer is one line; 1: without a chat template */
+	int one_line, plain; /* one_line: 1 = an answer is one line; plain: 1 = without a chat template */
 	struct item *item;   /* [n] prompts */
 	size_t n, cap;
 	struct words classes; /* owned: the classes of METRIC_CLASS */
@@ -138,7 +138,7 @@ static void add_texts(struct jv v, struct words *out)
 
 /* ---- records ---- */
 
-/* Each function below adds a record of one kind (given_load()) to the set `name`. */
+/* Each of these functions adds one record to the set `name`. The kinds of records are listed at given_load(). */
 
 static int read_longbench(struct given *g, struct jv r, const char *name, struct err *e)
 {
@@ -231,7 +231,8 @@ static int read_rows(struct given *g, struct jv r, const char *name, struct err 
 	jv_text(jv_get(r, "prompt"), &it->prompt);
 	str_add(&rows, "", 0);
 	jv_text(jv_get(r, "reference_output"), &rows);
-	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32; /* a token has two bytes or more */
+	/* allow one token for two bytes of the table: most tokens have more bytes */
+	most = (int32_t)(rows.n / 2 < GEN_MOST ? rows.n / 2 : GEN_MOST) + 32;
 	s->gen = MAX(s->gen, most);
 	for (line = strtok_r(rows.p, "\n", &at); line; line = strtok_r(NULL, "\n", &at))
 		if (line[strspn(line, " \t\r")])

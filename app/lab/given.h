@@ -11,7 +11,7 @@ struct given {
 	size_t n;               /* number of tasks */
 	struct given_set *set;  /* [n] the prompts of each task */
 	size_t left_out;        /* records of tasks that weir cannot score */
-	char left_out_name[48]; /* the name of one of those tasks */
+	char left_out_name[48]; /* name of a task whose records were left out */
 	uint64_t hash;          /* hash of the files */
 };
 

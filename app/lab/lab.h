@@ -31,8 +31,10 @@ struct lab_options {
 	struct options o;
 
 	int32_t layer, head; /* plot: layer (-1: the middle one) and KV head (-1: the mean of all) */
-	int32_t tokens, window, skip, last, offset, curve; /* evaluations of texts; 0 = not given, skip: 1 */
-	int32_t entries;     /* recovery: number of KV entries that every policy reads; 0 = as its settings say */
+	/* commands that evaluate texts; 0 = not given; default of skip: 1 */
+	int32_t tokens, window, skip, last, offset, curve;
+	/* recovery: number of KV entries that every policy reads; 0 = the policies' own settings */
+	int32_t entries;
 	const char *draw;    /* plot: "matrix" or "span"; NULL = matrix */
 	const char *tried;   /* tune: "KEY=VALUE,VALUE,..." */
 	const char *tasks;   /* ruler: names separated by commas; NULL = all tasks */

@@ -85,7 +85,8 @@ static double score_rouge_l(const char *ref, const char *answer)
 	double f;
 
 	for (size_t i = 0; i < a.n; i++)
-		for (size_t k = 0, before = 0; k < b.n; k++) { /* before: the LCS without both words */
+		/* before: LCS of the words before a.w[i] and the words before b.w[k] */
+		for (size_t k = 0, before = 0; k < b.n; k++) {
 			size_t above = row[k + 1];
 
 			row[k + 1] = !strcmp(a.w[i], b.w[k]) ? before + 1 : MAX(above, row[k]);
@@ -174,7 +175,7 @@ static double score_numbers(const char *ref, const char *answer)
 }
 
 /* Set *v to the last number in the text, with its sign; if the text contains "####", to the first number after that.
- * Returns 1; 0 = there is no number. */
+ * Returns 1; 0 = the text has no number. */
 static int last_number(const char *text, double *v)
 {
 	const char *mark = strstr(text, "####"), *p = mark ? mark : text, *end;

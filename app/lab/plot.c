@@ -90,11 +90,11 @@ static void plot_timeline_close(struct timeline *tl)
 struct matrix {
 	struct plot plot;
 	int32_t layer, side, w; /* pixels: a matrix's side, the picture's width */
-	uint8_t *grey;          /* [side][w]; 0 = no head read the token, or it comes later */
+	uint8_t *grey;          /* [side][w]; 0 = no head read the token, or the token comes later */
 	float *p;               /* [tokens] shares of attention of the current token; -1 = no head read it */
 	/* [side] for each pixel of a row, the largest share of attention; -1 = no head read any of its tokens */
 	float *row;
-	double seen; /* of the current matrix: pairs of tokens of which the later one read the earlier one */
+	double seen; /* number of pairs of tokens in the current matrix of which the later one read the earlier one */
 };
 
 /* Return the grey value of a share of attention: 255 for 1, 1 for 10^-4 and less, logarithmic in between. */
@@ -276,7 +276,7 @@ static void span_say(struct plot *p, int k, const uint8_t *kept, int32_t n)
 	str_adds(s, "\n");
 }
 
-/* For the progress line of a prefill under policy k. */
+/* What show_reading() needs to update the progress line while policy k prefills. */
 struct span_reading {
 	struct plot *plot;
 	int k;

@@ -4,7 +4,8 @@
 
 #include "app/conversation/conversation.h"
 
-/* List the policies to compare: all that --kv names; else the one of the environment or the config file; else `full`. */
+/* List the policies to compare: all that --kv names, else the one that the environment or the config file sets, else
+ * `full`. */
 void policies_compared(const struct options *, struct policy_list *out);
 /* Set order[] so that one timeline that runs the policies in this order prefills as little as possible. Policies that
  * drop KV entries come first, because no other policy can use their prefill. */

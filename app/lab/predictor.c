@@ -65,7 +65,7 @@ static int held_out(int i, int n)
 	return i % HELD_EVERY == HELD_EVERY - 1 || i + 1 == n;
 }
 
-/* Compute a window, and take examples of its attention. held 1: to test with. */
+/* Compute a window, and take examples of its attention. held: 1 = for the test, 0 = for the training. */
 static int window_take(struct training *w, const int32_t *id, int held, struct err *e)
 {
 	struct timeline *tl = NULL;
@@ -122,7 +122,7 @@ static int texts_take(struct training *w, struct err *e)
 
 /* ---- epochs ---- */
 
-/* The running epoch, for show_batch(). */
+/* What show_batch() needs to update the progress line in an epoch. */
 struct epoch {
 	struct training *w;
 	int nth;

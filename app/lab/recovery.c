@@ -44,7 +44,7 @@ struct run {
 	struct progress progress;
 };
 
-/* The result of a window under one policy. result: the same as JSON, as it is stored; empty = not known yet. */
+/* The result of a window under one policy. result: JSON of sum, as it is stored; empty = not known yet. */
 struct part {
 	struct recovered sum;
 	struct str result;
@@ -68,7 +68,7 @@ static void keep_result(struct str *to, struct jv result)
 	str_add(to, result.p, (size_t)(result.end - result.p));
 }
 
-/* Read a result from JSON. Returns -1 if it is none. */
+/* Read a result from JSON. Returns -1 if the JSON is no result. */
 static int part_read(const struct run *run, struct jv result, struct part *out)
 {
 	static const char *const name[] = { "mass", "oracle", "recent",  "last_row", "mean_row",
@@ -148,7 +148,7 @@ static int known_window(struct run *run, const int32_t *id, struct parts *parts)
 	return all;
 }
 
-/* Store the results that were measured now and were missing. */
+/* Store the results of the window that were not stored before. */
 static int keep_window(struct run *run, const int32_t *id, struct parts *parts, struct err *e)
 {
 	struct str what = { 0 }, result = { 0 };

@@ -6,19 +6,21 @@
 #include "engine/base/json.h"
 #include "engine/lab/lab.h"
 
-/* Sums for a policy that uses one selection of KV entries (a set) for several tokens (timeline_recovery_ages). */
+/* Sums for a policy that uses each selection of KV entries (set) for several tokens (timeline_recovery_ages). */
 struct set_sums {
-	/* by age: sums of the mass on the selection, and numbers of pairs (token, layer) in them */
+	/* By age, the number of tokens since the selection. age_mass: sum of the attention mass on the selection, over
+	 * pairs of a token and a layer; age_n: number of these pairs. */
 	double age_mass[RECOVERY_AGES], age_n[RECOVERY_AGES];
-	/* [n_layer] generated tokens, and those for which the layer selected anew; NULL: nothing was added */
+	/* For each layer. layer_n: number of generated tokens; layer_selected: number of these for which the layer made
+	 * a new selection. NULL: nothing was added. */
 	double *layer_n, *layer_selected;
 };
-/* Write the sums of watched policy k as members of the open JSON object `out`, a window's result. Writes nothing if the
- * policy selects anew at every token. */
+/* Write the sums of watched policy k as members of a window's result, the open JSON object `out`. Writes nothing if the
+ * policy makes a new selection for every token. */
 void set_sums_write(const struct timeline *, int k, int32_t n_layer, struct str *out);
-/* 1 if these members of a stored result are valid, or all absent. */
+/* 1 if the members that set_sums_write() writes are valid in a stored result, or all absent. */
 int set_sums_sound(struct jv result, int32_t n_layer);
-/* Add the sums in a window's result. */
+/* Add the sums of a window's result. */
 void set_sums_add(struct set_sums *, struct jv result, int32_t n_layer);
 void set_sums_free(struct set_sums *);
 /* Return the mean number of tokens between two selections, over all layers that reuse a selection; 0 if none does. */
@@ -29,13 +31,15 @@ void set_sums_json(const struct set_sums *, int32_t n_layer, struct str *out);
 
 /* Sums of the cosine between the queries of consecutive tokens (timeline_query_cosine). */
 struct query_sums {
-	double *cosine, *pairs; /* [n_layer][n_head], [n_layer]; NULL: nothing was added */
+	/* cosine[n_layer][n_head]: sums; pairs[n_layer]: how many pairs of queries were added. NULL: nothing was
+	 * added. */
+	double *cosine, *pairs;
 };
-/* Write the sums of one window, whose timeline this is, as a JSON object. */
+/* Write the sums of a timeline, which has computed one window, as a JSON object. */
 void query_sums_write(const struct timeline *, int32_t n_layer, int32_t n_head, struct str *out);
-/* 1 if such an object that was stored is valid. */
+/* 1 if a stored object of query_sums_write() is valid. */
 int query_sums_sound(struct jv result, int32_t n_layer, int32_t n_head);
-/* Add the sums of such an object. */
+/* Add the sums of a valid object of query_sums_write(). */
 void query_sums_add(struct query_sums *, struct jv result, int32_t n_layer, int32_t n_head);
 void query_sums_free(struct query_sums *);
 /* Return the mean cosine of a layer, or NAN if it has no pairs. *low, *high: least and greatest mean of its heads. */

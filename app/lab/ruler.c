@@ -136,8 +136,8 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 	for (int k = 0; k < t->n_key; k++)
 		for (int v = 0; v < t->n_value; v++) {
 			draw_pair(t, m, &r, v ? &unused : &key[k], &value);
-			/* The question asks for n_asked keys from key `first` on, and after the last key for the
-			 * first ones. */
+			/* The question asks for n_asked keys: those from key `first` on, and after the last key those
+			 * from key 0 on. */
 			if ((k - first + t->n_key) % t->n_key < t->n_asked) {
 				str_clear(&row);
 				str_addf(&row, "%s%s%s", t->listed == ROWS_KEYED ? key[k].p : "",
@@ -148,7 +148,7 @@ static int build_niah(const struct niah *t, const struct corpus *m, struct rng r
 		}
 	for (int i = 0; i < t->n_asked; i++)
 		str_addf(&asked, "%s%s", !i ? "" : i + 1 < t->n_asked ? ", " : " and ", key[(first + i) % t->n_key].p);
-	/* Each needle gets another one of forty depths, drawn at random. */
+	/* Give each needle a depth of its own: one of forty, drawn at random. */
 	for (int i = 0; i < 40; i++)
 		depth[i] = i;
 	list_shuffle(&r, depth, 40);

@@ -51,8 +51,7 @@ static int in_word(char c)
 	return isalpha((unsigned char)c) || c == '\'';
 }
 
-/* Find the next key "a-b" at or after p. half[], len[]: its two words. Returns the key's end, or NULL if there is
- * none. */
+/* Find the next key "a-b" at or after p. half[], len[]: its two words. Returns the key's end; NULL = no key is left. */
 static const char *next_key(const char *p, const char *half[2], size_t len[2])
 {
 	for (; *p; p++) {

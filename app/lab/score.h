@@ -9,7 +9,7 @@ enum eval_metric {
 	METRIC_ANY,    /* score_any() */
 	METRIC_DIGITS, /* score_digits() */
 	METRIC_CHAIN,  /* score_chain() */
-	/* From here on, line feeds of the answer matter. */
+	/* The following metrics need the line feeds of the answer. */
 	METRIC_ROWS, /* score_rows() */
 	METRIC_F1,   /* this and the following: metrics.c */
 	METRIC_ROUGE_L,
@@ -21,8 +21,10 @@ enum eval_metric {
 };
 /* 1 if needle occurs in text, ignoring the case of ASCII letters. */
 int text_has(const char *text, const char *needle);
-double score_all(const struct words *ref, const char *answer); /* share of the references that occur */
-double score_any(const struct words *ref, const char *answer); /* 1 if one of the references occurs */
+/* returns the share of the references that occur in the answer */
+double score_all(const struct words *ref, const char *answer);
+/* returns 1 if one of the references occurs in the answer */
+double score_any(const struct words *ref, const char *answer);
 /* Compare the answer's first number with the reference, digit by digit. Returns the share of the reference's
  * digits that are equal. */
 double score_digits(const char *ref, const char *answer);

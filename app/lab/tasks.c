@@ -46,11 +46,12 @@ static int sample_render(const struct engine *engine, const struct sample *s, st
 	return engine_tokenize(engine, s->head.p, s->head.n, 0, out, e);
 }
 
-/* Build a prompt of `units` units (sentences, words, ...). Returns 1 if it fits len tokens, 0 if not, -1 on error. */
+/* Build a prompt of `units` units (sentences, words, ...). Returns 1 if prompt and answer fit len tokens; 0 if they do
+ * not; -1 on error. */
 static int sample_try(const struct engine *engine, const struct task_def *t, const struct corpus *m, struct rng r,
                       int32_t len, int32_t i, int32_t units, struct sample *s, struct tokens *out, struct err *e)
 {
-	sample_free(s); /* keeps s->depth, which the caller may have set */
+	sample_free(s); /* s->depth, which the caller may have set, stays */
 	if (t->build(m, r, units, len, i, s, e) < 0 || sample_render(engine, s, out, e) < 0)
 		return -1;
 	return out->n + (size_t)t->gen <= (size_t)len;
@@ -105,8 +106,8 @@ struct run {
 	int64_t done, total; /* answers */
 };
 
-/* 1 if generating can stop: every reference was found, the answer has all rows that were asked for, or an answer of one
- * line has ended. */
+/* 1 if generating can stop: every reference was found, the answer has as many rows as were asked for, or the task wants
+ * one line and the line has ended. */
 static int answer_complete(const struct task_def *t, const struct sample *s, const struct str *out)
 {
 	size_t blank = strspn(out->p, " \n");
@@ -138,7 +139,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 	str_add(out, "", 0);
 	if (timeline_sync(run->line.tl, prompt->id, prompt->n, NULL, NULL, e) < 0)
 		return -1;
-	if (t->metric == METRIC_ROWS && s->head.n) /* the last line of the given words begins the first row */
+	if (t->metric == METRIC_ROWS && s->head.n) /* the last line of s->head begins the first row */
 		str_adds(out, strrchr(s->head.p, '\n') + 1);
 	*cost = (struct answer_cost){ -now_seconds(), 0 };
 	for (; cost->tokens < t->gen && more > 0 && !answer_complete(t, s, out); cost->tokens++) {
@@ -148,7 +149,7 @@ static int sample_answer(struct run *run, const struct task_def *t, const struct
 	}
 	cost->seconds += now_seconds();
 	if (!more && t->metric == METRIC_ROWS)
-		str_adds(out, "\n"); /* the answer has ended: its last row is complete */
+		str_adds(out, "\n"); /* the model has ended its answer, so the last row is complete */
 	if (t->set && given_one_line(t->set))
 		out->n = strspn(out->p, " \n") + strcspn(out->p + strspn(out->p, " \n"), "\n");
 	out->p[out->n] = 0;
@@ -457,8 +458,8 @@ static const struct task_def *task_find(const char *name, size_t n)
 	return NULL;
 }
 
-/* List the tasks to run: those that --tasks names, or else all of this command whose texts are available. Tell the user
- * which tasks are left out. */
+/* List the tasks to run: the ones that --tasks names, else all tasks of the command whose texts are available. Tell the
+ * user which tasks are left out. */
 static int choose_tasks(const struct options *o, const struct corpus *m, const struct task_def *out[], int *n,
                         struct err *e)
 {

@@ -14,8 +14,8 @@ struct sample {
 	/* 1 = without a chat template: the answer continues the prompt's text */
 	int plain;
 	const struct words *classes; /* borrowed: the classes of METRIC_CLASS; NULL: none */
-	/* Where the needle is hidden, from 0 (beginning) to 1 (end); -1 = not at a single place. For the task `needle`
-	 * the caller sets it; the build function of other tasks sets it. */
+	/* Depth of the needle in the prompt, from 0 (beginning) to 1 (end); -1 = nothing is hidden at a single place.
+	 * The caller sets it for the task `needle`, the build function for other tasks. */
 	double depth;
 };
 void sample_free(struct sample *);

@@ -104,7 +104,7 @@ static int run_text(struct tune *t, const char *path, struct err *e)
 	return rc;
 }
 
-/* Return the difference of loss between policies a and b, over windows. */
+/* Return the mean over windows of the difference of loss between policies a and b. */
 static struct mean difference(const struct tune *t, int a, int b)
 {
 	struct mean m = { 0 };

@@ -5,7 +5,7 @@
 #include <math.h>
 
 #define TEXT_MAX (1u << 30)
-enum { SLICE = 512 }; /* about so many tokens between two updates of the progress line */
+enum { SLICE = 512 }; /* tokens between two updates of the progress line, approximately */
 
 int text_windows(struct text_windows *w, const struct engine *engine, const struct options *o, const char *path,
                  int32_t window, struct err *e)
@@ -86,8 +86,8 @@ static int window_run(struct scoring *s, struct err *e)
 	slice = st.batch > 0 && st.batch < SLICE ? (size_t)(SLICE / st.batch * st.batch)
 	        : st.batch > 0                   ? (size_t)st.batch
 	                                         : SLICE;
-	/* The logits of token i - 1 predict token i. So the chunks that are scored begin with the one that has token
-	 * from - 1; what comes before is only prefilled. */
+	/* The logits of token i - 1 predict token i. So token from - 1 is in the first chunk that is scored. The chunks
+	 * before that one are only prefilled. */
 	if (!w->stepwise)
 		at = (at - 1) / slice * slice;
 	if (timeline_sync(s->tl, w->id, at, show_reading, s, e) < 0)
@@ -109,7 +109,7 @@ static int window_run(struct scoring *s, struct err *e)
 	return 0;
 }
 
-/* Set the window's results from a stored one. Returns -1 if it is no result of a window. */
+/* Set the window's results from a stored one. Returns -1 if the stored object is no result of a window. */
 static int result_take(struct window *w, struct jv result)
 {
 	double nll, scored, read, seconds, x;
