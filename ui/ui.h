@@ -117,7 +117,8 @@ struct ui_action {
 	int64_t id;
 	int on;
 };
-/* Take the next request. 1, or 0 = there is none. out->text is valid until the next call of any ui function. */
+/* Take the next request. Returns 1; 0 = no request is left. out->text is valid until the next call of any ui
+ * function. */
 int ui_action(struct ui *, struct ui_action *out);
 
 /* ---- what the application posts ---- */
@@ -135,7 +136,7 @@ void ui_entry_end(struct ui *, const char *note);
  * earlier entries. */
 void ui_text(struct ui *, size_t at, int begins);
 void ui_cut(struct ui *, size_t n); /* remove everything after the first n messages, also notices */
-/* only the first n messages still belong to the conversation; later ones stay visible but are not counted as
+/* note that only the first n messages still belong to the conversation; later ones stay visible but are not counted as
  * messages */
 void ui_messages_end(struct ui *, size_t n);
 
@@ -170,7 +171,7 @@ struct ui_document {
 	 * search finds are prefilled */
 	int32_t tokens, first;
 	const struct mark *mark;
-	size_t n_mark; /* pages and headings; if none, form feeds and '#' mark them */
+	size_t n_mark; /* page and heading marks; without marks, form feeds begin pages and '#' begins headings */
 };
 void ui_documents(struct ui *, const struct ui_document *, size_t n);
 
@@ -289,7 +290,7 @@ struct ui_cache {
 	float recovered;
 	/* estimated share of the last token's attention that is on the selected entries; < 0 = unknown */
 	float estimated;
-	/* sampled: entries per KV head that were read as a sample of those not selected; 0 = none. spread:
+	/* sampled: entries per KV head that were read as a sample of the entries not selected; 0 = no sample. spread:
 	 * standard error of `estimated`; < 0 = unknown */
 	int32_t sampled;
 	float spread;
@@ -342,7 +343,7 @@ int display_open(struct display **, int fd, const struct display_options *, stru
 void display_close(struct display *);
 void display_size(struct display *, int *w, int *h);      /* ask the terminal */
 void display_show(struct display *, const struct grid *); /* write the changed cells */
-void display_repaint(struct display *);                   /* draw everything at the next show */
+void display_repaint(struct display *);                   /* the next display_show() draws everything */
 void display_pause(struct display *);                     /* restore the terminal for Ctrl-Z and editors */
 void display_resume(struct display *);
 void display_mouse(struct display *, int on);

@@ -110,8 +110,8 @@ struct ui {
 
 	struct str queue[QUEUE_MOST];
 	size_t n_queue; /* messages and commands that wait for the current work */
-	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on,
-	 * the next message is sent all the same. */
+	/* begun: 1 = a message was sent, and the application has not yet reported work on it. From begun_until on, the
+	 * next message is sent in any case. */
 	int begun;
 	double begun_until;
 	struct todo *todo;
@@ -179,7 +179,7 @@ void select_end(struct ui *);
 void ui_source_next(struct ui *); /* F7: open the next source of the visible answer in its document */
 void ui_source_open(struct ui *, size_t turn, size_t i); /* click: open source i of that turn */
 void ui_panel_next(struct ui *);                         /* F2: show the next form of the cache panel */
-/* called with the terminal's background: choose a theme for it, unless the user chose one */
+/* Choose a theme for a light or dark background of the terminal, unless the user has chosen a theme. */
 void ui_background(struct ui *, int light);
 /* ui_acts.c */
 /* carry out an action; 0 = it does not apply here, so the input line gets the key */

@@ -1,4 +1,4 @@
-/* ui/ui_queue.c - sends messages and commands, or queues those that cannot run before the current work ends. */
+/* ui/ui_queue.c - sends messages and commands; queues what cannot run before the current work ends. */
 #include "ui/ui_private.h"
 #include "ui/text/text.h"
 

@@ -172,8 +172,8 @@ void status_draw(const struct ui *u, const struct area *a)
 		part[give_up[i].part].at = give_up[i].form;
 	if (u->say.n && total_cols(part) > a->w)
 		part[WORK].at = NONE;
-	/* Shortening a later part may have made room for a longer form of an earlier one: restore longer forms, the
-	 * most important part first. Policy, speed and memory stay short. */
+	/* If the last steps made more room than was needed, restore longer forms that fit, the most important part
+	 * first. Policy, speed and memory stay short. */
 	for (size_t i = LEN(give_up); i-- > 0;) {
 		struct part *p = &part[give_up[i].part];
 		for (int form = 0, was = p->at; give_up[i].part < POLICY && form < was && p->at == was; form++) {

@@ -19,7 +19,7 @@ void input_names(const char *const *names, size_t n); /* sets the names that com
 /* Handle a key. Returns 1 if it was used, 0 if the input line has no use for it (such as Page Up or F1). If Enter
  * ended a message, get it with input_take(). */
 int input_key(const struct key *);
-/* Take the oldest message that Enter ended. Returns 1, or 0 if there is none. The message is in the history already.
+/* Take the oldest message that Enter ended. Returns 1; 0 = no message is left. The message is in the history already.
  * It has several lines if a line ended with a backslash or a """ block was open. */
 int input_take(struct str *out);
 

@@ -46,9 +46,9 @@ static int is_stamp(const char *line, size_t n)
 	return n > 1 && line[0] == '#' && i == n;
 }
 
-/* Find the next entry at or after *at; its text is bytes [*text, *end). *stamped becomes 1 at the first time stamp;
- * lines before that are one entry each, as older versions of readline wrote them. Returns 1, or 0 at the end of the
- * file. */
+/* Find the next entry at or after *at; its text is bytes [*text, *end). *stamped: 1 = a time stamp was seen. Lines
+ * before the first time stamp are one entry each, as older versions of readline wrote them. Returns 1, or 0 at the end
+ * of the file. */
 static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t *text, size_t *end)
 {
 	int begun = 0;
@@ -78,7 +78,7 @@ static int next_entry(const char *p, size_t n, size_t *at, int *stamped, size_t 
 
 /* ---- the file ---- */
 
-/* Open a regular file, without following a symbolic link. Returns -1 on error or if it is no regular file. */
+/* Open a regular file, without following a symbolic link. Returns -1 on error, and for any other kind of file. */
 static int open_regular(const char *path, int flags)
 {
 	int fd = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);

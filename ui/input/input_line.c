@@ -68,7 +68,7 @@ void line_locale_restore(void)
 	str_clear(&input.locale);
 }
 
-/* Move cursor (rl_point) and mark to character boundaries. Text inserted before the mark may leave it inside a
+/* Move cursor (rl_point) and mark to character boundaries. Text inserted before the mark may leave the mark inside a
  * UTF-8 character, and a command may move the cursor to the mark. */
 static void at_boundary(void)
 {
@@ -183,7 +183,7 @@ static void message_of(const char *text, size_t n, struct str *out)
 			n--;
 	}
 	pastes_expand(text, n, &whole);
-	text_fix(str_text(&whole), whole.n, out); /* because macros may insert any bytes */
+	text_fix(str_text(&whole), whole.n, out); /* a macro may have inserted invalid UTF-8 */
 	str_free(&whole);
 }
 
@@ -382,7 +382,7 @@ static int search_vi(int count, int key)
 	return search_by_line(count, key, rl_vi_search);
 }
 
-/* Disable readline's own completion: its keys open the popup of completions. */
+/* Disable readline's own completion. The keys for it open the popup of completions instead. */
 char **line_no_completion(const char *text, int start, int end)
 {
 	(void)text, (void)start, (void)end;

@@ -261,7 +261,7 @@ static int quoted_key(const struct key *k)
 	}
 }
 
-/* 1 for keys that an incremental search uses itself: to extend, repeat, shorten or end it. */
+/* 1 if an incremental search uses the key: to extend, repeat, shorten or end the search. */
 static int is_search_key(const struct key *k)
 {
 	char c = (char)(k->cp & 0x1f);
@@ -282,8 +282,8 @@ int line_key(const struct key *k)
 	struct key plain = *k;
 
 	plain.mods &= ~(unsigned)KEY_SHIFT;
-	/* A key that the search does not use ends it. End it here, because readline 8.2 crashes if Ctrl-X and another
-	 * key end it. */
+	/* End an incremental search at a key that the search does not use. readline 8.2 would end it, too, but crashes
+	 * if the key is Ctrl-X with another key. */
 	if (RL_ISSTATE(RL_STATE_ISEARCH) && !is_search_key(&plain))
 		line_settle();
 	if (input.quoting) {

@@ -293,7 +293,7 @@ static void find_paths(struct offers *o, const char *s, size_t n, size_t from, i
 	word_free(&w);
 }
 
-/* Return the offset of the path in an "@path" that ends at byte `at`; SIZE_MAX: there is none. */
+/* Return the offset of the path in an "@path" that ends at byte `at`; SIZE_MAX: no such path ends there. */
 static size_t at_word(const char *text, size_t at)
 {
 	for (size_t i = at, steps = 0; i > 0 && text[i - 1] != '\n' && steps < PATH_MOST; i--, steps++) {
@@ -434,8 +434,8 @@ int offers_common(const struct offers *o, struct str *out)
 	return 1;
 }
 
-/* Draw the popup over the end of the transcript. A bar at the left tells it from the transcript. Only the chosen
- * row is reversed, because a reversed popup would look like the status row. */
+/* Draw the popup over the end of the transcript, with a bar at its left to separate the two. Only the chosen row is
+ * reversed, because a reversed popup would look like the status row. */
 void offers_draw(const struct offers *o, const struct area *a, int ascii)
 {
 	long rows = (long)(MIN(o->n, OFFER_ROWS)), top = 0;

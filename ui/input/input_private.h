@@ -34,10 +34,10 @@ void wrap_draw(const struct wrapped *, const struct wrap_row *, const struct are
 
 /* ---- long pastes ---- */
 
-/* Keep a long paste. out: the character that represents it, as a string. Returns 1, or 0 if there is no room for
- * it. */
+/* Keep a long paste. out: the character that represents the paste, as a string. Returns 1, or 0 if the pastes take too
+ * much memory. */
 int paste_keep(const char *text, size_t n, char out[5]);
-/* 1 for a character that represents a paste. In text from other sources such characters become U+FFFD. */
+/* 1 if the character represents a paste. In text from other sources these characters become U+FFFD. */
 int paste_is_mark(int32_t cp);
 /* Write the text that is shown for the paste of character cp. Returns its columns; 0: cp represents no paste. */
 int paste_label(int32_t cp, char out[32]);

@@ -23,7 +23,7 @@
 #define SEQ_HOME        "\033[<Z"
 #define SEQ_END         "\033[<g"
 #define SEQ_COMMAND     "\033[<q"
-#define BYTE_NOTHING    "\377" /* does not occur in UTF-8 */
+#define BYTE_NOTHING    "\377" /* a byte without effect, which does not occur in UTF-8 */
 
 /* readline states in which the next key is an argument of the previous one */
 #define STATES_ARGUMENT (RL_STATE_MULTIKEY | RL_STATE_CHARSEARCH | RL_STATE_VIMOTION | RL_STATE_NUMERICARG)

@@ -65,7 +65,7 @@ static void words_add(uint64_t h)
 	set.hash[i] = h;
 }
 
-/* Find the next word after an @, at or after byte *end: bytes [*from, *end). Returns 0 if there is none. */
+/* Find the next word after an @, at or after byte *end: bytes [*from, *end). Returns 0 if no word is left. */
 static int next_word(const char *text, size_t n, size_t *from, size_t *end)
 {
 	const char *at;

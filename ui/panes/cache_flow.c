@@ -102,7 +102,7 @@ void reads_draw(const struct cache_pane *p, const struct area *a, int y)
 	                   : c->selected < 0 ? "-"
 	                                     : "all",
 		   *layers = c->refreshed >= 0 ? refreshed.s : "-";
-	/* Policies that use a selection for several tokens report `recovered`; those that select for each token,
+	/* Policies that select once for several tokens report `recovered`; policies that select for each token report
 	 * `estimated`. */
 	int estimated = c->estimated >= 0 && !(c->recovered >= 0);
 	struct num share = num_percent((double)(estimated ? c->estimated : c->recovered));

@@ -87,7 +87,7 @@ static void add_heat(const struct cache_pane *p, struct str *s)
 	                    : "higher: more");
 }
 
-/* Explain what the last token read. Policies that select anew for every token have no refresh figures. */
+/* Explain what the last token read. Policies that make a new selection for every token have no refresh figures. */
 static void add_reads(const struct cache_pane *p, struct str *s)
 {
 	int sets = reads_known(&p->c) && (p->c.refreshed >= 0 || !(p->c.estimated >= 0));

@@ -212,7 +212,7 @@ static int headings_expected(const char *name)
 	return 0;
 }
 
-/* Parse a heading line s[0..n), such as "## Words". Returns its level, 1 to 6, or 0 if it is none. *from, *len:
+/* Parse a heading line s[0..n), such as "## Words". Returns its level, 1 to 6; 0 = the line is no heading. *from, *len:
  * its words. */
 static int heading_line(const char *s, size_t n, size_t *from, size_t *len)
 {

@@ -46,7 +46,7 @@ static void find_shades(const struct documents_pane *p, const struct doc_text *d
 {
 	for (size_t i = 0; i < p->n_source; i++) {
 		const struct ui_source *s = &p->source[i];
-		/* Use the three brightest heat colours only: text in the others is hard to read. */
+		/* Use the three brightest heat colours only: text in the darker ones is hard to read. */
 		unsigned step = s->share < 0   ? HEATS - 3
 		                : s->share < 1 ? HEATS - 3 + (unsigned)(s->share * 3)
 		                               : HEATS - 1;

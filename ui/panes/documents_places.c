@@ -1,4 +1,4 @@
-/* ui/panes/documents_places.c - wraps a document's lines, and moves in it by lines, pages and percent. */
+/* ui/panes/documents_places.c - wraps a document's lines, and moves in the document by lines, pages and percent. */
 #include "ui/panes/pane_documents.h"
 
 struct doc_text *documents_current(const struct documents_pane *p)

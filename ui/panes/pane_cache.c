@@ -279,7 +279,8 @@ static void box_title(const struct cache_pane *p, const struct area *a, const ch
 	area_cell(a, area_text(a, 2, 0, ST_TITLE, title, strlen(title)), 0, ' ', ST_RULE, 0);
 }
 
-/* Take a titled box with `rows` rows; 0 = no room. */
+/* Draw the title of a box at row *y, and set *part to the `rows` rows below it. Moves *y behind the box. Returns 0 if
+ * the box does not fit. */
 static int take_box(const struct cache_pane *p, const struct area *a, int *y, int rows, const char *title,
                     struct area *part)
 {

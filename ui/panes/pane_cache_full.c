@@ -96,7 +96,7 @@ static int find_peaks(const struct cache_pane *p, int out[PEAKS_MOST])
 				best = i;
 		if (best < 0)
 			break;
-		/* Exclude the slopes of the peak. */
+		/* Exclude the columns beside the peak, as far as the values fall. */
 		for (int i = best; i < p->c.cols && (i == best || (!taken[i] && row[i] <= row[i - 1])); i++)
 			taken[i] = 1;
 		for (int i = best - 1; i >= 0 && !taken[i] && row[i] <= row[i + 1]; i--)

@@ -378,7 +378,8 @@ static enum pane_key documents_pane_key(struct pane *pane, const struct key *k, 
 
 static void documents_pane_title(const struct pane *pane, struct str *left, struct str *right)
 {
-	struct documents_pane *p = (struct documents_pane *)pane; /* drawing the title changes only cached layouts */
+	/* drops const: documents_title() computes and caches layouts */
+	struct documents_pane *p = (struct documents_pane *)pane;
 
 	documents_title(p, p->w, left, right);
 }

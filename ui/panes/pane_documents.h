@@ -36,8 +36,8 @@ struct documents_pane {
 
 	enum asking asking;
 	struct edit edit;
-	/* words: the pattern; fold: 1 = ignore case, because it has no capital letter; back: 1 = the last search went
-	 * up */
+	/* words: the pattern; fold: 1 = ignore case, because the pattern has no capital letter; back: 1 = the last
+	 * search went up */
 	struct str words;
 	int fold, back;
 	uint32_t found, found_n; /* the current match: its first byte and length; length 0 = none */

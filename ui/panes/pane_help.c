@@ -176,7 +176,7 @@ static void lay_out(struct help_pane *p, int width)
 		add_row(p, b->keys, b->does);
 	}
 	add_commands(p);
-	/* Keep the position approximately. */
+	/* After a change of the width, keep the position approximately. */
 	if (was)
 		p->top = p->top * p->n_line / was;
 }
@@ -235,7 +235,7 @@ static size_t count_matches(const struct help_pane *p, size_t *at)
 	return n;
 }
 
-/* Scroll to the next (step > 0) or previous line with a match, from line `from` on, around the end. */
+/* Scroll to the next (step > 0) or previous line with a match, from line `from` on, and continue at the other end. */
 static void search(struct help_pane *p, size_t from, int step)
 {
 	for (size_t i = 0; i < p->n_line; i++) {
@@ -409,7 +409,7 @@ static enum pane_key help_pane_key(struct pane *pane, const struct key *k, struc
 	struct help_pane *p = (struct help_pane *)pane;
 	int page = MAX(p->rows, 1);
 
-	/* A key may come before the first draw. */
+	/* Lay the text out here: a key may come before the first draw. */
 	lay_out(p, p->width ? p->width : 80);
 	if (p->asking)
 		return ask_key(p, k);

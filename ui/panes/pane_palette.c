@@ -2,9 +2,9 @@
  * typing.
  *
  * The first row is the filter. A word of the filter matches an entry if the entry's name contains the word, or the
- * word's letters in the same order, or if a word of the description or a synonym begins with the word. Shown are the
- * entries whose matching words are longest, so words that match nothing are ignored ("how do i quit"). Whole words rank
- * before scattered letters, names before descriptions.
+ * word's letters in the same order, or if a word of the description or a synonym begins with the word. An entry counts
+ * the squared lengths of the words that match it, and the entries with the greatest sum are shown. So words that match
+ * no entry are ignored ("how do i quit"). Whole words rank before scattered letters, names before descriptions.
  *
  * Enter runs the entry. A command that needs arguments is put into the input line instead; Tab does so for every
  * command. */
@@ -31,7 +31,7 @@ struct items {
 
 struct palette_pane {
 	struct pane pane;
-	int ascii, rows, y; /* of the list drawn last: number of rows, screen row of the first one */
+	int ascii, rows, y; /* rows, y: number of rows of the list drawn last, and screen row of its first one */
 	struct items fixed; /* commands, keys and settings */
 	struct items documents, sessions;
 	struct edit filter;

@@ -24,7 +24,7 @@ struct sessions_pane {
 	struct pane pane;
 	int ascii;
 	enum mode mode;
-	int asked_from_outside; /* DELETE: 1 = a command asked, not a key of the pane */
+	int asked_from_outside; /* in mode DELETE: 1 = a command asked the question, 0 = a key of the pane */
 	struct session_row *row;
 	size_t n_row;
 	int64_t now;

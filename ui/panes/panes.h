@@ -34,8 +34,8 @@ enum pane_state {
 };
 
 enum pane_flags {
-	PANE_SEARCHES = 1, /* '/' and F3 search in it */
-	PANE_SHARES = 2,   /* on wide screens it leaves room for the cache beside it */
+	PANE_SEARCHES = 1, /* '/' and F3 search in the pane */
+	PANE_SHARES = 2,   /* on wide screens the cache panel stays visible beside the pane */
 	PANE_IS_CACHE = 4, /* the full-screen cache: no bar, and all figures are computed */
 };
 
@@ -58,8 +58,8 @@ struct pane_ops {
 	 * it was closed. */
 	enum pane_key (*open)(struct pane *, struct ui_action *out);
 	void (*draw)(struct pane *, const struct area *);
-	/* Append the titles at the left and right of the upper border, which describe what was drawn last. No
-	 * control characters. */
+	/* Append the titles at the left and right of the upper border, which describe what was drawn last. Titles
+	 * contain no control characters. */
 	void (*title)(const struct pane *, struct str *left, struct str *right);
 	unsigned (*state)(const struct pane *); /* flags of enum pane_state */
 	/* Handle a key. A pane always gets PgUp, PgDn and Esc; keys such as arrows, Tab and Enter while the input line

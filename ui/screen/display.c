@@ -22,7 +22,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define COPY_MAX       100000 /* most bytes of base64; terminals have such limits, too */
+#define COPY_MAX       100000 /* most bytes of base64; many terminals limit the length, too */
 #define PATIENCE_MS    2000   /* how long to wait for a terminal that accepts no bytes */
 
 #define PASTE_ON       "\33[?2004h"

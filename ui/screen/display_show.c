@@ -40,7 +40,7 @@ static attr_t attrs_of(const struct display *d, unsigned style, const struct loo
 		if (d->attrs & A_DIM)
 			a |= A_DIM;
 		else if ((style & STYLE_MASK) == ST_EVICTED)
-			/* without dim text, evicted text is underlined, because it must look different */
+			/* Without dim text, evicted words are underlined: they must differ from the other words. */
 			a |= A_UNDERLINE;
 	}
 	return a;

@@ -244,8 +244,8 @@ static void add_mark(struct cell *c, int32_t cp)
 	}
 }
 
-/* 1 if a mark, joiner or selector is kept. Joiners and selectors after emoji are dropped, because terminals
- * disagree about the width of the result. */
+/* 1 if a mark, joiner or selector is drawn with the cell's character. U+FE0F is not, and a joiner only between letters
+ * of scripts that join: terminals disagree about the width of other sequences. */
 static int mark_stays(const struct cell *c, int32_t cp)
 {
 	enum char_class class = char_class(cp);
@@ -255,7 +255,7 @@ static int mark_stays(const struct cell *c, int32_t cp)
 	return class == CH_MARK || (c && char_class(c->cp) == CH_JOINING);
 }
 
-/* 1 for a skin colour after an emoji: terminals draw the emoji and its colour in two columns or in four. */
+/* 1 if cp is a skin colour after an emoji. Terminals disagree whether the two take two columns or four. */
 static int is_modifier(const struct cell *before, int32_t cp)
 {
 	enum char_class class = before && cp >= 0x1f3fb && cp <= 0x1f3ff ? char_class(before->cp) : CH_PLAIN;

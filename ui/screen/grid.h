@@ -70,7 +70,7 @@ void grid_clear(struct grid *);
  * line of style letters; the letters are explained at the end. */
 void grid_dump(const struct grid *, int with_styles, struct str *out);
 
-/* A rectangle of a grid. Coordinates are relative to it; what is drawn outside of it is cut off. */
+/* A rectangle of a grid. Coordinates are relative to the rectangle, and drawing is clipped to it. */
 struct area {
 	struct grid *grid;
 	int x, y, w, h;

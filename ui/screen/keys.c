@@ -55,7 +55,7 @@ static void paste_byte(struct keys *k, char b)
 		add_content(k, &b, 1);
 }
 
-/* End the paste and report it as valid UTF-8, because readline does not check that. */
+/* End the paste and report it as valid UTF-8, because readline does not check its input. */
 static void end_paste(struct keys *k, key_fn *fn, void *ud)
 {
 	struct str text = { 0 };

@@ -6,8 +6,8 @@
 
 enum { ESC = 0x1b, DEL = 0x7f };
 
-/* What the caller must read after the decoded bytes: nothing special, the text of a paste, or the rest of a CSI
- * sequence or control string, to be skipped. */
+/* What follows the decoded bytes. PASTE: the text of a paste. SKIP_CSI, SKIP_STRING: the rest of a CSI sequence or of a
+ * control string, which the caller must skip. NONE: the next key. */
 enum turn { TURN_NONE, TURN_PASTE, TURN_SKIP_CSI, TURN_SKIP_STRING };
 /* Decode the first key in s[n]. Returns its length; 0: more bytes are needed. Before the call *out must be a
  * zeroed K_UNKNOWN. */

@@ -378,7 +378,7 @@ static size_t take_ascii(struct clean *c, const char *s, size_t n, struct str *o
 	str_add(out, s, k - 1);
 	c->line += k - 1;
 	c->col = (unsigned)(c->col + k - 1) % CLEAN_TAB;
-	feed(c, s[k - 1], out); /* the last character sets the state */
+	feed(c, s[k - 1], out); /* feed() writes the last character, to set the state */
 	return k;
 }
 

@@ -34,8 +34,8 @@ size_t cut_next(const char *p, size_t at, size_t end, int width, size_t *stop, i
 void lines_begin(struct lines *, uint32_t source);
 /* append text that is not in the message */
 void lines_own(struct lines *, const char *text, size_t n, unsigned style);
-/* Append bytes [from, to) of l->text to the current line, in the styles of the spans (byte ranges). *at: the first
- * span to look at; it is moved forward. */
+/* Append bytes [from, to) of l->text to the current line, in the styles of the spans (byte ranges). *at: index of the
+ * first span to look at; is advanced for the next call. */
 void lines_put(struct lines *, const struct spans *, size_t *at, size_t from, size_t to);
 /* Lay out text[from..to), a line of plain text without its newline, wrapped. */
 void lines_plain_one(struct lines *, const char *text, size_t from, size_t to, int width, unsigned style);

@@ -50,7 +50,7 @@ void lines_draw(const struct lines *, size_t line, const struct area *, int x, i
  * begin again with zeros. */
 struct growth {
 	size_t done;                  /* bytes of the text whose layout is final */
-	size_t text, run, line, code; /* sizes of struct lines' arrays at that point */
+	size_t text, run, line, code; /* sizes of struct lines' arrays, for the text before `done` */
 	size_t shown;                 /* end of the last text shown */
 	unsigned char begun, any;     /* begun: the first call was made; any: something was shown */
 	/* open fence; mark: its character, 0 = none; n: its length */

@@ -11,7 +11,7 @@
 #include <md4c.h>
 
 enum {
-	LEVELS = 128, /* most nested quotes and items that are drawn as such */
+	LEVELS = 128, /* most nested quotes and list items that get a bar or a bullet */
 	LISTS = 64,
 	BEFORE_MOST = 32, /* most columns of bars and bullets before the text */
 	SHORT_LINE = 56,  /* columns; a line break after a shorter line is kept */

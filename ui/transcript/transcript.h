@@ -25,8 +25,8 @@ void transcript_text(struct transcript *, size_t at, int begins);
 size_t transcript_count(const struct transcript *);
 /* Remove all entries, also notices, after the first n messages. Does nothing if there are fewer messages. */
 void transcript_cut(struct transcript *, size_t n);
-/* Only the first n messages still belong to the conversation. Later ones stay visible, without marks of evicted
- * words. */
+/* Note that only the first n messages still belong to the conversation. Later ones stay visible, without marks of
+ * evicted words. */
 void transcript_messages_end(struct transcript *, size_t n);
 /* Dim the evicted words of a message. message: index among the messages. span: byte ranges of its original text; n
  * = 0: nothing is evicted. */
@@ -44,13 +44,13 @@ void transcript_underline(struct transcript *, const char *words);
  * that has the row's first word. */
 void transcript_gutter(struct transcript *, int on);
 
-/* Draw the visible rows. By default the view follows new text; after the user has scrolled up, it stays. */
+/* Draw the visible rows. By default the view follows new text; after the user has scrolled up, the view stays. */
 void transcript_draw(struct transcript *, const struct area *);
 int transcript_changed(const struct transcript *); /* 1: changed since it was drawn */
-/* Return the number of lines below the last row; 0 while following. */
+/* Return the number of lines below the last visible row; 0 while the view follows new text. */
 size_t transcript_below(const struct transcript *);
 
-/* Moving.  Following ends unless the move reaches the end. */
+/* Move the view. The view then stops following new text, unless the move reaches the end. */
 void transcript_scroll(struct transcript *, int lines);  /* negative = up */
 void transcript_page(struct transcript *, double pages); /* pages of the height drawn last */
 void transcript_top(struct transcript *);
@@ -72,7 +72,7 @@ size_t transcript_source_at(struct transcript *, int x, int y, size_t *turn);
 /* Tell how screen row y continues the row above, to join wrapped lines: 0 = not at all; 1 = after a blank; 2 =
  * inside a word. */
 int transcript_row_continues(struct transcript *, int y);
-/* Stop following new text until transcript_end_follow() is called. 1 if the view was following it. */
+/* Stop following new text until transcript_end_follow() is called. Returns 1 if the view was following. */
 int transcript_hold(struct transcript *);
 int transcript_question(struct transcript *, int step); /* go to the previous (-1) or next (1) question: 1; 0: none */
 
@@ -87,9 +87,9 @@ int transcript_unfold_at(struct transcript *, int y); /* unfold the entry at tha
 void transcript_raw(struct transcript *, int raw);    /* show answers unformatted */
 int transcript_is_raw(const struct transcript *);
 
-/* Search for words and mark the matches; case matters if the pattern has capitals. step: 1 or -1 = go to the next
- * or previous match, around the end; 0 = the user is still typing: stay at the current match if it still matches.
- * Returns the number of matches; *at: the current one, from 1. */
+/* Search for words and mark the matches; case matters if the pattern has capitals. step: 1 or -1 = go to the next or
+ * previous match, and continue at the other end; 0 = the user is still typing: stay at the current match if it still
+ * matches. Returns the number of matches; *at: the number of the current one, from 1. */
 size_t transcript_search(struct transcript *, const char *pattern, int step, size_t *at); /* NULL: remove the marks */
 
 /* Append text for the clipboard: as it was received, without control characters other than newline and tab. Returns 1;

@@ -38,7 +38,7 @@ struct entry {
 	struct clean state;
 	unsigned char ended, folded;
 	size_t newlines; /* newlines in clean */
-	/* Markdown code that is open at the part's beginning */
+	/* The fenced code that is open where this part of a long text begins. */
 	struct open {
 		struct fence fence;
 		struct code colours;
@@ -67,9 +67,9 @@ struct entry {
 	size_t rows, note_rows;
 
 	struct ui_span *lens;
-	size_t n_lens; /* lens[n_lens]: spans over raw */
+	size_t n_lens; /* lens[n_lens]: byte ranges of raw: in the cache or evicted */
 	struct ui_span *heat;
-	size_t n_heat; /* spans over raw: levels of surprise */
+	size_t n_heat; /* heat[n_heat]: byte ranges of raw with levels of surprise */
 	struct kept *kept;
 	size_t n_kept;
 	/* kept: byte ranges of clean, computed from lens and heat when the entry is drawn; lens_fits: 1 = kept is up to
@@ -144,7 +144,7 @@ int transcript_is_before(size_t entry, size_t line, size_t entry2, size_t line2)
 /* Find the first position from which the last row is visible. */
 void transcript_bottom(struct transcript *, size_t *entry, size_t *line);
 /* transcript_lens.c */
-void entry_fit_lens(const struct transcript *, struct entry *); /* map spans over raw to words of clean */
+void entry_fit_lens(const struct transcript *, struct entry *); /* map byte ranges of raw to words of clean */
 /* Return the range that contains byte `at` of clean; NULL: unknown. */
 const struct kept *entry_kept_at(const struct entry *, size_t at);
 void entry_draw_lens(const struct entry *, const struct run *, const struct area *, int x, int y);
