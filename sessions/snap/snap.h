@@ -82,7 +82,7 @@ struct snap_info {
 	int64_t message;
 	int32_t tokens;
 	int64_t used;   /* seconds since 1970 */
-	uint64_t bytes; /* head, tail and chunks */
+	uint64_t bytes; /* bytes of head, tail and chunks together */
 	/* own: bytes of head and tail (KV entries after the last whole chunk of 256 tokens). shared: bytes of its
 	 * chunks that other sessions need, too. */
 	uint64_t own, shared;

@@ -197,8 +197,8 @@ int snaps_scrub(struct snaps *s, struct err *e)
 	int64_t left = 1;
 	int rc = 0;
 
-	/* Overwrite free pages until a transaction finds none left: another process may free pages in between. Then
-	 * delete row 'scrub' of table `about`, because of which the next start would repeat the erasure. */
+	/* As long as row 'scrub' exists in table `about`, the next start repeats the erasure. Delete the row in a
+	 * transaction that finds no free page, because another process may free pages between two transactions. */
 	do {
 		while (left > 0 && !rc)
 			rc = snaps_begin(s, e) || db_end(&s->db, scrub_some(s, &left, e), e);

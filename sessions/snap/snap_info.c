@@ -3,7 +3,7 @@
  *
  * snap_list() verifies every byte of one session's snapshots; a chunk that several snapshots need is read once.
  * Each query is a transaction of its own, so that other processes can save between queries. A snapshot that is
- * deleted meanwhile is listed as damaged. */
+ * deleted between two queries is listed as damaged. */
 #include "sessions/snap/snap_private.h"
 
 #include <stdlib.h>

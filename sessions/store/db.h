@@ -56,8 +56,8 @@ int db_error(struct db *, const char *doing, struct err *);
 /* 1 if the last error means that the file is damaged; 0 for a failing disk, missing memory or missing rights. A
  * violated constraint counts as damage, because only a damaged search index reports one. */
 int db_damaged(const struct db *);
-/* Like db_damaged(), for statements on a search index. "Out of memory" and "too big" count as damage, too: a damaged
- * index can contain any length. */
+/* 1 if the last error of a statement on a search index means damage. Unlike for db_damaged(), "out of memory" and "too
+ * big" count as damage: a damaged index can contain any length. */
 int db_index_damaged(const struct db *);
 
 /* Run SQL statements without arguments, such as pragmas and DDL; rows that they return are ignored. */

@@ -1,7 +1,7 @@
 /* sessions/store/documents.c - documents of sessions.
  *
  * A text is stored once, in table content under its SHA-256, even if many sessions have it. A row of table document
- * connects a session with a text, and stores the session's name for it. */
+ * connects a session with a text, and stores the session's name for the text. */
 #include "sessions/store/passages.h"
 
 #include <stdlib.h>

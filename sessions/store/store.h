@@ -61,8 +61,9 @@ int session_find(struct store *, const char *what, int64_t *id, struct err *);
 /* Find the session used last. 1 = found; 0 = the store has no session; -1 = error. */
 int session_last(struct store *, int64_t *id, struct err *);
 int session_get(struct store *, int64_t id, struct session *out, struct err *);
-typedef int session_fn(const struct session *, void *ud);               /* nonzero ends the list */
-int session_list(struct store *, session_fn *, void *ud, struct err *); /* the session used last comes first */
+typedef int session_fn(const struct session *, void *ud); /* nonzero ends the list */
+/* lists all sessions, the session used last first */
+int session_list(struct store *, session_fn *, void *ud, struct err *);
 /* Rename a session. ERR_USAGE: the name is taken or not valid. ERR_FAIL: another process writes the session. */
 int session_rename(struct store *, int64_t id, const char *name, struct err *);
 /* 1 if the session has no documents and no messages. Undone messages count, and so do messages that a fork shows

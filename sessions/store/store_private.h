@@ -82,7 +82,7 @@ int lock_store(struct store *, struct err *);
 /* Turn the exclusive lock into a shared one. */
 int lock_share(struct store *, struct err *);
 void lock_free(struct store *);
-/* For a read-only store: open file `writers`, so that session_writer() can tell which process writes a session. */
+/* Open file `writers` for a read-only store, so that session_writer() can tell which process writes a session. */
 void lock_look(struct store *);
 
 /* wal.c */
@@ -147,7 +147,7 @@ int64_t pair_sum(const void *a, size_t n_a, const void *b, size_t n_b);
 int text_hash(const void *, size_t, uint8_t out[32], struct err *); /* SHA-256 */
 
 /* settings.c */
-int setting_sum_ok(sqlite3_stmt *, int first_column); /* columns: key, sum, value */
+int setting_sum_ok(sqlite3_stmt *, int first_column); /* 1 if the row's checksum is right; columns: key, sum, value */
 
 /* documents.c */
 /* 1 if the checksum of a document's row is right. Columns from first_column on: content, bytes, at, after, sum,
@@ -159,7 +159,8 @@ int documents_drop_orphans(struct store *, struct err *);
 int documents_drop(struct store *, int64_t session, struct err *);
 
 /* outlines.c */
-int outline_sum_ok(sqlite3_stmt *, int first_column); /* columns: type, bytes, sum, marks */
+/* 1 if the row's checksum is right; columns: type, bytes, sum, marks */
+int outline_sum_ok(sqlite3_stmt *, int first_column);
 /* Store the type and the marks (pages, headings) of text `content`.  Marks that are stored already are not replaced.
  * Call inside a transaction. */
 int outline_put(struct store *, int64_t content, const struct stored_document *, struct err *);
