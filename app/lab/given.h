@@ -27,7 +27,7 @@ struct given {
  * Records are grouped into tasks by "task" or "dataset", or else by file. */
 int given_load(struct given *, const char *const *file, int n_file, struct err *);
 void given_free(struct given *);
-int32_t given_count(const struct given_set *); /* number of its prompts */
+int32_t given_count(const struct given_set *); /* returns the number of the set's prompts */
 int given_one_line(const struct given_set *);  /* 1 if an answer is one line */
 /* Build prompt i of m->set; see task_def.build. The prompt is cut to units / (len - 1) of its bytes: its beginning and
  * its end are kept, as LongBench does. */

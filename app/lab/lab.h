@@ -67,7 +67,7 @@ int cmd_eval_tune(const struct options *);
 int cmd_eval_ask(const struct options *);
 int cmd_eval_predictor(const struct options *);
 int cmd_eval_plot(const struct options *);
-int cmd_eval_tasks(const struct options *); /* ruler, passkey, chain, needle, answers */
+int cmd_eval_tasks(const struct options *); /* runs ruler, passkey, chain, needle and answers */
 int cmd_train(const struct options *);
 
 #endif

@@ -218,7 +218,7 @@ NIAH(multiquery, 0, HAY_ESSAY, 0, 0, 4, 1, 4)
 NIAH(list, ROWS_VALUES, HAY_ESSAY, 0, 0, 1, LISTED, 1)
 NIAH(copy, ROWS_KEYED, HAY_ESSAY, 0, 0, 2, FIT, 1)
 
-/* The haystack is essays if there are any, else random words. */
+/* Build a prompt with a needle in essays, or in random words if no essays were given. */
 static int build_needle(const struct corpus *m, struct rng r, int32_t units, int32_t len, int32_t i, struct sample *s,
                         struct err *e)
 {

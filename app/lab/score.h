@@ -35,7 +35,7 @@ double score_chain(const struct words *keys, const char *answer, int n);
  * earlier row matched; case, punctuation and list marks are ignored. A last line without a line feed does not
  * count, because the token limit may have cut it. */
 double score_rows(const struct words *ref, const char *answer);
-size_t answer_rows(const char *answer); /* number of complete rows */
+size_t answer_rows(const char *answer); /* returns the number of complete rows */
 /* Score by one of the metrics from METRIC_F1 on (metrics.c). classes: used only by METRIC_CLASS. */
 double score_published(enum eval_metric, const struct words *ref, const struct words *classes, const char *answer);
 /* Score by any metric. classes may be NULL. */
@@ -48,6 +48,6 @@ struct mean {
 };
 void mean_add(struct mean *, double x);
 double mean_get(const struct mean *);
-double mean_error(const struct mean *); /* standard error; 0 for fewer than two values */
+double mean_error(const struct mean *); /* returns the standard error; 0 for fewer than two values */
 
 #endif

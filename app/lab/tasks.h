@@ -23,7 +23,7 @@ void sample_free(struct sample *);
 enum eval_needs { NEEDS_ESSAY = 1, NEEDS_SQUAD = 2, NEEDS_HOTPOT = 4 };
 struct task_def {
 	const char *name;
-	unsigned command, needs; /* CMD_EVAL_... that runs it; enum eval_needs */
+	unsigned command, needs; /* command: CMD_EVAL_..., which runs the task; needs: flags of enum eval_needs */
 	int32_t gen;             /* most tokens of an answer */
 	enum eval_metric metric;
 	int32_t least; /* units of the shortest prompt */

@@ -24,7 +24,7 @@ struct tune {
 	const char *asked;                             /* the policy to tune */
 	struct str kv[LIST_MAX], value[LIST_MAX], key; /* each policy with its value of the setting `key` */
 	int32_t window, last;
-	double *loss; /* [windows][LIST_MAX]: nats a token */
+	double *loss; /* [windows][LIST_MAX]: mean loss per token, in nats */
 	int windows;
 	double read[LIST_MAX]; /* bytes of the cache that a token reads, summed over windows */
 	struct progress progress;
